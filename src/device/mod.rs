@@ -1,0 +1,70 @@
+//! Devices: their names, which of them there are, and the memory and threads of each.
+
+pub mod name;
+
+use std::fmt;
+
+/// The kinds of device. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum DeviceKind {
+    /// A share of the host's processors, with host memory.
+    Cpu = 1,
+    /// A CUDA device or a share of one.
+    Gpu = 2,
+}
+
+impl DeviceKind {
+    /// The kind with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<DeviceKind> {
+        match code {
+            1 => Some(DeviceKind::Cpu),
+            2 => Some(DeviceKind::Gpu),
+            _ => None,
+        }
+    }
+
+    /// `CPU` or `GPU`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Cpu => "CPU",
+            DeviceKind::Gpu => "GPU",
+        }
+    }
+}
+
+/// A logical device of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceId {
+    /// CPU or GPU.
+    pub kind: DeviceKind,
+    /// Its number among the logical devices of its kind.
+    pub index: u32,
+}
+
+impl DeviceId {
+    /// `CPU:0`, where the host's memory is.
+    pub const HOST: DeviceId = DeviceId { kind: DeviceKind::Cpu, index: 0 };
+
+    /// The logical CPU with this number.
+    pub const fn cpu(index: u32) -> DeviceId {
+        DeviceId { kind: DeviceKind::Cpu, index }
+    }
+
+    /// Whether the CPU can address this device's memory.
+    pub fn is_host_memory(self) -> bool {
+        self.kind == DeviceKind::Cpu
+    }
+
+    /// The canonical name, `/job:localhost/replica:0/task:0/device:CPU:0`.
+    pub fn canonical_name(self) -> String {
+        name::DeviceName::local(self).to_string()
+    }
+}
+
+/// The short name, `CPU:0`.
+impl fmt::Display for DeviceId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.kind.name(), self.index)
+    }
+}

@@ -1,0 +1,257 @@
+//! What can go wrong, by cause, and the canonical status of each cause.
+//!
+//! The core returns [`Error`]; the C layer turns it into a status code and a message. A message
+//! names the argument, what was wrong with it and what would be right. Failures of several
+//! replicas travel together in [`Error::Replicas`], in replica order.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The result of everything in the core that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Something a callback attached to its failure (a C++ exception, say). It comes out unchanged
+/// in the thread that called the library; dropping it releases it.
+pub type Payload = Box<dyn Any + Send>;
+
+/// The canonical status codes, with their usual numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names are the field's standard terms")]
+pub enum Status {
+    Ok = 0,
+    Cancelled = 1,
+    Unknown = 2,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    DataLoss = 15,
+}
+
+impl Status {
+    /// All codes, in the order of their numbers.
+    pub const ALL: [Status; 16] = [
+        Status::Ok,
+        Status::Cancelled,
+        Status::Unknown,
+        Status::InvalidArgument,
+        Status::DeadlineExceeded,
+        Status::NotFound,
+        Status::AlreadyExists,
+        Status::PermissionDenied,
+        Status::ResourceExhausted,
+        Status::FailedPrecondition,
+        Status::Aborted,
+        Status::OutOfRange,
+        Status::Unimplemented,
+        Status::Internal,
+        Status::Unavailable,
+        Status::DataLoss,
+    ];
+
+    /// The code with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Status> {
+        usize::try_from(code).ok().and_then(|index| Self::ALL.get(index).copied())
+    }
+
+    /// The code's number.
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The code's canonical name, such as `INVALID_ARGUMENT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "OK",
+            Status::Cancelled => "CANCELLED",
+            Status::Unknown => "UNKNOWN",
+            Status::InvalidArgument => "INVALID_ARGUMENT",
+            Status::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Status::NotFound => "NOT_FOUND",
+            Status::AlreadyExists => "ALREADY_EXISTS",
+            Status::PermissionDenied => "PERMISSION_DENIED",
+            Status::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Status::FailedPrecondition => "FAILED_PRECONDITION",
+            Status::Aborted => "ABORTED",
+            Status::OutOfRange => "OUT_OF_RANGE",
+            Status::Unimplemented => "UNIMPLEMENTED",
+            Status::Internal => "INTERNAL",
+            Status::Unavailable => "UNAVAILABLE",
+            Status::DataLoss => "DATA_LOSS",
+        }
+    }
+}
+
+/// Everything that can go wrong, by cause.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An argument has a wrong value, shape, dtype or name.
+    #[error("{argument}: {problem}")]
+    InvalidArgument {
+        /// The argument as the caller knows it.
+        argument: Cow<'static, str>,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// An axis, index or position lies outside of what there is.
+    #[error("{argument}: {problem}")]
+    OutOfRange {
+        /// The argument as the caller knows it.
+        argument: Cow<'static, str>,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// The call is right but not now or not here: wrong context, wrong order, draining.
+    #[error("{0}")]
+    FailedPrecondition(String),
+    /// A device, file or name that is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// Memory or threads could not be had.
+    #[error("{0}")]
+    ResourceExhausted(String),
+    /// Not offered by this strategy, or not by this build.
+    #[error("{0}")]
+    Unimplemented(String),
+    /// Offered, but what it needs is not here now (a driver, a device).
+    #[error("{0}")]
+    Unavailable(String),
+    /// The operating system refused access.
+    #[error("{0}")]
+    PermissionDenied(String),
+    /// A file or stream is damaged.
+    #[error("{0}")]
+    DataLoss(String),
+    /// Stopped on request, or because another replica failed.
+    #[error("{0}")]
+    Cancelled(String),
+    /// Not finished when the deadline came.
+    #[error("{0}")]
+    DeadlineExceeded(String),
+    /// A defect of this library.
+    #[error("{0}; this is a defect of umbo, please report it")]
+    Internal(String),
+    /// A callback of the caller's reported failure.
+    #[error("{message}")]
+    Callback {
+        /// The status the callback returned.
+        status: Status,
+        /// What it said.
+        message: String,
+        /// What it attached.
+        payload: Option<Payload>,
+    },
+    /// One or more replicas failed; all of them are listed.
+    #[error("{0}")]
+    Replicas(ReplicaFailures),
+}
+
+impl Error {
+    /// A wrong value, shape, dtype or name of `argument`.
+    pub fn invalid(argument: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Error {
+        Error::InvalidArgument { argument: argument.into(), problem: problem.into() }
+    }
+
+    /// An axis, index or position `argument` outside of what there is.
+    pub fn out_of_range(
+        argument: impl Into<Cow<'static, str>>,
+        problem: impl Into<String>,
+    ) -> Error {
+        Error::OutOfRange { argument: argument.into(), problem: problem.into() }
+    }
+
+    /// A call that is right but not now or not here.
+    pub fn precondition(problem: impl Into<String>) -> Error {
+        Error::FailedPrecondition(problem.into())
+    }
+
+    /// The canonical status of this error.
+    pub fn status(&self) -> Status {
+        match self {
+            Error::InvalidArgument { .. } => Status::InvalidArgument,
+            Error::OutOfRange { .. } => Status::OutOfRange,
+            Error::FailedPrecondition(_) => Status::FailedPrecondition,
+            Error::NotFound(_) => Status::NotFound,
+            Error::ResourceExhausted(_) => Status::ResourceExhausted,
+            Error::Unimplemented(_) => Status::Unimplemented,
+            Error::Unavailable(_) => Status::Unavailable,
+            Error::PermissionDenied(_) => Status::PermissionDenied,
+            Error::DataLoss(_) => Status::DataLoss,
+            Error::Cancelled(_) => Status::Cancelled,
+            Error::DeadlineExceeded(_) => Status::DeadlineExceeded,
+            Error::Internal(_) => Status::Internal,
+            Error::Callback { status, .. } => *status,
+            Error::Replicas(failures) => failures.status(),
+        }
+    }
+}
+
+/// One replica's failure.
+#[derive(Debug)]
+pub struct ReplicaFailure {
+    /// The replica's id.
+    pub replica: usize,
+    /// The canonical name of its compute device.
+    pub device: String,
+    /// What went wrong on it.
+    pub error: Error,
+    /// It was stopped because of another replica, a deadline or a cancellation, and did not fail
+    /// by itself.
+    pub stopped: bool,
+}
+
+/// The failures of one step, in replica order; never empty.
+#[derive(Debug)]
+pub struct ReplicaFailures {
+    /// A sentence about the step as a whole, such as who waited where; may be empty.
+    pub summary: String,
+    /// The status of the step, if it is not the first failed replica's.
+    pub overruling_status: Option<Status>,
+    /// One record for each replica that failed or was stopped.
+    pub failures: Vec<ReplicaFailure>,
+}
+
+impl ReplicaFailures {
+    /// The status of the step: the first failed replica's in replica order. Replicas that were
+    /// stopped because of another count only if there is no other.
+    pub fn status(&self) -> Status {
+        self.overruling_status
+            .or_else(|| {
+                let own = self.failures.iter().find(|failure| !failure.stopped);
+                own.or(self.failures.first()).map(|failure| failure.error.status())
+            })
+            .unwrap_or(Status::Internal)
+    }
+}
+
+impl fmt::Display for ReplicaFailures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if !self.summary.is_empty() {
+            formatter.write_str(&self.summary)?;
+            separator = "\n";
+        }
+        for failure in &self.failures {
+            write!(
+                formatter,
+                "{separator}replica {} ({}): {}: {}",
+                failure.replica,
+                failure.device,
+                failure.error.status().name(),
+                failure.error
+            )?;
+            separator = "\n";
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The element types.
+
+use std::fmt;
+
+use half::{bf16, f16};
+
+/// The type of a tensor's elements. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names say all")]
+pub enum DType {
+    Float16 = 1,
+    BFloat16 = 2,
+    Float32 = 3,
+    Float64 = 4,
+    Int8 = 5,
+    Int16 = 6,
+    Int32 = 7,
+    Int64 = 8,
+    UInt8 = 9,
+    UInt16 = 10,
+    UInt32 = 11,
+    UInt64 = 12,
+    Bool = 13,
+}
+
+impl DType {
+    /// All element types, in the order of their numbers.
+    pub const ALL: [DType; 13] = [
+        DType::Float16,
+        DType::BFloat16,
+        DType::Float32,
+        DType::Float64,
+        DType::Int8,
+        DType::Int16,
+        DType::Int32,
+        DType::Int64,
+        DType::UInt8,
+        DType::UInt16,
+        DType::UInt32,
+        DType::UInt64,
+        DType::Bool,
+    ];
+
+    /// The element type with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<DType> {
+        let index = usize::try_from(code.checked_sub(1)?).ok()?;
+        Self::ALL.get(index).copied()
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        match self {
+            DType::Int8 | DType::UInt8 | DType::Bool => 1,
+            DType::Float16 | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
+            DType::Float32 | DType::Int32 | DType::UInt32 => 4,
+            DType::Float64 | DType::Int64 | DType::UInt64 => 8,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64)
+    }
+
+    /// Whether it is an integer type. bool is not.
+    pub fn is_integer(self) -> bool {
+        !self.is_float() && self != DType::Bool
+    }
+
+    /// The dtype of a MEAN over elements of this type: floats keep theirs, 8- and 16-bit integers
+    /// give float32, wider ones float64. bool has no mean.
+    pub fn mean_dtype(self) -> Option<DType> {
+        match self {
+            DType::Bool => None,
+            DType::Int8 | DType::UInt8 | DType::Int16 | DType::UInt16 => Some(DType::Float32),
+            DType::Int32 | DType::UInt32 | DType::Int64 | DType::UInt64 => Some(DType::Float64),
+            float => Some(float),
+        }
+    }
+
+    /// The usual name, such as `float32`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::Float16 => "float16",
+            DType::BFloat16 => "bfloat16",
+            DType::Float32 => "float32",
+            DType::Float64 => "float64",
+            DType::Int8 => "int8",
+            DType::Int16 => "int16",
+            DType::Int32 => "int32",
+            DType::Int64 => "int64",
+            DType::UInt8 => "uint8",
+            DType::UInt16 => "uint16",
+            DType::UInt32 => "uint32",
+            DType::UInt64 => "uint64",
+            DType::Bool => "bool",
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A Rust type whose values are elements of one [`DType`].
+///
+/// # Safety
+/// `DTYPE.size()` is the size of `Self`, and every bit pattern that a tensor of `DTYPE` can hold
+/// is a value of `Self`.
+pub unsafe trait Element: Copy + Send + Sync + PartialEq + fmt::Debug + 'static {
+    /// The element type.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $dtype:ident),* $(,)?) => {
+        $(
+            // SAFETY: the sizes agree (asserted below) and the type has no invalid bit pattern.
+            unsafe impl Element for $rust {
+                const DTYPE: DType = DType::$dtype;
+            }
+        )*
+        #[cfg(test)]
+        #[test]
+        fn sizes_agree() {
+            $(assert_eq!(size_of::<$rust>(), DType::$dtype.size());)*
+        }
+    };
+}
+
+elements! {
+    f16 => Float16, bf16 => BFloat16, f32 => Float32, f64 => Float64,
+    i8 => Int8, i16 => Int16, i32 => Int32, i64 => Int64,
+    u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
+}
+
+/// Runs an expression with `$element` standing for the Rust type of a numeric dtype; for bool it
+/// runs the expression after `else`.
+///
+/// ```ignore
+/// for_numeric!(dtype, T => sum::<T>(..), else Err(..))
+/// ```
+macro_rules! for_numeric {
+    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {{
+        use $crate::kernels::dtype::DType as D;
+        macro_rules! with {
+            ($rust:ty) => {{
+                type $element = $rust;
+                $body
+            }};
+        }
+        match $dtype {
+            D::Float16 => with!(half::f16),
+            D::BFloat16 => with!(half::bf16),
+            D::Float32 => with!(f32),
+            D::Float64 => with!(f64),
+            D::Int8 => with!(i8),
+            D::Int16 => with!(i16),
+            D::Int32 => with!(i32),
+            D::Int64 => with!(i64),
+            D::UInt8 => with!(u8),
+            D::UInt16 => with!(u16),
+            D::UInt32 => with!(u32),
+            D::UInt64 => with!(u64),
+            D::Bool => $otherwise,
+        }
+    }};
+}
+pub(crate) use for_numeric;

@@ -1,0 +1,102 @@
+//! Plain views of memory: what kernels work on.
+
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::layout::Layout;
+
+/// A read-only view of elements in memory that the CPU can address.
+///
+/// A view is a promise made by whoever builds it (see [`View::new`]); reading through it is the
+/// kernels' business.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    data: *const u8,
+    dtype: DType,
+    layout: Layout,
+}
+
+// SAFETY: a view is a pointer and numbers; `View::new` makes its builder promise that the memory
+// may be read for as long as the view is used, from whichever thread uses it.
+unsafe impl Send for View {}
+// SAFETY: as above; sharing a view shares only the right to read.
+unsafe impl Sync for View {}
+
+impl View {
+    /// A view of the elements that `layout` reaches from `data` on.
+    ///
+    /// # Safety
+    /// As long as the view or a copy of it is used, those elements are initialised, aligned for
+    /// `dtype`, readable from any thread, and not written by anyone else at the same time.
+    pub unsafe fn new(data: *const u8, dtype: DType, layout: Layout) -> View {
+        View { data, dtype, layout }
+    }
+
+    /// The first element.
+    pub fn data(&self) -> *const u8 {
+        self.data
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Shape and strides.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The elements as a slice, if they are contiguous and of type `T`.
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if self.dtype != T::DTYPE || !self.layout.is_contiguous() {
+            return None;
+        }
+        let elements = self.layout.shape.elements();
+        if elements == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: the builder of the view promised `elements` initialised, aligned and unwritten
+        // elements from `data` on for as long as the view lives, and the slice borrows the view.
+        Some(unsafe { std::slice::from_raw_parts(self.data.cast(), elements) })
+    }
+}
+
+/// A view of elements that may be written.
+#[derive(Debug)]
+pub struct ViewMut {
+    data: *mut u8,
+    dtype: DType,
+    layout: Layout,
+}
+
+// SAFETY: as for `View`; `ViewMut::new` makes its builder promise exclusive access, and the type
+// is neither `Clone` nor `Copy`, so the right to write moves with it.
+unsafe impl Send for ViewMut {}
+// SAFETY: a shared `&ViewMut` only tells pointer and layout.
+unsafe impl Sync for ViewMut {}
+
+impl ViewMut {
+    /// A view of the elements that `layout` reaches from `data` on.
+    ///
+    /// # Safety
+    /// As long as the view is used, those elements are aligned for `dtype`, writable, and not
+    /// read or written by anyone else; no two positions of `layout` share an element. They need
+    /// not be initialised before a kernel writes them.
+    pub unsafe fn new(data: *mut u8, dtype: DType, layout: Layout) -> ViewMut {
+        ViewMut { data, dtype, layout }
+    }
+
+    /// The first element.
+    pub fn data(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Shape and strides.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}

@@ -1,0 +1,8 @@
+//! Umbo: central-storage data-parallel training for C and C++.
+
+pub mod device;
+pub mod error;
+pub mod kernels;
+pub mod strategy;
+pub mod tensor;
+pub mod values;

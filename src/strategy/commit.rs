@@ -1,0 +1,23 @@
+//! The commit point: where what a step changed becomes central state, or none of it does.
+
+use crate::error::Result;
+
+/// Something that a step writes and that keeps what was there before until the step's outcome is
+/// known. It joins the step on its first write.
+pub trait StepParticipant: Send + Sync {
+    /// All replicas returned OK: what step `step` wrote counts from now on. Cannot fail.
+    fn commit(&self, step: u64);
+
+    /// The step failed, was late or was cancelled: all is as before step `step`. Cannot fail.
+    fn roll_back(&self, step: u64);
+}
+
+/// A change of central state that waits for the commit point, such as an optimizer's update.
+pub trait CommitAction: Send {
+    /// Everything that can fail: schedules, checks, scans, norms. Changes nothing that can be
+    /// seen.
+    fn prepare(&mut self) -> Result<()>;
+
+    /// The change itself. Cannot fail.
+    fn commit(&mut self);
+}

@@ -1,0 +1,328 @@
+//! Nests of tensors, per-replica values, and the storage of variables.
+
+pub mod variable;
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use variable::Variable;
+
+/// A value: a leaf (tensor, variable, per-replica value) or a nest of values. Structures are
+/// outside, per-replica values are leaves. Cloning makes another reference.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A plain tensor.
+    Tensor(Tensor),
+    /// One component per replica; they need not agree in anything.
+    PerReplica(Arc<PerReplica>),
+    /// Items in order.
+    Tuple(Arc<Vec<Value>>),
+    /// Named fields in order.
+    Struct(Arc<Vec<(String, Value)>>),
+    /// A variable passed as itself.
+    Variable(Variable),
+}
+
+/// One component per replica.
+#[derive(Debug)]
+pub struct PerReplica {
+    components: Vec<Tensor>,
+}
+
+impl PerReplica {
+    /// A per-replica value of at least one component.
+    pub fn new(components: Vec<Tensor>) -> Result<PerReplica> {
+        if components.is_empty() {
+            return Err(Error::invalid("components", "none; a per-replica value has one or more"));
+        }
+        Ok(PerReplica { components })
+    }
+
+    /// The components, in replica order.
+    pub fn components(&self) -> &[Tensor] {
+        &self.components
+    }
+
+    /// The components, to be reused in place by the input pipeline that owns them alone.
+    pub fn components_mut(&mut self) -> &mut [Tensor] {
+        &mut self.components
+    }
+}
+
+impl Value {
+    /// A per-replica value of these components.
+    pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
+        Ok(Value::PerReplica(Arc::new(PerReplica::new(components)?)))
+    }
+
+    /// A tuple of these items.
+    pub fn tuple(items: Vec<Value>) -> Value {
+        Value::Tuple(Arc::new(items))
+    }
+
+    /// A struct of these fields, whose names must differ.
+    pub fn structure(fields: Vec<(String, Value)>) -> Result<Value> {
+        for (position, (name, _)) in fields.iter().enumerate() {
+            if fields[..position].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Error::invalid("names", format!("'{name}' appears twice")));
+            }
+        }
+        Ok(Value::Struct(Arc::new(fields)))
+    }
+
+    /// What kind of value this is, in words for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Value::Tensor(_) => "a tensor",
+            Value::PerReplica(_) => "a per-replica value",
+            Value::Tuple(_) => "a tuple",
+            Value::Struct(_) => "a struct",
+            Value::Variable(_) => "a variable",
+        }
+    }
+
+    /// Items, fields or components; 1 for a tensor or a variable.
+    pub fn count(&self) -> usize {
+        match self {
+            Value::Tensor(_) | Value::Variable(_) => 1,
+            Value::PerReplica(value) => value.components.len(),
+            Value::Tuple(items) => items.len(),
+            Value::Struct(fields) => fields.len(),
+        }
+    }
+
+    /// The item, field or component at `index`.
+    pub fn item(&self, index: usize) -> Result<Value> {
+        let item = match self {
+            Value::Tensor(_) | Value::Variable(_) => {
+                return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
+            }
+            Value::PerReplica(value) => value.components.get(index).cloned().map(Value::Tensor),
+            Value::Tuple(items) => items.get(index).cloned(),
+            Value::Struct(fields) => fields.get(index).map(|(_, value)| value.clone()),
+        };
+        item.ok_or_else(|| {
+            Error::out_of_range(
+                "index",
+                format!(
+                    "{index} is not in [0, {}), the items of {}",
+                    self.count(),
+                    self.kind_name()
+                ),
+            )
+        })
+    }
+
+    /// The value at a path of field names and item numbers joined by dots; borrowed, so that
+    /// looking takes no reference. The empty path is the value itself.
+    pub fn at_path(&self, path: &str) -> Result<&Value> {
+        let mut value = self;
+        for step in path.split('.').filter(|step| !step.is_empty()) {
+            let found = match value {
+                Value::Struct(fields) => {
+                    fields.iter().find(|(name, _)| name == step).map(|(_, field)| field)
+                }
+                Value::Tuple(items) => step.parse().ok().and_then(|index: usize| items.get(index)),
+                _ => None,
+            };
+            value = found.ok_or_else(|| Error::NotFound(value.no_such(step)))?;
+        }
+        Ok(value)
+    }
+
+    fn no_such(&self, step: &str) -> String {
+        match self {
+            Value::Struct(fields) => {
+                let names: Vec<_> = fields.iter().map(|(name, _)| format!("'{name}'")).collect();
+                format!("name: there is no field '{step}'; the struct has {}", names.join(", "))
+            }
+            Value::Tuple(items) => {
+                format!("name: there is no item '{step}'; the tuple has {} items", items.len())
+            }
+            leaf => format!("name: '{step}' asks {} for a field; it has none", leaf.kind_name()),
+        }
+    }
+
+    /// The tensor of this leaf as replica `replica` sees it: a plain tensor is the same for all.
+    pub fn tensor_of(&self, replica: usize) -> Result<&Tensor> {
+        match self {
+            Value::Tensor(tensor) => Ok(tensor),
+            Value::PerReplica(value) => value.components.get(replica).ok_or_else(|| {
+                Error::out_of_range(
+                    "value",
+                    format!(
+                        "a per-replica value of {} components has none for replica {replica}",
+                        value.components.len()
+                    ),
+                )
+            }),
+            other => Err(Error::invalid(
+                "value",
+                format!("{} where a tensor or a per-replica value is expected", other.kind_name()),
+            )),
+        }
+    }
+
+    /// The nest in which each per-replica leaf is replaced by the component of `replica`; other
+    /// leaves stay the same objects.
+    pub fn component(&self, replica: usize) -> Result<Value> {
+        match self {
+            Value::Tensor(_) | Value::Variable(_) => Ok(self.clone()),
+            Value::PerReplica(_) => self.tensor_of(replica).cloned().map(Value::Tensor),
+            Value::Tuple(items) => {
+                let items: Result<_> = items.iter().map(|item| item.component(replica)).collect();
+                Ok(Value::tuple(items?))
+            }
+            Value::Struct(fields) => {
+                let fields: Result<_> = fields
+                    .iter()
+                    .map(|(name, field)| Ok((name.clone(), field.component(replica)?)))
+                    .collect();
+                Ok(Value::Struct(Arc::new(fields?)))
+            }
+        }
+    }
+
+    /// Applies `map` to each leaf, keeping the structure.
+    pub fn map_leaves(&self, map: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
+        match self {
+            Value::Tuple(items) => {
+                let items: Result<_> = items.iter().map(|item| item.map_leaves(map)).collect();
+                Ok(Value::tuple(items?))
+            }
+            Value::Struct(fields) => {
+                let fields: Result<_> = fields
+                    .iter()
+                    .map(|(name, field)| Ok((name.clone(), field.map_leaves(map)?)))
+                    .collect();
+                Ok(Value::Struct(Arc::new(fields?)))
+            }
+            leaf => map(leaf),
+        }
+    }
+
+    /// The leaves in order, until `find` finds something in one.
+    pub fn find_leaf<'a, T>(&'a self, find: &mut dyn FnMut(&'a Value) -> Option<T>) -> Option<T> {
+        match self {
+            Value::Tuple(items) => items.iter().find_map(|item| item.find_leaf(find)),
+            Value::Struct(fields) => fields.iter().find_map(|(_, field)| field.find_leaf(find)),
+            leaf => find(leaf),
+        }
+    }
+
+    /// Merges one value per replica into one: structures leaf by leaf; a leaf that is the very
+    /// same object on all replicas stays as it is, others become per-replica values. `always_wrap`
+    /// makes every tensor leaf a per-replica value. `what` names the thing for messages.
+    pub fn merge(parts: &[Value], always_wrap: bool, what: &'static str) -> Result<Value> {
+        let first = parts.first().ok_or_else(|| Error::invalid(what, "no values to merge"))?;
+        let mismatch = |replica: usize, other: &Value| {
+            Error::invalid(
+                what,
+                format!(
+                    "the structures differ: {} of {} on replica 0, {} of {} on replica {replica}",
+                    first.kind_name(),
+                    first.count(),
+                    other.kind_name(),
+                    other.count()
+                ),
+            )
+        };
+        match first {
+            Value::Tensor(_) | Value::PerReplica(_) | Value::Variable(_) => {
+                if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
+                    return Ok(first.clone());
+                }
+                let components: Result<Vec<Tensor>> = parts
+                    .iter()
+                    .enumerate()
+                    .map(|(replica, part)| match part {
+                        Value::Tensor(tensor) => Ok(tensor.clone()),
+                        other if std::mem::discriminant(other) == std::mem::discriminant(first) => {
+                            Err(Error::invalid(
+                                what,
+                                format!("{} that differs between replicas", other.kind_name()),
+                            ))
+                        }
+                        other => Err(mismatch(replica, other)),
+                    })
+                    .collect();
+                Value::per_replica(components?)
+            }
+            Value::Tuple(items) => {
+                let mut columns = vec![Vec::with_capacity(parts.len()); items.len()];
+                for (replica, part) in parts.iter().enumerate() {
+                    match part {
+                        Value::Tuple(others) if others.len() == items.len() => {
+                            for (column, item) in columns.iter_mut().zip(others.iter()) {
+                                column.push(item.clone());
+                            }
+                        }
+                        other => return Err(mismatch(replica, other)),
+                    }
+                }
+                let merged: Result<_> =
+                    columns.iter().map(|column| Value::merge(column, always_wrap, what)).collect();
+                Ok(Value::tuple(merged?))
+            }
+            Value::Struct(fields) => {
+                let mut columns = vec![Vec::with_capacity(parts.len()); fields.len()];
+                for (replica, part) in parts.iter().enumerate() {
+                    let Value::Struct(others) = part else { return Err(mismatch(replica, part)) };
+                    if others.len() != fields.len() {
+                        return Err(mismatch(replica, part));
+                    }
+                    for (column, (name, _)) in columns.iter_mut().zip(fields.iter()) {
+                        let field = others.iter().find(|(other, _)| other == name);
+                        let Some((_, field)) = field else {
+                            return Err(Error::invalid(
+                                what,
+                                format!(
+                                    "the structures differ: replica 0 has a field '{name}', \
+                                     replica {replica} has none"
+                                ),
+                            ));
+                        };
+                        column.push(field.clone());
+                    }
+                }
+                let merged: Result<_> = columns
+                    .iter()
+                    .zip(fields.iter())
+                    .map(|(column, (name, _))| {
+                        Ok((name.clone(), Value::merge(column, always_wrap, what)?))
+                    })
+                    .collect();
+                Ok(Value::Struct(Arc::new(merged?)))
+            }
+        }
+    }
+
+    fn is_same_leaf(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Tensor(a), Value::Tensor(b)) => a.is_same(b),
+            (Value::PerReplica(a), Value::PerReplica(b)) => Arc::ptr_eq(a, b),
+            (Value::Variable(a), Value::Variable(b)) => a.is_same(b),
+            _ => false,
+        }
+    }
+
+    /// How many examples of a global batch the part of `replica` holds, if the value came from a
+    /// distributed dataset or has per-replica leaves: the first leaf that knows decides.
+    pub fn examples_of(&self, replica: usize) -> Option<u64> {
+        let annotated = |leaf: &Value| match leaf {
+            Value::Tensor(tensor) => tensor.examples(),
+            Value::PerReplica(value) => value.components.get(replica).and_then(Tensor::examples),
+            _ => None,
+        };
+        let first_dimension = |leaf: &Value| match leaf {
+            Value::PerReplica(value) => {
+                let shape = value.components.get(replica)?.shape();
+                shape.first().map(|&size| size as u64)
+            }
+            _ => None,
+        };
+        self.find_leaf(&mut |leaf| annotated(leaf))
+            .or_else(|| self.find_leaf(&mut |leaf| first_dimension(leaf)))
+    }
+}

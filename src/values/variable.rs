@@ -1,0 +1,219 @@
+//! The storage of variables: one value, on one device, with room for the value that a step is
+//! about to commit.
+//!
+//! A variable is passive here: it holds bytes and knows which of its two buffers is whose. What
+//! may be written when, and how replicas' values are combined, is the strategy's business.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::{DType, Shape, Tensor};
+
+/// How values that replicas assign are combined. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Aggregation {
+    /// Assigning in replica context is an error.
+    None = 0,
+    /// The replicas' values are added.
+    Sum = 1,
+    /// The sum divided by the number of replicas.
+    Mean = 2,
+    /// Replica 0's value counts.
+    OnlyFirstReplica = 3,
+}
+
+impl Aggregation {
+    /// The mode with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Aggregation> {
+        use Aggregation::*;
+        [None, Sum, Mean, OnlyFirstReplica].into_iter().find(|mode| *mode as i32 == code)
+    }
+
+    /// The mode's name, such as `ONLY_FIRST_REPLICA`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Aggregation::None => "NONE",
+            Aggregation::Sum => "SUM",
+            Aggregation::Mean => "MEAN",
+            Aggregation::OnlyFirstReplica => "ONLY_FIRST_REPLICA",
+        }
+    }
+}
+
+/// When copies of a variable would be synchronised, if there were copies: recorded, and without
+/// effect on storage. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names are the reference's")]
+pub enum Synchronization {
+    Auto = 0,
+    None = 1,
+    OnWrite = 2,
+    OnRead = 3,
+}
+
+impl Synchronization {
+    /// The mode with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Synchronization> {
+        use Synchronization::*;
+        [Auto, None, OnWrite, OnRead].into_iter().find(|mode| *mode as i32 == code)
+    }
+}
+
+/// What a variable is, beside its value.
+#[derive(Clone, Debug)]
+pub struct VariableSpec {
+    /// The name; names need not differ.
+    pub name: String,
+    /// Whether an optimizer should change it.
+    pub trainable: bool,
+    /// See [`Synchronization`].
+    pub synchronization: Synchronization,
+    /// See [`Aggregation`].
+    pub aggregation: Aggregation,
+    /// The strategy in whose scope it was made; 0 is no strategy.
+    pub strategy: u64,
+}
+
+/// Takes the memory of variables that were released while a step may still read it through
+/// plain pointers.
+pub trait Keeper: Send + Sync {
+    /// Keeps the tensors until no step can read them any more.
+    fn keep(&self, tensors: [Option<Tensor>; 2]);
+}
+
+/// A variable. Cloning makes another reference to the same variable.
+#[derive(Clone)]
+pub struct Variable(Arc<Parts>);
+
+struct Parts {
+    spec: VariableSpec,
+    dtype: DType,
+    shape: Shape,
+    device: DeviceId,
+    /// The second buffer comes into being when a step first writes the variable, and stays.
+    buffers: [OnceLock<Tensor>; 2],
+    /// The buffer with the committed value.
+    committed: AtomicUsize,
+    /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
+    visible: AtomicUsize,
+    keeper: Weak<dyn Keeper>,
+}
+
+impl Variable {
+    /// A variable whose value is `value`, which nobody else may hold.
+    pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
+        let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
+        Variable(Arc::new(Parts {
+            spec,
+            dtype,
+            shape,
+            device,
+            buffers: [OnceLock::from(value), OnceLock::new()],
+            committed: AtomicUsize::new(0),
+            visible: AtomicUsize::new(0),
+            keeper,
+        }))
+    }
+
+    /// What the variable is, beside its value.
+    pub fn spec(&self) -> &VariableSpec {
+        &self.0.spec
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0.spec.name
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    /// The parameter device that holds it.
+    pub fn device(&self) -> DeviceId {
+        self.0.device
+    }
+
+    /// Whether `other` is a reference to the same variable.
+    pub fn is_same(&self, other: &Variable) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A number that no other live variable has, for ordering and lookup.
+    pub fn key(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    fn buffer(&self, index: usize) -> &Tensor {
+        self.0.buffers[index].get().expect("an index is stored only once its buffer exists")
+    }
+
+    /// The committed value: what everyone outside of a step sees.
+    pub fn committed(&self) -> &Tensor {
+        self.buffer(self.0.committed.load(Ordering::Acquire))
+    }
+
+    /// The value that the step in flight sees: the committed one until the step has written.
+    pub fn visible(&self) -> &Tensor {
+        self.buffer(self.0.visible.load(Ordering::Acquire))
+    }
+
+    /// Whether the step in flight has written the variable.
+    pub fn is_staged(&self) -> bool {
+        self.0.visible.load(Ordering::Acquire) != self.0.committed.load(Ordering::Acquire)
+    }
+
+    /// The buffer that takes the value which the step in flight writes. It is the visible one if
+    /// the step wrote before. Its contents count only after [`Variable::stage`].
+    pub fn staging(&self) -> Result<&Tensor> {
+        let index = 1 - self.0.committed.load(Ordering::Acquire);
+        if self.0.buffers[index].get().is_none() {
+            let fresh = Tensor::uninitialized(self.0.dtype, self.0.shape, self.0.device)?;
+            // Only one thread writes central state at a time; should that ever fail, one of the
+            // two fresh buffers is dropped unused.
+            let _ = self.0.buffers[index].set(fresh);
+        }
+        Ok(self.buffer(index))
+    }
+
+    /// Lets the step in flight see the staging buffer.
+    pub fn stage(&self) {
+        let committed = self.0.committed.load(Ordering::Acquire);
+        self.0.visible.store(1 - committed, Ordering::Release);
+    }
+
+    /// Makes what the step wrote the committed value.
+    pub fn publish(&self) {
+        self.0.committed.store(self.0.visible.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// Forgets what the step wrote.
+    pub fn discard(&self) {
+        self.0.visible.store(self.0.committed.load(Ordering::Acquire), Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "variable '{}' ({} {})", self.name(), self.dtype(), self.shape())
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.keep([self.buffers[0].take(), self.buffers[1].take()]);
+        }
+    }
+}
