@@ -1,0 +1,373 @@
+//! The strategy: its devices, its replica threads, its locks.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{FairMutex, Mutex, RwLock};
+
+use super::lane::{Lane, Wake};
+use super::metrics::{Metric, MetricTable};
+use super::signal::Spin;
+use super::step::{Lanes, StepRecord};
+use super::transaction::Transaction;
+use crate::device::DeviceId;
+use crate::device::cpu::affinity;
+use crate::device::registry::{self, DeviceHold};
+use crate::error::{Error, Result};
+use crate::observe::log;
+use crate::tensor::Tensor;
+use crate::values::variable::Keeper;
+
+/// The most replicas that one strategy may have.
+pub const MAX_REPLICAS: usize = 1024;
+
+/// How a central storage strategy is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of the compute devices, one replica each; `None` chooses them.
+    pub compute_devices: Option<Vec<String>>,
+    /// This many replicas on `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
+    pub cpu_replicas: usize,
+    /// Name of the device that holds the variables; `None`: the compute device if there is
+    /// exactly one, else `CPU:0`.
+    pub parameter_device: Option<String>,
+    /// Whether each replica's thread is bound to the processors of its device.
+    pub bind_threads: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            compute_devices: None,
+            cpu_replicas: 0,
+            parameter_device: None,
+            bind_threads: true,
+        }
+    }
+}
+
+/// A central storage strategy: variables on one parameter device, callbacks replicated over the
+/// compute devices. Cloning makes another reference to the same strategy.
+///
+/// All methods may be called from any thread. Steps are taken in order, one at a time; a second
+/// thread that runs waits for its turn. When the last reference goes, the replica threads end; a
+/// thread whose callback is late is left to come back on its own.
+#[derive(Clone)]
+pub struct Strategy(Arc<Inner>);
+
+pub(super) struct Inner {
+    id: u64,
+    is_default: bool,
+    devices: Vec<DeviceId>,
+    device_names: Vec<String>,
+    parameter_device: DeviceId,
+    parameter_name: String,
+    bind_threads: bool,
+    pub lanes: Lanes,
+    threads: Mutex<Vec<Option<JoinHandle<()>>>>,
+    spin: Spin,
+    /// Whoever holds it takes steps; the number of the last step.
+    pub steps: FairMutex<u64>,
+    /// One record for each depth of nested runs.
+    pub records: Mutex<Vec<Arc<StepRecord>>>,
+    /// Steps that were given up and whose callbacks have not all come back.
+    pub abandoned: Mutex<Vec<Arc<StepRecord>>>,
+    pub transaction: Mutex<Transaction>,
+    /// Held for writing while committed values change, for reading while others copy them.
+    pub central: RwLock<()>,
+    pub metrics: Mutex<MetricTable>,
+    /// Whether a callback may hold plain pointers to variables.
+    pub step_open: AtomicBool,
+    /// Memory of variables that were released meanwhile.
+    graveyard: Mutex<Vec<Tensor>>,
+    _hold: DeviceHold,
+}
+
+/// All strategies, by number: variables know theirs by it.
+static STRATEGIES: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
+static DEFAULT: LazyLock<Strategy> = LazyLock::new(|| {
+    let devices = vec![DeviceId::HOST];
+    let strategy = Strategy::build(devices, DeviceId::HOST, false, true);
+    strategy.expect("one replica needs no thread and CPU:0 is always there")
+});
+
+impl Strategy {
+    /// Makes a strategy. Starts a thread for each replica but the first.
+    pub fn new(options: &Options) -> Result<Strategy> {
+        let devices = compute_devices(options)?;
+        let parameter_device = match &options.parameter_device {
+            Some(name) => registry::resolve(name, "parameter_device")?,
+            None if devices.len() == 1 => devices[0],
+            None => DeviceId::HOST,
+        };
+        for (device, argument) in devices
+            .iter()
+            .map(|device| (device, "compute_devices"))
+            .chain([(&parameter_device, "parameter_device")])
+        {
+            if !device.is_host_memory() {
+                return Err(Error::Unimplemented(format!(
+                    "{argument}: {device}: GPUs as devices of a strategy in this version; use CPU \
+                     devices"
+                )));
+            }
+        }
+        Strategy::build(devices, parameter_device, options.bind_threads, false)
+    }
+
+    fn build(
+        devices: Vec<DeviceId>,
+        parameter_device: DeviceId,
+        bind_threads: bool,
+        is_default: bool,
+    ) -> Result<Strategy> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let hold = {
+            let mut held = devices.clone();
+            held.push(parameter_device);
+            registry::hold(&held)?
+        };
+        let processors = thread::available_parallelism().map_or(1, |count| count.get());
+        let spin = if devices.len() <= processors { Spin::Bounded } else { Spin::Never };
+        let lanes: Lanes = devices.iter().map(|_| CachePadded::new(Lane::new())).collect();
+        let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
+        let strategy = Strategy(Arc::new(Inner {
+            id,
+            is_default,
+            device_names: devices.iter().map(|device| device.canonical_name()).collect(),
+            parameter_name: parameter_device.canonical_name(),
+            parameter_device,
+            bind_threads,
+            threads: Mutex::new(devices.iter().map(|_| None).collect()),
+            devices,
+            lanes,
+            spin,
+            steps: FairMutex::new(0),
+            records: Mutex::default(),
+            abandoned: Mutex::default(),
+            transaction: Mutex::default(),
+            central: RwLock::new(()),
+            metrics: Mutex::default(),
+            step_open: AtomicBool::new(false),
+            graveyard: Mutex::default(),
+            _hold: hold,
+        }));
+        for replica in 1..strategy.num_replicas() {
+            strategy.ensure_thread(replica)?;
+        }
+        STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+        Ok(strategy)
+    }
+
+    /// An independent strategy with the same devices.
+    pub fn deep_copy(&self) -> Result<Strategy> {
+        if self.0.is_default {
+            return Err(Error::precondition("strategy: the default strategy cannot be copied"));
+        }
+        let inner = &self.0;
+        Strategy::build(inner.devices.clone(), inner.parameter_device, inner.bind_threads, false)
+    }
+
+    /// The strategy that is current where no other one is: one replica on `CPU:0`.
+    pub fn default_strategy() -> Strategy {
+        DEFAULT.clone()
+    }
+
+    pub(super) fn with_id(id: u64) -> Option<Strategy> {
+        if id == 0 {
+            return Some(Strategy::default_strategy());
+        }
+        STRATEGIES.lock().get(&id).and_then(Weak::upgrade).map(Strategy)
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    pub(super) fn keeper(&self) -> Weak<dyn Keeper> {
+        let keeper: Arc<dyn Keeper> = Arc::clone(&self.0) as Arc<dyn Keeper>;
+        Arc::downgrade(&keeper)
+    }
+
+    /// A number that no other strategy of this process has; 0 is the default strategy.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Whether this is the default strategy.
+    pub fn is_default(&self) -> bool {
+        self.0.is_default
+    }
+
+    /// Whether `other` is a reference to the very same strategy.
+    pub fn is_same(&self, other: &Strategy) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// How many replicas run in sync.
+    pub fn num_replicas(&self) -> usize {
+        self.0.devices.len()
+    }
+
+    /// The compute devices, in replica order.
+    pub fn compute_devices(&self) -> &[DeviceId] {
+        &self.0.devices
+    }
+
+    /// The canonical names of the compute devices, in replica order.
+    pub fn compute_device_names(&self) -> &[String] {
+        &self.0.device_names
+    }
+
+    /// The device that holds the variables.
+    pub fn parameter_device(&self) -> DeviceId {
+        self.0.parameter_device
+    }
+
+    /// Its canonical name.
+    pub fn parameter_device_name(&self) -> &str {
+        &self.0.parameter_name
+    }
+
+    /// A metric of the last run that was committed, over all replicas in replica order.
+    pub fn metric(&self, name: &str) -> Option<Metric> {
+        self.0.metrics.lock().get(name)
+    }
+
+    /// The record for runs at `depth`.
+    pub(super) fn record(&self, depth: usize) -> Arc<StepRecord> {
+        let mut records = self.0.records.lock();
+        while records.len() <= depth {
+            records.push(Arc::new(StepRecord::new(Arc::clone(&self.0.lanes), self.0.spin)));
+        }
+        Arc::clone(&records[depth])
+    }
+
+    /// Starts the thread of `replica` unless it runs.
+    pub(super) fn ensure_thread(&self, replica: usize) -> Result<()> {
+        let mut threads = self.0.threads.lock();
+        if threads[replica].is_some() {
+            return Ok(());
+        }
+        let lanes = Arc::clone(&self.0.lanes);
+        let (spin, bind, device) = (self.0.spin, self.0.bind_threads, self.0.devices[replica]);
+        let handle = thread::Builder::new()
+            .name(format!("umbo-replica-{replica}"))
+            .spawn(move || {
+                if bind && let Err(error) = bind_to(device) {
+                    log::log(log::Level::Warning, || {
+                        format!("replica {replica} is not bound to the processors of {device}: {error}")
+                    });
+                }
+                // Between steps nothing but a step or the end can come.
+                while let Wake::Job(step) = lanes[replica].wait(spin, || false) {
+                    step.execute(replica);
+                }
+            })
+            .map_err(|error| {
+                Error::ResourceExhausted(format!("a thread for replica {replica}: {error}"))
+            })?;
+        threads[replica] = Some(handle);
+        Ok(())
+    }
+
+    /// Forgets abandoned steps whose callbacks have all come back. Returns the replicas that are
+    /// still late.
+    pub fn late_replicas(&self) -> Vec<usize> {
+        let mut abandoned = self.0.abandoned.lock();
+        abandoned.retain(|record| record.unfinished_replicas().next().is_some());
+        let mut late: Vec<usize> =
+            abandoned.iter().flat_map(|record| record.unfinished_replicas()).collect();
+        late.sort_unstable();
+        late.dedup();
+        late
+    }
+
+    /// Lets go of the memory that was kept for callbacks in flight.
+    pub(super) fn bury(&self) {
+        self.0.step_open.store(false, Ordering::SeqCst);
+        let buried = std::mem::take(&mut *self.0.graveyard.lock());
+        drop(buried);
+    }
+}
+
+fn bind_to(device: DeviceId) -> Result<()> {
+    affinity::bind_current_thread(&registry::processors(device)?)
+}
+
+fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
+    if options.cpu_replicas > 0 {
+        if options.compute_devices.is_some() {
+            return Err(Error::invalid(
+                "cpu_replicas",
+                "given together with compute_devices; give one of the two",
+            ));
+        }
+        if options.cpu_replicas > MAX_REPLICAS {
+            return Err(Error::invalid(
+                "cpu_replicas",
+                format!("{}; at most {MAX_REPLICAS} are supported", options.cpu_replicas),
+            ));
+        }
+        let count = options.cpu_replicas as u32;
+        registry::ensure_logical_cpus(count)?;
+        return Ok((0..count).map(DeviceId::cpu).collect());
+    }
+    let Some(names) = &options.compute_devices else {
+        // All GPUs would be the choice once they can compute; this version has CPUs only.
+        return Ok(vec![DeviceId::HOST]);
+    };
+    if names.is_empty() {
+        return Err(Error::invalid(
+            "compute_devices",
+            "an empty list; name one device or more, or leave the list out",
+        ));
+    }
+    if names.len() > MAX_REPLICAS {
+        return Err(Error::invalid(
+            "compute_devices",
+            format!("{} devices; at most {MAX_REPLICAS} are supported", names.len()),
+        ));
+    }
+    let mut devices = Vec::with_capacity(names.len());
+    for name in names {
+        let device = registry::resolve(name, "compute_devices")?;
+        if devices.contains(&device) {
+            return Err(Error::invalid(
+                "compute_devices",
+                format!("'{name}' appears twice; each device carries one replica (split the CPU \
+                         into more logical devices for more replicas on it)"),
+            ));
+        }
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
+impl Keeper for Inner {
+    fn keep(&self, tensors: [Option<Tensor>; 2]) {
+        if self.step_open.load(Ordering::SeqCst) {
+            self.graveyard.lock().extend(tensors.into_iter().flatten());
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        STRATEGIES.lock().remove(&self.id);
+        for lane in self.lanes.iter() {
+            lane.close();
+        }
+        let own = thread::current().id();
+        for handle in self.threads.get_mut().drain(..).flatten() {
+            // A late callback held the last reference: its thread cannot wait for itself and ends
+            // on its own.
+            if handle.thread().id() != own && handle.join().is_err() {
+                log::log(log::Level::Error, || "a replica thread panicked".into());
+            }
+        }
+    }
+}

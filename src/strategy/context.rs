@@ -1,0 +1,358 @@
+//! Contexts: which strategy this thread is in, and whether it speaks for one replica or for all.
+//!
+//! Each thread has a stack of frames. The default context (no frame) is replica 0 of 1 of the
+//! default strategy. `scope` pushes a cross-replica frame, `run` a replica frame on each
+//! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::central_storage::Strategy;
+use super::metrics::Metric;
+use super::run::Limits;
+use super::step::{StepRecord, Task};
+use crate::error::{Error, Result};
+use crate::values::Value;
+
+/// The step that a cross-replica frame belongs to.
+#[derive(Clone)]
+pub(super) struct StepFrame {
+    pub number: u64,
+    /// 0 for the outermost run.
+    pub depth: usize,
+    pub limits: Limits,
+}
+
+/// One entry of a thread's stack of contexts.
+pub(super) enum Frame {
+    Scope { strategy: Strategy, serial: u64 },
+    CrossReplica { strategy: Strategy, step: Option<StepFrame> },
+    Replica(ReplicaContext),
+}
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// What `set_strategy` set; counts where no frame is open.
+    static CHOSEN: RefCell<Option<Strategy>> = const { RefCell::new(None) };
+    static THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    THREAD.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+/// The context that this thread is in.
+pub enum Current {
+    /// No strategy was entered: replica 0 of 1 of the default strategy.
+    Default,
+    /// Cross-replica context of this strategy.
+    CrossReplica(Strategy),
+    /// A replica's callback.
+    Replica(ReplicaContext),
+}
+
+/// The context that this thread is in.
+pub fn current() -> Current {
+    let top = FRAMES.with_borrow(|frames| {
+        frames.last().map(|frame| match frame {
+            Frame::Scope { strategy, .. } | Frame::CrossReplica { strategy, .. } => {
+                Current::CrossReplica(strategy.clone())
+            }
+            Frame::Replica(context) => Current::Replica(context.clone()),
+        })
+    });
+    top.or_else(|| CHOSEN.with_borrow(|chosen| chosen.clone().map(Current::CrossReplica)))
+        .unwrap_or(Current::Default)
+}
+
+/// Calls `look` with this thread's replica context, borrowed, or with nothing in cross-replica
+/// and default context.
+pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
+    // The frames stay borrowed while `look` runs, so it must not open or close any.
+    FRAMES.with_borrow(|frames| match frames.last() {
+        Some(Frame::Replica(context)) => look(Some(context)),
+        _ => look(None),
+    })
+}
+
+/// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed.
+pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // Frames hold strategies, whose release may look at this thread's frames.
+            let popped = FRAMES.with_borrow_mut(|frames| frames.pop());
+            drop(popped);
+            while FRAMES.with_borrow(Vec::len) > self.0 {
+                let popped = FRAMES.with_borrow_mut(|frames| frames.pop());
+                drop(popped);
+            }
+        }
+    }
+    let restore = FRAMES.with_borrow_mut(|frames| {
+        frames.push(frame);
+        Restore(frames.len() - 1)
+    });
+    let result = body();
+    drop(restore);
+    result
+}
+
+/// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
+pub(super) fn step_frame(strategy: &Strategy) -> Option<StepFrame> {
+    FRAMES.with_borrow(|frames| {
+        frames.iter().rev().find_map(|frame| match frame {
+            Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
+                step.clone()
+            }
+            _ => None,
+        })
+    })
+}
+
+/// The error for an operation of one strategy inside of another one's context.
+pub(super) fn mixing(what: &str) -> Error {
+    Error::precondition(format!(
+        "{what}: mixing different strategies: this thread is in the scope or in a run of another \
+         strategy; leave that first"
+    ))
+}
+
+/// Checks that `what` of `strategy` may be done here: in the default context or in the
+/// strategy's own cross-replica context.
+pub(super) fn require_cross_replica(strategy: &Strategy, what: &str) -> Result<()> {
+    match current() {
+        Current::Default => Ok(()),
+        Current::CrossReplica(other) if other.is_same(strategy) => Ok(()),
+        Current::Replica(context) if context.strategy().is_same(strategy) => {
+            Err(Error::precondition(format!(
+                "{what}: requires being in cross-replica context, but this is replica {}'s \
+                 callback; use a merge call",
+                context.replica()
+            )))
+        }
+        _ => Err(mixing(what)),
+    }
+}
+
+/// An open scope.
+#[derive(Clone)]
+pub struct Scope {
+    serial: u64,
+    thread: u64,
+}
+
+impl Strategy {
+    /// Makes this strategy current for this thread until the scope is left. The own scope nests;
+    /// inside of another strategy's context, or of this strategy's replica context, it is refused.
+    pub fn enter_scope(&self) -> Result<Scope> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        require_cross_replica(self, "umbo_strategy_scope_enter")?;
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        FRAMES.with_borrow_mut(|frames| {
+            frames.push(Frame::Scope { strategy: self.clone(), serial });
+        });
+        Ok(Scope { serial, thread: thread_number() })
+    }
+}
+
+impl Scope {
+    /// Leaves the scope. It must be the innermost one that this thread has open.
+    pub fn exit(&self) -> Result<()> {
+        if self.thread != thread_number() {
+            return Err(Error::precondition(
+                "scope: was entered by another thread, which must also leave it",
+            ));
+        }
+        let popped = FRAMES.with_borrow_mut(|frames| {
+            match frames.last() {
+                Some(Frame::Scope { serial, .. }) if *serial == self.serial => {}
+                _ if frames.iter().any(
+                    |frame| matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial),
+                ) =>
+                {
+                    return Err(Error::precondition(
+                        "scope: is not the innermost one; scopes are left in the reverse order of \
+                         entering",
+                    ));
+                }
+                _ => return Err(Error::precondition("scope: was left already")),
+            }
+            Ok(frames.pop())
+        })?;
+        drop(popped);
+        Ok(())
+    }
+}
+
+/// Makes `strategy` current for this thread where no scope is open, without a block; `None`
+/// clears. Refused inside of scopes and runs.
+pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
+    if FRAMES.with_borrow(|frames| !frames.is_empty()) {
+        return Err(Error::precondition(
+            "umbo_set_strategy: must not be called inside of a scope or a run",
+        ));
+    }
+    let before = CHOSEN.replace(strategy);
+    drop(before);
+    Ok(())
+}
+
+/// What a replica's callback knows of itself. Cloning makes another reference to the same
+/// context; it is of use only in the callback's thread and only until the callback returns.
+#[derive(Clone)]
+pub struct ReplicaContext {
+    strategy: Strategy,
+    pub(super) step: Option<Arc<StepRecord>>,
+    replica: usize,
+    number: u64,
+    pub(super) inline: bool,
+    global_examples: u64,
+}
+
+impl ReplicaContext {
+    pub(super) fn of_step(task: &Task, step: &Arc<StepRecord>, replica: usize) -> ReplicaContext {
+        ReplicaContext {
+            strategy: task.strategy.clone(),
+            step: Some(Arc::clone(step)),
+            replica,
+            number: task.number,
+            inline: task.inline && replica == 0,
+            global_examples: task.global_examples,
+        }
+    }
+
+    /// The default context: replica 0 of 1, in no step.
+    pub fn default_context() -> ReplicaContext {
+        ReplicaContext {
+            strategy: Strategy::default_strategy(),
+            step: None,
+            replica: 0,
+            number: 0,
+            inline: true,
+            global_examples: 0,
+        }
+    }
+
+    /// The strategy whose run this is.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// This replica's id among the replicas that run in sync.
+    pub fn replica(&self) -> usize {
+        self.replica
+    }
+
+    /// The number of the step, counted over the strategy's life; 0 in no step.
+    pub fn step_number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether this is the very context `other`.
+    pub fn is_same(&self, other: &ReplicaContext) -> bool {
+        self.replica == other.replica
+            && match (&self.step, &other.step) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            }
+    }
+
+    fn record(&self) -> Result<&Arc<StepRecord>> {
+        self.step.as_ref().ok_or_else(|| {
+            Error::precondition("context: the default context is in no run; this needs one")
+        })
+    }
+
+    /// Checks that the step still wants this replica to go on.
+    pub fn check_live(&self) -> Result<()> {
+        match &self.step {
+            Some(step) if step.rendezvous.is_abandoned() => {
+                step.desks[self.replica].lock().told_to_stop = true;
+                Err(Error::Cancelled(
+                    "the run has returned without this replica (deadline or cancellation); \
+                     return from the callback"
+                        .into(),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The arguments of the run, whole; `None` if it was given none.
+    pub fn arguments(&self) -> Option<Value> {
+        self.step.as_ref()?.task()?.arguments
+    }
+
+    /// Whether the callback should return early: another replica failed, or the run was
+    /// cancelled or is late.
+    pub fn is_cancelled(&self) -> bool {
+        let Some(step) = &self.step else { return false };
+        let cancelled = step.stopping.load(Ordering::Relaxed)
+            || step.rendezvous.is_abandoned()
+            || step
+                .task()
+                .and_then(|task| task.limits.cancellation)
+                .is_some_and(|token| token.is_cancelled());
+        if cancelled {
+            step.desks[self.replica].lock().told_to_stop = true;
+        }
+        cancelled
+    }
+
+    /// The place of this replica's part in the global batch.
+    pub fn batch_position(&self) -> BatchPosition {
+        let (first, local) = match &self.step {
+            Some(step) => {
+                let desk = step.desks[self.replica].lock();
+                (desk.first_example, desk.examples)
+            }
+            None => (0, None),
+        };
+        BatchPosition {
+            first_example: first,
+            local_examples: local,
+            global_examples: self.global_examples,
+        }
+    }
+
+    /// Scratch memory of `bytes` bytes at a multiple of 64, until the callback returns.
+    pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
+        self.record()?.desks[self.replica].lock().scratch.grant(bytes)
+    }
+
+    /// Adds to the metric `name` of this step.
+    pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
+        self.record()?.desks[self.replica].lock().metrics.add(name, metric);
+        Ok(())
+    }
+
+    /// What the layer above hangs on this replica's context, made on first use. It lives until
+    /// the strategy has no more use for the context.
+    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
+        self.record()?.attachments[self.replica]
+            .get_or_init(|| Box::new(make()))
+            .downcast_ref()
+            .ok_or_else(|| Error::Internal("two kinds of attachment on one context".into()))
+    }
+}
+
+/// The place of a replica's part in the global batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchPosition {
+    /// How many examples the replicas before this one have.
+    pub first_example: u64,
+    /// How many this one has; `None` if the run's arguments do not say.
+    pub local_examples: Option<u64>,
+    /// How many all have together.
+    pub global_examples: u64,
+}

@@ -1,0 +1,267 @@
+//! Merge calls: all replicas stop, one function runs for all of them in cross-replica context,
+//! each goes on with its part of the result. Everything on a replica context that synchronises
+//! is one.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::central_storage::Strategy;
+use super::context::{Current, Frame, ReplicaContext, StepFrame, current, mixing, with_frame};
+use super::lane::Wake;
+use super::rendezvous::Phase;
+use super::run::Limits;
+use super::step::{StepRecord, panicked};
+use crate::cross_device::ReduceOp;
+use crate::error::{Error, Result};
+use crate::values::Value;
+
+/// What is compared between the replicas: they must all ask for the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A merge call of the caller's; the number tells functions apart.
+    MergeCall {
+        /// The address of the function.
+        function: usize,
+    },
+    /// An all-reduce.
+    AllReduce(ReduceOp),
+    /// An all-gather along this axis.
+    AllGather(i64),
+    /// An assignment to a variable.
+    Assign {
+        /// [`crate::values::variable::Variable::key`].
+        variable: usize,
+        /// The variable's name, for messages.
+        name: String,
+        /// `assign`, `assign_add` or `assign_sub`.
+        kind: &'static str,
+    },
+    /// An optimizer's apply; the number tells optimizers apart.
+    Apply {
+        /// The address of the optimizer.
+        optimizer: usize,
+    },
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::MergeCall { function } => write!(formatter, "merge_call of {function:#x}"),
+            Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
+            Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
+            Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
+            Operation::Apply { .. } => write!(formatter, "optimizer apply"),
+        }
+    }
+}
+
+/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
+/// one result for each.
+pub type Merge =
+    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
+
+/// What a replica asks for when it arrives.
+pub(super) struct Request {
+    pub operation: Operation,
+    pub arguments: Option<Value>,
+    pub merge: Merge,
+    pub sequence: u64,
+}
+
+/// What went wrong with a step as a whole, beside what the replicas report.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// The error of a merge function.
+    pub merge_error: Option<Error>,
+    /// Who was where when the replicas disagreed.
+    pub disagreement: Option<String>,
+}
+
+impl ReplicaContext {
+    /// Waits until all replicas have arrived here with the same operation, has `merge` of replica
+    /// 0 run once in cross-replica context on the thread that called `run`, and returns this
+    /// replica's part of its result. The other replicas' `merge` is dropped.
+    pub fn synchronize(
+        &self,
+        operation: Operation,
+        arguments: Option<Value>,
+        merge: Merge,
+    ) -> Result<Option<Value>> {
+        self.check_current(&operation)?;
+        let Some(step) = &self.step else {
+            let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
+            let mut parts = with_frame(frame, || merge(self.strategy(), vec![arguments]))?;
+            return Ok(parts.pop().flatten());
+        };
+        self.check_live()?;
+        let replica = self.replica();
+        {
+            let mut desk = step.desks[replica].lock();
+            desk.sequence += 1;
+            let sequence = desk.sequence;
+            desk.request = Some(Request { operation, arguments, merge, sequence });
+        }
+        step.rendezvous.arrive(replica);
+        if self.inline {
+            step.rendezvous.wait_for_all(step.spin, None, || false);
+            step.serve();
+        } else {
+            let released = || step.rendezvous.is_released(replica);
+            while let Wake::Job(nested) = step.lanes[replica].wait(step.spin, released) {
+                nested.execute(replica);
+            }
+        }
+        let reply = {
+            let mut desk = step.desks[replica].lock();
+            desk.request = None;
+            desk.reply.take()
+        };
+        match reply {
+            Some(reply) => reply,
+            None => {
+                self.check_live()?;
+                Err(Error::Internal("a merge call ended without an answer".into()))
+            }
+        }
+    }
+
+    /// Checks that this context is the one that its thread is in.
+    pub fn check_current(&self, what: &dyn fmt::Display) -> Result<()> {
+        match current() {
+            Current::Replica(own) if own.is_same(self) => Ok(()),
+            Current::Default if self.step.is_none() => Ok(()),
+            Current::Replica(own) if own.strategy().is_same(self.strategy()) => {
+                Err(Error::precondition(format!(
+                    "{what}: the context is replica {}'s, but this is replica {}'s callback",
+                    self.replica(),
+                    own.replica()
+                )))
+            }
+            Current::CrossReplica(own) if own.is_same(self.strategy()) => {
+                Err(Error::precondition(format!(
+                    "{what}: needs replica context, but this thread is in cross-replica context"
+                )))
+            }
+            Current::Default => Err(Error::precondition(format!(
+                "{what}: the context belongs to a run that has ended, or to another thread"
+            ))),
+            _ => Err(mixing(&what.to_string())),
+        }
+    }
+}
+
+impl StepRecord {
+    /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
+    /// merge call if all ask for the same one, else tells them why not.
+    pub(super) fn serve(self: &Arc<Self>) {
+        let replicas = 0..self.replicas();
+        let waiting =
+            |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        let failed = replicas.clone().any(|replica| {
+            let desk = self.desks[replica].lock();
+            desk.told_to_stop || matches!(desk.outcome, Some(Err(_)))
+        });
+        if failed {
+            for replica in replicas.clone().filter(waiting) {
+                self.stop(replica, "another replica failed");
+            }
+        } else if let Some(disagreement) = self.disagreement() {
+            for replica in replicas.clone().filter(waiting) {
+                let mut desk = self.desks[replica].lock();
+                desk.reply = Some(Err(Error::precondition(disagreement.clone())));
+            }
+            self.verdict.lock().disagreement.get_or_insert(disagreement);
+        } else {
+            self.merge();
+        }
+        for replica in replicas.filter(waiting) {
+            self.rendezvous.resume(replica);
+            self.lanes[replica].notify();
+        }
+    }
+
+    fn stop(&self, replica: usize, why: &str) {
+        let mut desk = self.desks[replica].lock();
+        desk.told_to_stop = true;
+        desk.reply = Some(Err(Error::Cancelled(format!("stopped in a merge call: {why}"))));
+    }
+
+    /// Who is where, if the replicas do not all wait for the same operation.
+    fn disagreement(&self) -> Option<String> {
+        let mut first: Option<(Operation, u64)> = None;
+        let mut agree = true;
+        for (replica, desk) in self.desks.iter().enumerate() {
+            let desk = desk.lock();
+            match &desk.request {
+                Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => {
+                    let here = (request.operation.clone(), request.sequence);
+                    agree &= first.get_or_insert_with(|| here.clone()) == &here;
+                }
+                _ => agree = false,
+            }
+        }
+        if agree {
+            return None;
+        }
+        let places: Vec<String> = self
+            .desks
+            .iter()
+            .enumerate()
+            .map(|(replica, desk)| match &desk.lock().request {
+                Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => format!(
+                    "replica {replica} waits in its synchronising call {}, {}",
+                    request.sequence, request.operation
+                ),
+                _ => format!("replica {replica} has returned from the callback"),
+            })
+            .collect();
+        Some(format!(
+            "the replicas disagree about merge calls: {}; all replicas must make the same \
+             synchronising calls in the same order",
+            places.join("; ")
+        ))
+    }
+
+    /// Runs the merge function that all replicas wait for and leaves each its answer.
+    fn merge(self: &Arc<Self>) {
+        let Some(task) = self.task() else { return };
+        let mut arguments = Vec::with_capacity(self.replicas());
+        let mut function = None;
+        for desk in &self.desks {
+            if let Some(request) = desk.lock().request.take() {
+                arguments.push(request.arguments);
+                function.get_or_insert(request.merge);
+            }
+        }
+        let Some(function) = function else { return };
+        let step = StepFrame {
+            number: task.number,
+            depth: task.depth,
+            limits: if task.inline { Limits::default() } else { task.limits.clone() },
+        };
+        let frame = Frame::CrossReplica { strategy: task.strategy.clone(), step: Some(step) };
+        let call = AssertUnwindSafe(|| with_frame(frame, || function(&task.strategy, arguments)));
+        let result = catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)));
+        match result {
+            Ok(parts) if parts.len() == self.replicas() => {
+                for (desk, part) in self.desks.iter().zip(parts) {
+                    desk.lock().reply = Some(Ok(part));
+                }
+            }
+            Ok(parts) => self.fail_merge(Error::Internal(format!(
+                "a merge gave {} results for {} replicas",
+                parts.len(),
+                self.replicas()
+            ))),
+            Err(error) => self.fail_merge(error),
+        }
+    }
+
+    fn fail_merge(&self, error: Error) {
+        for replica in 0..self.replicas() {
+            self.stop(replica, "the merge function failed");
+        }
+        self.verdict.lock().merge_error.get_or_insert(error);
+    }
+}
