@@ -2,7 +2,7 @@
 //!
 //! The driver is looked for when the process first asks, so that the library builds and runs
 //! where there is none. The bindings panic when the driver's library is absent or lacks a
-//! function; nothing here lets such a panic out.
+//! function; nothing here lets such a panic out (the panic hook may still print it).
 
 use std::ffi::c_int;
 use std::panic::catch_unwind;
