@@ -3,6 +3,7 @@
 pub mod device;
 pub mod error;
 pub mod kernels;
+pub mod observe;
 pub mod strategy;
 pub mod tensor;
 pub mod values;
