@@ -4,6 +4,7 @@ pub mod device;
 pub mod error;
 pub mod kernels;
 pub mod observe;
+pub mod cross_device;
 pub mod strategy;
 pub mod tensor;
 pub mod values;

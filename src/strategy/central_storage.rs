@@ -259,7 +259,9 @@ impl Strategy {
             .spawn(move || {
                 if bind && let Err(error) = bind_to(device) {
                     log::log(log::Level::Warning, || {
-                        format!("replica {replica} is not bound to the processors of {device}: {error}")
+                        format!(
+                            "replica {replica} is not bound to the processors of {device}: {error}"
+                        )
                     });
                 }
                 // Between steps nothing but a step or the end can come.
@@ -338,8 +340,10 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
         if devices.contains(&device) {
             return Err(Error::invalid(
                 "compute_devices",
-                format!("'{name}' appears twice; each device carries one replica (split the CPU \
-                         into more logical devices for more replicas on it)"),
+                format!(
+                    "'{name}' appears twice; each device carries one replica (split the CPU \
+                         into more logical devices for more replicas on it)"
+                ),
             ));
         }
         devices.push(device);

@@ -196,7 +196,10 @@ fn no_output_for_nests(value: &Value, how: &Reduction) -> Result<()> {
     match value {
         Value::Tuple(_) | Value::Struct(_) if how.output.is_some() => Err(Error::invalid(
             "output",
-            format!("one output tensor for {}; reduce leaf by leaf, or leave it out", value.kind_name()),
+            format!(
+                "one output tensor for {}; reduce leaf by leaf, or leave it out",
+                value.kind_name()
+            ),
         )),
         _ => Ok(()),
     }
@@ -244,10 +247,14 @@ impl ReplicaContext {
             }
         });
         match wrong {
-            Some(kind) => Err(Error::invalid("value", format!("{what}: {kind} among the leaves; they must be tensors"))),
-            None if leaves == 0 => {
-                Err(Error::invalid("value", format!("{what}: an empty structure; it needs a tensor")))
-            }
+            Some(kind) => Err(Error::invalid(
+                "value",
+                format!("{what}: {kind} among the leaves; they must be tensors"),
+            )),
+            None if leaves == 0 => Err(Error::invalid(
+                "value",
+                format!("{what}: an empty structure; it needs a tensor"),
+            )),
             None => Ok(()),
         }
     }
@@ -265,7 +272,9 @@ impl ReplicaContext {
             let merged = Value::merge(&values, true, "value")?;
             let reduced = reduce(strategy, merged)?;
             let copies = copies(&reduced, strategy.compute_devices())?;
-            (0..strategy.num_replicas()).map(|replica| copies.component(replica).map(Some)).collect()
+            (0..strategy.num_replicas())
+                .map(|replica| copies.component(replica).map(Some))
+                .collect()
         };
         let result = self.synchronize(operation, Some(value), Box::new(merge))?;
         result.ok_or_else(|| Error::Internal("a collective without a result".into()))

@@ -156,8 +156,7 @@ impl StepRecord {
     /// merge call if all ask for the same one, else tells them why not.
     pub(super) fn serve(self: &Arc<Self>) {
         let replicas = 0..self.replicas();
-        let waiting =
-            |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
         let failed = replicas.clone().any(|replica| {
             let desk = self.desks[replica].lock();
             desk.told_to_stop || matches!(desk.outcome, Some(Err(_)))

@@ -9,8 +9,7 @@ use parking_lot::FairMutexGuard;
 use super::cancellation::{Cancellation, Listener};
 use super::central_storage::Strategy;
 use super::context::{
-    Current, Frame, ReplicaContext, StepFrame, current, require_cross_replica, step_frame,
-    with_frame,
+    Frame, ReplicaContext, StepFrame, require_cross_replica, step_frame, with_frame,
 };
 use super::rendezvous::Phase;
 use super::signal::Spin;
@@ -114,9 +113,7 @@ impl Strategy {
         self.open_transaction(number);
         let result = self.run_recorded(&record, task, baggage);
         let result = match result {
-            Ok(outcome) => {
-                self.commit(number, Some(&record)).map(|()| outcome)
-            }
+            Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
             Err(error) => {
                 let participants = self.roll_back(number);
                 if record.rendezvous.is_abandoned() {
@@ -197,8 +194,7 @@ impl Strategy {
         // The watchdog's wait is a long one; the processors belong to the replicas.
         let spin = if inline { record.spin } else { Spin::Never };
         loop {
-            let cancelled =
-                || limits.cancellation.as_ref().is_some_and(Cancellation::is_cancelled);
+            let cancelled = || limits.cancellation.as_ref().is_some_and(Cancellation::is_cancelled);
             record.rendezvous.wait_for_all(spin, limits.deadline, cancelled);
             if !inline
                 && record.unfinished_replicas().next().is_some()
@@ -246,11 +242,8 @@ impl Strategy {
                 ),
             ));
         }
-        let parts: Vec<Value> = record
-            .desks
-            .iter()
-            .filter_map(|desk| desk.lock().outcome.take()?.ok()?)
-            .collect();
+        let parts: Vec<Value> =
+            record.desks.iter().filter_map(|desk| desk.lock().outcome.take()?.ok()?).collect();
         Value::merge(&parts, false, "result").map(Some)
     }
 
@@ -418,15 +411,6 @@ impl Strategy {
 impl StepRecord {
     /// The replicas whose callback has not returned.
     pub(super) fn unfinished_replicas(&self) -> impl Iterator<Item = usize> {
-        (0..self.replicas())
-            .filter(|&replica| self.rendezvous.phase(replica) != Phase::Finished)
-    }
-}
-
-/// Whether this thread is in a replica's callback of `strategy`.
-pub(super) fn in_replica_of(strategy: &Strategy) -> Option<ReplicaContext> {
-    match current() {
-        Current::Replica(context) if context.strategy().is_same(strategy) => Some(context),
-        _ => None,
+        (0..self.replicas()).filter(|&replica| self.rendezvous.phase(replica) != Phase::Finished)
     }
 }

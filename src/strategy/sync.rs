@@ -6,7 +6,6 @@ pub use parking_lot::Mutex;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::Arc,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     thread::{Thread, current, park},
 };
@@ -14,7 +13,6 @@ pub use std::{
 #[cfg(loom)]
 pub use loom::{
     hint::spin_loop,
-    sync::Arc,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     thread::{Thread, current, park},
 };

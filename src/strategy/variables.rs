@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{
-    Current, ReplicaContext, current, mixing, require_cross_replica, step_frame,
-};
+use super::context::{Current, ReplicaContext, current, mixing, require_cross_replica, step_frame};
 use super::merge::Operation;
 use super::run::Limits;
-use crate::cross_device::{self, Combine, ReduceOp};
+use crate::cross_device::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -143,7 +141,7 @@ pub fn current_tensor<'a>(
 /// values are combined as the variable's aggregation says and the result is applied once; later
 /// reads in the step see it, and the commit point makes it central state. A variable of no
 /// strategy is written by each replica in turn, at once.
-pub fn assign(variable: &Variable, kind: Combine, value: &Value) -> Result<()> {
+pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
     let owner = owner(variable);
     match current() {
         Current::Replica(context) if context.strategy().is_same(&owner) => {
@@ -156,7 +154,16 @@ pub fn assign(variable: &Variable, kind: Combine, value: &Value) -> Result<()> {
         Current::CrossReplica(_) | Current::Replica(_) if owner.is_default() => {
             assign_directly(&owner, variable, kind, value)
         }
-        _ => Err(mixing(kind.name())),
+        _ => Err(mixing(verb(kind))),
+    }
+}
+
+/// The operation's name, as the reference knows it.
+fn verb(kind: Assignment) -> &'static str {
+    match kind {
+        Assignment::Assign => "assign",
+        Assignment::Add => "assign_add",
+        Assignment::Subtract => "assign_sub",
     }
 }
 
@@ -203,7 +210,7 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
 fn assign_directly(
     owner: &Strategy,
     variable: &Variable,
-    kind: Combine,
+    kind: Assignment,
     value: &Value,
 ) -> Result<()> {
     let tensor = plain_tensor(value)?;
@@ -217,13 +224,13 @@ fn assign_directly(
 }
 
 /// Writes what the step's later reads see and its commit point publishes.
-fn stage(owner: &Strategy, variable: &Variable, kind: Combine, tensor: &Tensor) -> Result<()> {
+fn stage(owner: &Strategy, variable: &Variable, kind: Assignment, tensor: &Tensor) -> Result<()> {
     let staging = variable.staging()?;
     if variable.is_staged() {
         return cross_device::combine_into(kind, staging, tensor);
     }
-    if kind != Combine::Assign {
-        cross_device::combine_into(Combine::Assign, staging, variable.committed())?;
+    if kind != Assignment::Assign {
+        cross_device::combine_into(Assignment::Assign, staging, variable.committed())?;
     }
     cross_device::combine_into(kind, staging, tensor)?;
     owner.join_step(Arc::new(variable.clone()))?;
@@ -234,7 +241,7 @@ fn stage(owner: &Strategy, variable: &Variable, kind: Combine, tensor: &Tensor) 
 fn assign_in_replica(
     context: &ReplicaContext,
     variable: &Variable,
-    kind: Combine,
+    kind: Assignment,
     value: &Value,
 ) -> Result<()> {
     context.check_live()?;
@@ -247,14 +254,14 @@ fn assign_in_replica(
                  the {replicas} replicas' values; create it with SUM, MEAN or ONLY_FIRST_REPLICA, \
                  or assign in a merge call",
                 variable.name(),
-                kind.name()
+                verb(kind)
             ),
         ));
     }
     let operation = Operation::Assign {
         variable: variable.key(),
         name: variable.name().to_owned(),
-        kind: kind.name(),
+        kind: verb(kind),
     };
     let target = variable.clone();
     context.synchronize(
