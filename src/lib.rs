@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod error;
+pub mod ffi;
 pub mod kernels;
 pub mod strategy;
 pub mod tensor;
