@@ -4,6 +4,7 @@ pub mod device;
 pub mod error;
 pub mod ffi;
 pub mod kernels;
+pub mod observe;
 pub mod strategy;
 pub mod tensor;
 pub mod values;

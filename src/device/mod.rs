@@ -1,6 +1,9 @@
 //! Devices: their names, which of them there are, and the memory and threads of each.
 
+pub mod cpu;
+pub mod cuda;
 pub mod name;
+pub mod registry;
 
 use std::fmt;
 
@@ -60,6 +63,15 @@ impl DeviceId {
     pub fn canonical_name(self) -> String {
         name::DeviceName::local(self).to_string()
     }
+}
+
+/// How much memory a device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What could be allocated now, if nobody else asks.
+    pub available_bytes: u64,
 }
 
 /// The short name, `CPU:0`.

@@ -1,0 +1,202 @@
+//! `umbo devices`: the physical and logical devices of this machine.
+
+use std::fmt::Write;
+
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use serde_json::{Value, json};
+use umbo::device::cpu::affinity;
+use umbo::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
+use umbo::error::Result;
+
+use crate::{Report, bytes_text, json_text};
+
+const HELP: &str = "\
+Usage: umbo devices [OPTIONS]
+
+Shows the physical devices with their memory and the logical devices that a strategy can use.
+
+Options:
+      --logical-cpus N   show how N logical CPUs would share the processors (default: 1)
+      --json             print one JSON object
+  -h, --help             show this help
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+    let mut json = false;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("json") => json = true,
+            Long("logical-cpus") => {
+                let count = arguments.value()?.parse()?;
+                registry::ensure_logical_cpus(count)
+                    .map_err(|error| format!("--logical-cpus: {error}"))?;
+            }
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let (physical, logical) = (physical_devices(), logical_devices());
+    Ok(Report::fine(if json {
+        json_text(&as_json(&physical, &logical))
+    } else {
+        as_table(&physical, &logical)
+    }))
+}
+
+struct Physical {
+    device: DeviceId,
+    model: Option<String>,
+    /// Of the host, those that this process may use.
+    processors: Option<String>,
+    memory: Result<MemoryInfo>,
+}
+
+struct Logical {
+    device: DeviceId,
+    processors: Option<String>,
+}
+
+fn devices_of(kind: DeviceKind, count: u32) -> impl Iterator<Item = DeviceId> {
+    (0..count).map(move |index| DeviceId { kind, index })
+}
+
+fn physical_devices() -> Vec<Physical> {
+    let host = Physical {
+        device: DeviceId::HOST,
+        model: host_model(),
+        processors: Some(affinity::process_processors().to_string()),
+        memory: registry::memory_info(DeviceId::HOST),
+    };
+    let gpus = devices_of(DeviceKind::Gpu, registry::physical_count(DeviceKind::Gpu));
+    let gpus = gpus.map(|device| Physical {
+        device,
+        model: cuda::device_name(device.index).ok(),
+        processors: None,
+        memory: cuda::memory_info(device.index),
+    });
+    std::iter::once(host).chain(gpus).collect()
+}
+
+fn logical_devices() -> Vec<Logical> {
+    [DeviceKind::Cpu, DeviceKind::Gpu]
+        .into_iter()
+        .flat_map(|kind| devices_of(kind, registry::logical_count(kind)))
+        .map(|device| Logical {
+            device,
+            processors: registry::processors(device).ok().map(|set| set.to_string()),
+        })
+        .collect()
+}
+
+/// What the kernel calls the processor; not all architectures have a name there.
+fn host_model() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("model name"))?;
+    Some(line.trim_start_matches([' ', '\t', ':']).to_owned())
+}
+
+fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
+    let physical: Vec<Value> = physical
+        .iter()
+        .map(|each| {
+            let memory = each.memory.as_ref().ok();
+            json!({
+                "name": each.device.to_string(),
+                "kind": each.device.kind.name(),
+                "index": each.device.index,
+                "model": each.model,
+                "processors": each.processors,
+                "total_bytes": memory.map(|memory| memory.total_bytes),
+                "available_bytes": memory.map(|memory| memory.available_bytes),
+            })
+        })
+        .collect();
+    let logical: Vec<Value> = logical
+        .iter()
+        .map(|each| {
+            json!({
+                "name": each.device.to_string(),
+                "canonical_name": each.device.canonical_name(),
+                "kind": each.device.kind.name(),
+                "index": each.device.index,
+                "processors": each.processors,
+            })
+        })
+        .collect();
+    json!({
+        "physical": physical,
+        "logical": logical,
+        "no_gpu_because": cuda::probe().as_ref().err(),
+    })
+}
+
+fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
+    let mut rows = vec![row(["PHYSICAL", "MEMORY", "AVAILABLE", "PROCESSORS", "MODEL"])];
+    let mut problems = String::new();
+    for each in physical {
+        let (total, available) = match &each.memory {
+            Ok(memory) => (bytes_text(memory.total_bytes), bytes_text(memory.available_bytes)),
+            Err(error) => {
+                // Writing to a string cannot fail.
+                let _ = writeln!(problems, "{error}");
+                ("?".to_owned(), "?".to_owned())
+            }
+        };
+        let processors = each.processors.as_deref().unwrap_or("-");
+        let model = each.model.as_deref().unwrap_or("-");
+        rows.push(row([&each.device.to_string(), &total, &available, processors, model]));
+    }
+    let mut text = aligned(&rows);
+    if let Err(reason) = cuda::probe() {
+        let _ = writeln!(text, "No GPU: {reason}.");
+    }
+    let mut rows = vec![row(["LOGICAL", "PROCESSORS", "CANONICAL NAME"])];
+    for each in logical {
+        let processors = each.processors.as_deref().unwrap_or("-");
+        rows.push(row([&each.device.to_string(), processors, &each.device.canonical_name()]));
+    }
+    text + &problems + "\n" + &aligned(&rows)
+}
+
+fn row<const COLUMNS: usize>(cells: [&str; COLUMNS]) -> Vec<String> {
+    cells.map(str::to_owned).into()
+}
+
+/// Rows of equally many cells, each column as wide as its widest cell.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [row(["a", "b"]), row(["long", "c"]), row(["", ""])];
+        assert_eq!(aligned(&rows), "a     b\nlong  c\n\n");
+    }
+
+    #[test]
+    fn unknown_memory_is_said() {
+        let physical = [Physical {
+            device: DeviceId { kind: DeviceKind::Gpu, index: 3 },
+            model: None,
+            processors: None,
+            memory: Err(umbo::error::Error::Unavailable("it fell off the bus".into())),
+        }];
+        let table = as_table(&physical, &[]);
+        assert!(table.contains("GPU:3") && table.contains("it fell off the bus"), "{table}");
+        assert_eq!(as_json(&physical, &[])["physical"][0]["total_bytes"], Value::Null);
+    }
+}

@@ -1,0 +1,102 @@
+//! The command-line tool: shows what Umbo finds on this machine. One file per subcommand.
+
+mod devices;
+mod doctor;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use lexopt::Arg::{Long, Short, Value};
+
+const HELP: &str = "\
+Usage: umbo COMMAND [OPTIONS]
+
+Commands:
+  devices   show the physical and logical devices of this machine
+  doctor    check what training on this machine needs, and say what is wrong
+
+Options:
+  -h, --help      show this help; after a command, that command's
+  -V, --version   show the version
+";
+
+/// What a subcommand prints, and whether what it found is fine.
+struct Report {
+    text: String,
+    fine: bool,
+}
+
+impl Report {
+    fn fine(text: impl Into<String>) -> Report {
+        Report { text: text.into(), fine: true }
+    }
+}
+
+/// Ends with 0 when all is fine, 1 when something is not, 2 when the command line is wrong.
+fn main() -> ExitCode {
+    let report = match run(lexopt::Parser::from_env()) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("umbo: {error}\nTry 'umbo --help'.");
+            return ExitCode::from(2);
+        }
+    };
+    match io::stdout().write_all(report.text.as_bytes()) {
+        Ok(()) if report.fine => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+        // The reader has seen enough, as in 'umbo devices | head -1'.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("umbo: cannot write the output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+    match arguments.next()? {
+        None => Err("which command?".into()),
+        Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
+        Some(Short('V') | Long("version")) => {
+            Ok(Report::fine(format!("umbo {}\n", env!("CARGO_PKG_VERSION"))))
+        }
+        Some(Value(command)) => match command.to_str() {
+            Some("devices") => devices::run(arguments),
+            Some("doctor") => doctor::run(arguments),
+            _ => Err(format!("unknown command '{}'", command.to_string_lossy()).into()),
+        },
+        Some(other) => Err(other.unexpected()),
+    }
+}
+
+/// A value as indented JSON with a final newline.
+fn json_text(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// A number of bytes for people: `7.8 GiB`.
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut amount = bytes as f64;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(unit > 0);
+    format!("{amount:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_well() {
+        assert_eq!(bytes_text(0), "0 bytes");
+        assert_eq!(bytes_text(1023), "1023 bytes");
+        assert_eq!(bytes_text(1024), "1.0 KiB");
+        assert_eq!(bytes_text(8_375_186_227), "7.8 GiB");
+        assert_eq!(bytes_text(u64::MAX), "16777216.0 TiB");
+    }
+}

@@ -1,0 +1,293 @@
+//! Sets of processors: which ones this process may use, how logical CPUs share them, and
+//! binding a thread to some of them.
+
+use std::ffi::c_ulong;
+use std::fmt;
+use std::io;
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+
+const WORD_BITS: usize = c_ulong::BITS as usize;
+
+/// The most processors a mask is tried for; Linux stops far below.
+const MOST_PROCESSORS: usize = 1 << 20;
+
+/// A set of processors, by the numbers that the kernel gives them. It prints as `0-3,8`.
+#[derive(Clone, Default)]
+pub struct CpuSet {
+    /// The kernel's mask: bit p of the whole is processor p.
+    mask: Vec<c_ulong>,
+}
+
+impl CpuSet {
+    /// The processors in the set, in ascending order.
+    pub fn processors(&self) -> impl Iterator<Item = usize> + '_ {
+        self.mask.iter().enumerate().flat_map(|(word, &bits)| {
+            (0..WORD_BITS)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| word * WORD_BITS + bit)
+        })
+    }
+
+    /// How many processors are in the set.
+    pub fn count(&self) -> usize {
+        self.mask.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    /// Whether no processor is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.mask.iter().all(|&bits| bits == 0)
+    }
+
+    /// Whether this processor is in the set.
+    pub fn contains(&self, processor: usize) -> bool {
+        self.mask
+            .get(processor / WORD_BITS)
+            .is_some_and(|bits| bits >> (processor % WORD_BITS) & 1 == 1)
+    }
+
+    fn insert(&mut self, processor: usize) {
+        let word = processor / WORD_BITS;
+        if word >= self.mask.len() {
+            self.mask.resize(word + 1, 0);
+        }
+        self.mask[word] |= 1 << (processor % WORD_BITS);
+    }
+}
+
+impl FromIterator<usize> for CpuSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> CpuSet {
+        let mut set = CpuSet::default();
+        processors.into_iter().for_each(|processor| set.insert(processor));
+        set
+    }
+}
+
+/// Sets are equal when they hold the same processors, however long their masks are.
+impl PartialEq for CpuSet {
+    fn eq(&self, other: &CpuSet) -> bool {
+        self.processors().eq(other.processors())
+    }
+}
+
+impl Eq for CpuSet {}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let mut rest = self.processors().peekable();
+        while let Some(first) = rest.next() {
+            let mut last = first;
+            while let Some(next) = rest.next_if_eq(&(last + 1)) {
+                last = next;
+            }
+            write!(formatter, "{separator}{first}")?;
+            if last > first {
+                write!(formatter, "-{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CpuSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "CpuSet({self})")
+    }
+}
+
+/// The processors that this process may use. Read once, when first asked for, so that threads
+/// the library binds later do not narrow it: those of the main thread and of the thread that
+/// asks first. Where the kernel does not tell, as many as the standard library counts.
+pub fn process_processors() -> &'static CpuSet {
+    static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
+    PROCESSORS.get_or_init(|| {
+        let main_thread = std::process::id() as libc::pid_t;
+        let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
+        let set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
+        if !set.is_empty() {
+            return set;
+        }
+        (0..std::thread::available_parallelism().map_or(1, |count| count.get())).collect()
+    })
+}
+
+/// The processors that the calling thread may run on now; what to bind it to again after a
+/// temporary binding. RESOURCE_EXHAUSTED or UNAVAILABLE where the kernel does not tell.
+pub fn current_thread_processors() -> Result<CpuSet> {
+    read_thread(0)
+}
+
+/// The share of logical CPU `index` of `count` in `processors`. With enough processors the
+/// shares are contiguous, disjoint, together everything, and of sizes that differ by one at
+/// most. With fewer, each share is one processor, dealt out in turn. `index` is below `count`;
+/// the share of an empty set is empty.
+pub fn share(processors: &CpuSet, index: usize, count: usize) -> CpuSet {
+    debug_assert!(index < count, "logical CPU {index} of {count}");
+    let available = processors.count();
+    if available == 0 || count == 0 {
+        return CpuSet::default();
+    }
+    let (start, end) = if count <= available {
+        // The products fit: both factors are numbers of processors.
+        (index * available / count, (index + 1) * available / count)
+    } else {
+        (index % available, index % available + 1)
+    };
+    processors.processors().skip(start).take(end - start).collect()
+}
+
+/// Binds the calling thread, and the threads it creates from now on, to these processors.
+/// Allocates nothing. INVALID_ARGUMENT for an empty set or one without a processor that this
+/// process may use; PERMISSION_DENIED where the system forbids binding.
+pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
+    if processors.is_empty() {
+        return Err(Error::invalid("processors", "none; a thread needs one or more to run on"));
+    }
+    let bytes = std::mem::size_of_val(processors.mask.as_slice());
+    // SAFETY: the kernel reads `bytes` bytes from the pointer, which is exactly the mask; thread
+    // 0 is the calling one. The mask has the layout of cpu_set_t: an array of c_ulong words.
+    let status = unsafe { libc::sched_setaffinity(0, bytes, processors.mask.as_ptr().cast()) };
+    if status == 0 {
+        return Ok(());
+    }
+    let cause = io::Error::last_os_error();
+    Err(match cause.raw_os_error() {
+        Some(libc::EINVAL) => Error::invalid(
+            "processors",
+            format!(
+                "none of {processors} may be used by this process, which has {}",
+                process_processors()
+            ),
+        ),
+        Some(libc::EPERM) => {
+            Error::PermissionDenied(format!("binding a thread to processors {processors}: {cause}"))
+        }
+        _ => Error::Unavailable(format!("binding a thread to processors {processors}: {cause}")),
+    })
+}
+
+/// The processors of a thread by its kernel id; 0 is the calling thread.
+fn read_thread(thread: libc::pid_t) -> Result<CpuSet> {
+    // The kernel refuses a mask that is shorter than its own and does not say how long that is.
+    let mut words = 1024 / WORD_BITS;
+    loop {
+        let mut mask: Vec<c_ulong> = Vec::new();
+        mask.try_reserve_exact(words).map_err(|_| {
+            Error::ResourceExhausted("no memory for the mask of a thread's processors".into())
+        })?;
+        mask.resize(words, 0);
+        let bytes = std::mem::size_of_val(mask.as_slice());
+        // SAFETY: the kernel writes at most `bytes` bytes, which is exactly the mask, and all
+        // bit patterns are valid words. cpu_set_t is an array of c_ulong words.
+        let status = unsafe { libc::sched_getaffinity(thread, bytes, mask.as_mut_ptr().cast()) };
+        if status == 0 {
+            return Ok(CpuSet { mask });
+        }
+        let cause = io::Error::last_os_error();
+        let too_short = cause.raw_os_error() == Some(libc::EINVAL);
+        if !too_short || words * WORD_BITS >= MOST_PROCESSORS {
+            return Err(Error::Unavailable(format!("reading a thread's processors: {cause}")));
+        }
+        words *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+
+    fn set(processors: &[usize]) -> CpuSet {
+        processors.iter().copied().collect()
+    }
+
+    fn shares(processors: &CpuSet, count: usize) -> Vec<String> {
+        (0..count).map(|index| share(processors, index, count).to_string()).collect()
+    }
+
+    #[test]
+    fn sets_print_as_ranges() {
+        assert_eq!(set(&[]).to_string(), "");
+        assert_eq!(set(&[3]).to_string(), "3");
+        assert_eq!(set(&[8, 0, 1, 2, 3, 5]).to_string(), "0-3,5,8");
+        assert_eq!(set(&[63, 64, 2000]).to_string(), "63-64,2000");
+    }
+
+    #[test]
+    fn sets_hold_what_was_put_in() {
+        let odd = set(&[1, 3, 1025, 3]);
+        assert_eq!(odd.processors().collect::<Vec<_>>(), [1, 3, 1025]);
+        assert_eq!(odd.count(), 3);
+        assert!(odd.contains(1025) && !odd.contains(2) && !odd.contains(1 << 30));
+        assert!(!odd.is_empty() && set(&[]).is_empty());
+    }
+
+    #[test]
+    fn the_length_of_the_mask_does_not_count() {
+        let mut long = set(&[1]);
+        long.mask.resize(100, 0);
+        assert_eq!(long, set(&[1]));
+        assert_ne!(long, set(&[2]));
+    }
+
+    #[test]
+    fn shares_are_balanced_and_contiguous() {
+        let eight = (0..8).collect();
+        assert_eq!(shares(&eight, 1), ["0-7"]);
+        assert_eq!(shares(&eight, 4), ["0-1", "2-3", "4-5", "6-7"]);
+        assert_eq!(shares(&eight, 3), ["0-1", "2-4", "5-7"]);
+        assert_eq!(shares(&set(&[2, 5, 6, 90]), 2), ["2,5", "6,90"]);
+    }
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for available in 1..40 {
+            let processors: CpuSet = (0..available).map(|index| index * 3 + 1).collect();
+            for count in 1..=available {
+                let parts: Vec<_> =
+                    (0..count).map(|index| share(&processors, index, count)).collect();
+                let joined: Vec<_> = parts.iter().flat_map(CpuSet::processors).collect();
+                assert!(processors.processors().eq(joined));
+                let sizes = || parts.iter().map(CpuSet::count);
+                assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn more_logical_cpus_than_processors_take_turns() {
+        assert_eq!(shares(&set(&[4, 9]), 5), ["4", "9", "4", "9", "4"]);
+        assert!(share(&set(&[]), 0, 3).is_empty());
+    }
+
+    #[test]
+    fn a_thread_can_be_bound_and_set_free() {
+        // In a thread of its own, so that the test's thread stays as it is.
+        std::thread::spawn(|| {
+            let before = current_thread_processors().unwrap();
+            assert!(before.processors().all(|each| process_processors().contains(each)));
+            let last = before.processors().last().unwrap();
+            bind_current_thread(&set(&[last])).unwrap();
+            assert_eq!(current_thread_processors().unwrap(), set(&[last]));
+            let child = std::thread::spawn(|| current_thread_processors().unwrap());
+            assert_eq!(child.join().unwrap(), set(&[last]));
+            bind_current_thread(&before).unwrap();
+            assert_eq!(current_thread_processors().unwrap(), before);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn binding_to_nothing_is_refused() {
+        let error = bind_current_thread(&set(&[])).unwrap_err();
+        assert_eq!(error.status(), Status::InvalidArgument);
+        let absent = set(&[100_000]);
+        let error = bind_current_thread(&absent).unwrap_err();
+        assert_eq!(error.status(), Status::InvalidArgument);
+        assert!(error.to_string().contains("100000"), "{error}");
+    }
+}

@@ -1,0 +1,441 @@
+//! Which devices this process has: the physical ones, and the logical ones that strategies use.
+//!
+//! The host is one physical CPU. It starts as one logical CPU and can be split into more, each
+//! with its share of the processors. Each CUDA device is one logical GPU. All functions may be
+//! called from any thread.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use crate::device::cpu::affinity::{self, CpuSet};
+use crate::device::cpu::memory;
+use crate::device::cuda;
+use crate::device::name::DeviceName;
+use crate::device::{DeviceId, DeviceKind, MemoryInfo};
+use crate::error::{Error, Result};
+
+/// The most logical CPUs the host can be split into.
+pub const MAX_LOGICAL_CPUS: u32 = 4096;
+
+/// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA
+/// devices that the driver shows to this process. The first question about GPUs starts the driver.
+pub fn physical_count(kind: DeviceKind) -> u32 {
+    REGISTRY.physical_count(kind)
+}
+
+/// How many logical devices of this kind there are; their indices are 0 to one less.
+pub fn logical_count(kind: DeviceKind) -> u32 {
+    REGISTRY.logical_count(kind)
+}
+
+/// Splits a physical device into `count` logical ones, in place of the split before. The host
+/// takes 1 to [`MAX_LOGICAL_CPUS`]. NOT_FOUND if there is no such physical device,
+/// INVALID_ARGUMENT for a count outside of the limits, UNIMPLEMENTED for a GPU and more than one,
+/// FAILED_PRECONDITION while a device that would vanish is held; then nothing changes. Strategies
+/// that exist keep the processors they have.
+pub fn set_logical_count(kind: DeviceKind, physical_index: u32, count: u32) -> Result<()> {
+    REGISTRY.set_logical_count(kind, physical_index, count)
+}
+
+/// Makes sure that there are at least `count` logical CPUs; never takes any away.
+/// INVALID_ARGUMENT for a count outside of 1 to [`MAX_LOGICAL_CPUS`].
+pub fn ensure_logical_cpus(count: u32) -> Result<()> {
+    REGISTRY.ensure_logical_cpus(count)
+}
+
+/// The logical device that a name means, in any form that [`DeviceName::parse`] takes.
+/// INVALID_ARGUMENT if it is no name; NOT_FOUND if it is of another process or if there is no such
+/// device, with what there is and how to get more. Messages begin with `argument`, the caller's
+/// word for the name.
+pub fn resolve(name: &str, argument: &'static str) -> Result<DeviceId> {
+    REGISTRY.resolve(name, argument)
+}
+
+/// Keeps these devices from vanishing for as long as the result lives. A device may be held many
+/// times. NOT_FOUND if one of them does not exist; then none is held.
+pub fn hold(devices: &[DeviceId]) -> Result<DeviceHold> {
+    REGISTRY.hold(devices)
+}
+
+/// The memory of the physical device that a logical device is a part of. NOT_FOUND if there is no
+/// such device, UNAVAILABLE if the system or the driver does not tell. For a GPU this makes its
+/// primary context current for a moment, which is slow if nobody in the process holds it.
+pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
+    REGISTRY.require(device)?;
+    match device.kind {
+        DeviceKind::Cpu => memory::memory_info(),
+        DeviceKind::Gpu => cuda::memory_info(device.index),
+    }
+}
+
+/// The processors of a logical CPU, by the number of logical CPUs that there are now: its
+/// [`affinity::share`] of this process's. NOT_FOUND if there is no such device; UNIMPLEMENTED
+/// for a GPU, which has none of its own.
+pub fn processors(device: DeviceId) -> Result<CpuSet> {
+    if device.kind == DeviceKind::Gpu {
+        return Err(Error::Unimplemented(format!("{device} has no processors of the host")));
+    }
+    let count = REGISTRY.require(device)?;
+    Ok(affinity::share(affinity::process_processors(), device.index as usize, count as usize))
+}
+
+/// Devices that are in use and so must not vanish. Dropping it lets them go.
+#[derive(Debug)]
+pub struct DeviceHold {
+    registry: &'static Registry,
+    devices: Box<[DeviceId]>,
+}
+
+impl DeviceHold {
+    /// The devices held, in the order given.
+    pub fn devices(&self) -> &[DeviceId] {
+        &self.devices
+    }
+}
+
+impl Drop for DeviceHold {
+    fn drop(&mut self) {
+        let mut state = self.registry.state.lock();
+        for device in &self.devices {
+            if let Some(holders) = state.holders.get_mut(device) {
+                *holders -= 1;
+                if *holders == 0 {
+                    state.holders.remove(device);
+                }
+            }
+        }
+    }
+}
+
+static REGISTRY: Registry = Registry::new(cuda::probe);
+
+#[derive(Debug)]
+struct Registry {
+    /// How many GPUs there are, or why there are none.
+    gpus: fn() -> &'static Result<u32, String>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    logical_cpus: u32,
+    /// How many holds there are on each device that is held.
+    holders: BTreeMap<DeviceId, usize>,
+}
+
+impl Registry {
+    const fn new(gpus: fn() -> &'static Result<u32, String>) -> Registry {
+        Registry { gpus, state: Mutex::new(State { logical_cpus: 1, holders: BTreeMap::new() }) }
+    }
+
+    fn gpu_count(&self) -> u32 {
+        *(self.gpus)().as_ref().unwrap_or(&0)
+    }
+
+    fn physical_count(&self, kind: DeviceKind) -> u32 {
+        match kind {
+            DeviceKind::Cpu => 1,
+            DeviceKind::Gpu => self.gpu_count(),
+        }
+    }
+
+    fn logical_count(&self, kind: DeviceKind) -> u32 {
+        match kind {
+            DeviceKind::Cpu => self.state.lock().logical_cpus,
+            DeviceKind::Gpu => self.gpu_count(),
+        }
+    }
+
+    fn set_logical_count(&self, kind: DeviceKind, physical_index: u32, count: u32) -> Result<()> {
+        let physical = self.physical_count(kind);
+        if physical_index >= physical {
+            let there_is = match (kind, (self.gpus)()) {
+                (DeviceKind::Cpu, _) => "the host is the only one, with index 0".to_owned(),
+                (DeviceKind::Gpu, Ok(_)) => format!("the indices are 0 to {}", physical - 1),
+                (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
+            };
+            return Err(Error::NotFound(format!(
+                "physical_index: no physical {} {physical_index}; {there_is}",
+                kind.name()
+            )));
+        }
+        match kind {
+            DeviceKind::Cpu => self.split_host(count),
+            DeviceKind::Gpu if count == 1 => Ok(()),
+            DeviceKind::Gpu if count == 0 => {
+                Err(Error::invalid("count", "0; a GPU is one logical device or more"))
+            }
+            DeviceKind::Gpu => Err(Error::Unimplemented(format!(
+                "count: {count}; this build does not split a GPU into logical devices, only 1 works"
+            ))),
+        }
+    }
+
+    fn split_host(&self, count: u32) -> Result<()> {
+        check_cpu_count(count)?;
+        let mut state = self.state.lock();
+        let vanishing = DeviceId::cpu(count)..=DeviceId::cpu(u32::MAX);
+        if let Some((held, _)) = state.holders.range(vanishing).next_back() {
+            return Err(Error::precondition(format!(
+                "count: {count} logical CPUs would take away {held}, which a strategy uses; \
+                 release the strategy first, or keep {} or more",
+                held.index + 1
+            )));
+        }
+        state.logical_cpus = count;
+        Ok(())
+    }
+
+    fn ensure_logical_cpus(&self, count: u32) -> Result<()> {
+        check_cpu_count(count)?;
+        let mut state = self.state.lock();
+        state.logical_cpus = state.logical_cpus.max(count);
+        Ok(())
+    }
+
+    fn resolve(&self, name: &str, argument: &'static str) -> Result<DeviceId> {
+        let parsed =
+            DeviceName::parse(name, &DeviceName::default()).map_err(|error| match error {
+                Error::InvalidArgument { problem, .. } => Error::invalid(argument, problem),
+                other => other,
+            })?;
+        if !parsed.is_local() {
+            return Err(Error::NotFound(format!(
+                "{argument}: '{name}' is a device of another process ({parsed}); the devices of \
+                 this one are under /job:localhost/replica:0/task:0"
+            )));
+        }
+        self.require(parsed.device).map_err(|error| match error {
+            Error::NotFound(problem) => Error::NotFound(format!("{argument}: {problem}")),
+            other => other,
+        })?;
+        Ok(parsed.device)
+    }
+
+    /// How many logical devices of its kind there are, if this one is among them.
+    fn require(&self, device: DeviceId) -> Result<u32> {
+        let count = self.logical_count(device.kind);
+        if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
+    }
+
+    fn absent(&self, device: DeviceId, count: u32) -> Error {
+        let there_are = match (self.gpus)() {
+            _ if count == 1 => format!("the only {0} is {0}:0", device.kind.name()),
+            _ if count > 1 => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),
+            Err(reason) => format!("there is no GPU: {reason}"),
+            Ok(_) => "there is no GPU".to_owned(),
+        };
+        let advice = match device.kind {
+            DeviceKind::Gpu => String::new(),
+            DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => format!(
+                "; set the number of logical CPUs to {} or more first \
+                 (umbo_set_logical_device_count)",
+                device.index + 1
+            ),
+            DeviceKind::Cpu => format!("; the host can be {MAX_LOGICAL_CPUS} logical CPUs at most"),
+        };
+        Error::NotFound(format!("{device} does not exist; {there_are}{advice}"))
+    }
+
+    fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
+        // Asked before the lock is taken: it may start the driver.
+        let gpus = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
+            self.gpu_count()
+        } else {
+            0
+        };
+        let mut state = self.state.lock();
+        let count_of = |kind| if kind == DeviceKind::Cpu { state.logical_cpus } else { gpus };
+        for &device in devices {
+            let count = count_of(device.kind);
+            if device.index >= count {
+                return Err(self.absent(device, count));
+            }
+        }
+        for device in devices {
+            *state.holders.entry(*device).or_insert(0) += 1;
+        }
+        Ok(DeviceHold { registry: self, devices: devices.into() })
+    }
+}
+
+fn check_cpu_count(count: u32) -> Result<()> {
+    if (1..=MAX_LOGICAL_CPUS).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "count",
+        format!("{count}; the host can be 1 to {MAX_LOGICAL_CPUS} logical CPUs"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::error::Status;
+
+    static NO_GPU: LazyLock<Result<u32, String>> = LazyLock::new(|| Err("no driver here".into()));
+    static TWO_GPUS: LazyLock<Result<u32, String>> = LazyLock::new(|| Ok(2));
+
+    /// A registry of its own, so that tests do not meet in the process's.
+    fn registry(gpus: fn() -> &'static Result<u32, String>) -> &'static Registry {
+        Box::leak(Box::new(Registry::new(gpus)))
+    }
+
+    fn without_gpu() -> &'static Registry {
+        registry(|| &NO_GPU)
+    }
+
+    fn with_two_gpus() -> &'static Registry {
+        registry(|| &TWO_GPUS)
+    }
+
+    fn gpu(index: u32) -> DeviceId {
+        DeviceId { kind: DeviceKind::Gpu, index }
+    }
+
+    #[track_caller]
+    fn refused<T: std::fmt::Debug>(result: Result<T>, status: Status, parts: &[&str]) {
+        let error = result.unwrap_err();
+        assert_eq!(error.status(), status, "{error}");
+        for part in parts {
+            assert!(error.to_string().contains(part), "no '{part}' in: {error}");
+        }
+    }
+
+    #[test]
+    fn a_process_starts_with_one_logical_cpu() {
+        let registry = without_gpu();
+        assert_eq!(registry.physical_count(DeviceKind::Cpu), 1);
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 1);
+        assert_eq!(registry.physical_count(DeviceKind::Gpu), 0);
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 0);
+    }
+
+    #[test]
+    fn the_host_splits_and_joins() {
+        let registry = without_gpu();
+        for count in [4, 2, MAX_LOGICAL_CPUS, 1] {
+            registry.set_logical_count(DeviceKind::Cpu, 0, count).unwrap();
+            assert_eq!(registry.logical_count(DeviceKind::Cpu), count);
+            assert_eq!(registry.physical_count(DeviceKind::Cpu), 1);
+        }
+    }
+
+    #[test]
+    fn counts_have_limits() {
+        let registry = without_gpu();
+        for count in [0, MAX_LOGICAL_CPUS + 1, u32::MAX] {
+            let split = registry.set_logical_count(DeviceKind::Cpu, 0, count);
+            refused(split, Status::InvalidArgument, &["count", "1 to 4096"]);
+            let grown = registry.ensure_logical_cpus(count);
+            refused(grown, Status::InvalidArgument, &["count", "1 to 4096"]);
+        }
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 1);
+    }
+
+    #[test]
+    fn ensuring_only_grows() {
+        let registry = without_gpu();
+        registry.ensure_logical_cpus(6).unwrap();
+        registry.ensure_logical_cpus(2).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 6);
+    }
+
+    #[test]
+    fn physical_devices_must_exist() {
+        let cpu = without_gpu().set_logical_count(DeviceKind::Cpu, 1, 2);
+        refused(cpu, Status::NotFound, &["physical_index", "CPU 1", "index 0"]);
+        let absent = without_gpu().set_logical_count(DeviceKind::Gpu, 0, 1);
+        refused(absent, Status::NotFound, &["GPU 0", "no driver here"]);
+        let third = with_two_gpus().set_logical_count(DeviceKind::Gpu, 2, 1);
+        refused(third, Status::NotFound, &["GPU 2", "0 to 1"]);
+    }
+
+    #[test]
+    fn gpus_are_listed_and_not_split() {
+        let registry = with_two_gpus();
+        assert_eq!(registry.physical_count(DeviceKind::Gpu), 2);
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 2);
+        registry.set_logical_count(DeviceKind::Gpu, 1, 1).unwrap();
+        let split = registry.set_logical_count(DeviceKind::Gpu, 1, 2);
+        refused(split, Status::Unimplemented, &["2"]);
+        let none = registry.set_logical_count(DeviceKind::Gpu, 1, 0);
+        refused(none, Status::InvalidArgument, &["count"]);
+        assert_eq!(registry.resolve("GPU:1", "device").unwrap(), gpu(1));
+        refused(registry.resolve("GPU:2", "device"), Status::NotFound, &["GPU:0 to GPU:1"]);
+    }
+
+    #[test]
+    fn names_resolve_to_devices_that_exist() {
+        let registry = without_gpu();
+        registry.set_logical_count(DeviceKind::Cpu, 0, 3).unwrap();
+        for name in ["CPU:2", "/cpu:2", "/job:localhost/replica:0/task:0/device:CPU:2"] {
+            assert_eq!(registry.resolve(name, "device").unwrap(), DeviceId::cpu(2));
+        }
+        assert_eq!(registry.resolve("", "device").unwrap(), DeviceId::HOST);
+    }
+
+    #[test]
+    fn refused_names_say_what_there_is() {
+        let registry = without_gpu();
+        let only = registry.resolve("CPU:9", "compute_devices[1]");
+        let parts = ["compute_devices[1]: CPU:9", "only CPU is CPU:0", "10 or more"];
+        refused(only, Status::NotFound, &parts);
+        registry.ensure_logical_cpus(4).unwrap();
+        let fifth = registry.resolve("CPU:4", "device");
+        refused(fifth, Status::NotFound, &["CPU:0 to CPU:3", "5 or more"]);
+        refused(registry.resolve("CPU:4096", "device"), Status::NotFound, &["4096", "at most"]);
+        let gpu = registry.resolve("GPU:0", "device");
+        refused(gpu, Status::NotFound, &["GPU:0", "no driver here"]);
+        let remote = registry.resolve("/job:worker/task:1/cpu:0", "device");
+        refused(remote, Status::NotFound, &["another process", "/job:localhost"]);
+        let unknown = registry.resolve("XPU:0", "parameter_device");
+        refused(unknown, Status::InvalidArgument, &["parameter_device: ", "XPU:0"]);
+    }
+
+    #[test]
+    fn held_devices_do_not_vanish() {
+        let registry = without_gpu();
+        registry.set_logical_count(DeviceKind::Cpu, 0, 8).unwrap();
+        let low = registry.hold(&[DeviceId::cpu(0), DeviceId::cpu(3)]).unwrap();
+        let high = registry.hold(&[DeviceId::cpu(3), DeviceId::cpu(5)]).unwrap();
+        assert_eq!(low.devices(), [DeviceId::cpu(0), DeviceId::cpu(3)]);
+        let shrink = |count| registry.set_logical_count(DeviceKind::Cpu, 0, count);
+        refused(shrink(5), Status::FailedPrecondition, &["CPU:5", "6 or more"]);
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 8);
+        shrink(6).unwrap();
+        drop(high);
+        refused(shrink(3), Status::FailedPrecondition, &["CPU:3"]);
+        shrink(4).unwrap();
+        shrink(8).unwrap();
+        drop(low);
+        shrink(1).unwrap();
+    }
+
+    #[test]
+    fn absent_devices_are_not_held() {
+        let registry = without_gpu();
+        registry.ensure_logical_cpus(2).unwrap();
+        let absent = registry.hold(&[DeviceId::cpu(1), DeviceId::cpu(2)]);
+        refused(absent, Status::NotFound, &["CPU:2"]);
+        refused(registry.hold(&[gpu(0)]), Status::NotFound, &["GPU:0", "no driver here"]);
+        // The first device of the refused list is free.
+        registry.set_logical_count(DeviceKind::Cpu, 0, 1).unwrap();
+        let gpus = with_two_gpus();
+        assert_eq!(gpus.hold(&[gpu(1)]).unwrap().devices(), [gpu(1)]);
+    }
+
+    #[test]
+    fn the_host_tells_its_memory_and_processors() {
+        assert!(memory_info(DeviceId::HOST).unwrap().total_bytes > 0);
+        assert!(!processors(DeviceId::HOST).unwrap().is_empty());
+        let absent = DeviceId::cpu(u32::MAX);
+        refused(memory_info(absent), Status::NotFound, &["at most"]);
+        refused(processors(absent), Status::NotFound, &["at most"]);
+        refused(processors(gpu(0)), Status::Unimplemented, &["GPU:0"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! The process-wide log: messages go to a sink that the caller sets, or nowhere.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use parking_lot::RwLock;
+
+/// How important a message is. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+pub enum Level {
+    /// Something failed that no caller hears of otherwise.
+    Error = 1,
+    /// It works, but probably not as meant.
+    Warning = 2,
+    /// What was set up and how.
+    Info = 3,
+    /// Details, for a search for a fault.
+    Debug = 4,
+}
+
+impl Level {
+    /// The level with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<Level> {
+        match code {
+            1 => Some(Level::Error),
+            2 => Some(Level::Warning),
+            3 => Some(Level::Info),
+            4 => Some(Level::Debug),
+            _ => None,
+        }
+    }
+
+    /// `ERROR`, `WARNING`, `INFO` or `DEBUG`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "ERROR",
+            Level::Warning => "WARNING",
+            Level::Info => "INFO",
+            Level::Debug => "DEBUG",
+        }
+    }
+}
+
+/// What receives the messages. Several threads may call it at once.
+pub type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
+
+/// Sends messages up to `most_verbose` to `sink` from now on, in place of the sink before.
+/// Does not wait: a call of the old sink that is running in another thread ends in peace, and
+/// the old sink is dropped after the last of them. A sink may log (which does nothing) and may
+/// set or clear the sink. A panic of the sink is stopped and the message lost.
+pub fn set_sink(most_verbose: Level, sink: Sink) {
+    LOG.replace(Some(Receiver { most_verbose, sink }));
+}
+
+/// Sends messages nowhere from now on. The sink is dropped as [`set_sink`] says.
+pub fn clear_sink() {
+    LOG.replace(None);
+}
+
+/// Logs a message. `message` is called only if a sink wants this level; otherwise the cost is
+/// one relaxed load.
+pub fn log(level: Level, message: impl FnOnce() -> String) {
+    LOG.log(level, message);
+}
+
+static LOG: Log = Log::new();
+
+thread_local! {
+    /// Whether this thread is in a sink, whose own messages would come back to it for ever.
+    static IN_SINK: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Receiver {
+    most_verbose: Level,
+    sink: Sink,
+}
+
+struct Log {
+    /// The most verbose level that the sink wants; 0 without a sink.
+    wanted: AtomicI32,
+    receiver: RwLock<Option<Arc<Receiver>>>,
+}
+
+impl Log {
+    const fn new() -> Log {
+        Log { wanted: AtomicI32::new(0), receiver: RwLock::new(None) }
+    }
+
+    fn replace(&self, receiver: Option<Receiver>) {
+        let wanted = receiver.as_ref().map_or(0, |receiver| receiver.most_verbose as i32);
+        let old = {
+            let mut current = self.receiver.write();
+            self.wanted.store(wanted, Ordering::Relaxed);
+            std::mem::replace(&mut *current, receiver.map(Arc::new))
+        };
+        // Outside of the lock: dropping the sink runs the caller's code, which may come back here.
+        drop(old);
+    }
+
+    fn log(&self, level: Level, message: impl FnOnce() -> String) {
+        if level as i32 > self.wanted.load(Ordering::Relaxed) || IN_SINK.get() {
+            return;
+        }
+        // A reference of its own keeps the sink alive through the call without the lock.
+        let receiver = self.receiver.read().clone();
+        let Some(receiver) = receiver.filter(|receiver| level <= receiver.most_verbose) else {
+            return;
+        };
+        let message = message();
+        IN_SINK.set(true);
+        // A sink that panics must not take down the step that logged; its message is lost.
+        let _ = catch_unwind(AssertUnwindSafe(|| (receiver.sink)(level, &message)));
+        IN_SINK.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A log with a sink that keeps what it receives.
+    fn recorded(most_verbose: Level) -> (Log, Arc<Mutex<Vec<String>>>) {
+        let (log, lines) = (Log::new(), Arc::new(Mutex::new(Vec::new())));
+        log.replace(Some(recorder(most_verbose, &lines)));
+        (log, lines)
+    }
+
+    fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> Receiver {
+        let lines = Arc::clone(lines);
+        let sink: Sink =
+            Box::new(move |level, text| lines.lock().push(format!("{}: {text}", level.name())));
+        Receiver { most_verbose, sink }
+    }
+
+    #[test]
+    fn levels_up_to_the_chosen_one_arrive() {
+        let (log, lines) = recorded(Level::Warning);
+        for code in 1..=4 {
+            let level = Level::from_code(code).unwrap();
+            assert_eq!(level as i32, code);
+            log.log(level, || format!("message {code}"));
+        }
+        assert_eq!(*lines.lock(), ["ERROR: message 1", "WARNING: message 2"]);
+        assert_eq!(Level::from_code(0), None);
+        assert_eq!(Level::from_code(5), None);
+    }
+
+    #[test]
+    fn unwanted_messages_are_not_formatted() {
+        let (log, _lines) = recorded(Level::Error);
+        log.log(Level::Info, || unreachable!("nobody wants it"));
+        log.replace(None);
+        log.log(Level::Error, || unreachable!("there is no sink"));
+        Log::new().log(Level::Error, || unreachable!("there never was one"));
+    }
+
+    #[test]
+    fn the_newest_sink_receives() {
+        let (log, first) = recorded(Level::Debug);
+        let second = Arc::new(Mutex::new(Vec::new()));
+        log.replace(Some(recorder(Level::Info, &second)));
+        log.log(Level::Info, || "hello".into());
+        log.log(Level::Debug, || "too much".into());
+        assert!(first.lock().is_empty());
+        assert_eq!(*second.lock(), ["INFO: hello"]);
+    }
+
+    #[test]
+    fn a_sink_may_log_and_replace_itself() {
+        let log = Arc::new(Log::new());
+        let weak: Weak<Log> = Arc::downgrade(&log);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        log.replace(Some(Receiver {
+            most_verbose: Level::Debug,
+            sink: Box::new(move |_, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let log = weak.upgrade().unwrap();
+                log.log(Level::Error, || unreachable!("from inside of the sink"));
+                log.replace(None);
+            }),
+        }));
+        log.log(Level::Info, || "once".into());
+        log.log(Level::Info, || "the sink is gone".into());
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_running_call_keeps_the_old_sink() {
+        struct Dropped(mpsc::Sender<()>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let log = Log::new();
+        let (dropped, was_dropped) = mpsc::channel();
+        let (entered, has_entered) = mpsc::channel();
+        let (leave, may_leave) = mpsc::channel();
+        let (guard, may_leave) = (Dropped(dropped), Mutex::new(may_leave));
+        log.replace(Some(Receiver {
+            most_verbose: Level::Info,
+            sink: Box::new(move |_, _| {
+                let _owned = &guard;
+                entered.send(()).unwrap();
+                may_leave.lock().recv().unwrap();
+            }),
+        }));
+        std::thread::scope(|scope| {
+            scope.spawn(|| log.log(Level::Info, || "slow".into()));
+            has_entered.recv().unwrap();
+            log.replace(None);
+            assert_eq!(was_dropped.try_recv(), Err(mpsc::TryRecvError::Empty));
+            leave.send(()).unwrap();
+            assert_eq!(was_dropped.recv(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_panic_of_the_sink_stays_inside() {
+        let log = Log::new();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        log.replace(Some(Receiver {
+            most_verbose: Level::Info,
+            sink: Box::new(move |_, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                std::panic::resume_unwind(Box::new("a sink that panics"));
+            }),
+        }));
+        log.log(Level::Info, || "first".into());
+        log.log(Level::Info, || "second".into());
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+}

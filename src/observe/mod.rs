@@ -1,0 +1,3 @@
+//! What a running program can be watched by.
+
+pub mod log;

@@ -1,0 +1,78 @@
+//! The command-line tool as its users run it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn umbo(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_umbo")).args(arguments).output().unwrap()
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = umbo(arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn help_and_version() {
+    assert!(printed(&["--help"]).contains("umbo COMMAND"));
+    assert!(printed(&["devices", "--help"]).contains("--logical-cpus"));
+    assert!(printed(&["doctor", "-h"]).contains("umbo doctor"));
+    assert_eq!(printed(&["--version"]), format!("umbo {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_command_lines_are_explained() {
+    for (arguments, problem) in [
+        (&[][..], "which command?"),
+        (&["train"], "unknown command 'train'"),
+        (&["devices", "--colour"], "--colour"),
+        (&["devices", "extra"], "extra"),
+        (&["devices", "--logical-cpus", "0"], "1 to 4096"),
+        (&["devices", "--logical-cpus", "some"], "some"),
+        (&["doctor", "--json=yes"], "yes"),
+    ] {
+        let output = umbo(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.starts_with("umbo: ") && message.contains(problem), "{message}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn devices_as_a_table() {
+    let text = printed(&["devices", "--logical-cpus", "3"]);
+    for name in ["CPU:0", "CPU:1", "/job:localhost/replica:0/task:0/device:CPU:2"] {
+        assert!(text.contains(name), "no {name} in:\n{text}");
+    }
+    assert!(!text.contains("CPU:3"), "{text}");
+}
+
+#[test]
+fn devices_as_json() {
+    let devices: Value = serde_json::from_str(&printed(&["devices", "--json"])).unwrap();
+    let (physical, logical) = (&devices["physical"], &devices["logical"]);
+    assert_eq!(physical[0]["name"], "CPU:0");
+    assert!(physical[0]["total_bytes"].as_u64() > Some(0));
+    assert_eq!(logical[0]["canonical_name"], "/job:localhost/replica:0/task:0/device:CPU:0");
+    // One logical CPU has all processors.
+    assert_eq!(logical[0]["processors"], physical[0]["processors"]);
+    let gpus = logical.as_array().unwrap().iter().filter(|each| each["kind"] == "GPU").count();
+    assert_eq!(gpus == 0, devices["no_gpu_because"].is_string());
+}
+
+#[test]
+fn the_doctor_gives_a_verdict() {
+    let output = umbo(&["doctor", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.success(), report["fine"].as_bool().unwrap());
+    let findings = report["findings"].as_array().unwrap();
+    let has = |subject: &str| findings.iter().any(|each| each["subject"] == subject);
+    for subject in ["version", "processors", "thread binding", "memory", "huge pages", "GPUs"] {
+        assert!(has(subject), "no {subject} in {report}");
+    }
+    let text = String::from_utf8(umbo(&["doctor"]).stdout).unwrap();
+    assert!(text.contains("thread binding"), "{text}");
+}
