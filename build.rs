@@ -1,1 +1,20 @@
-fn main() {}
+//! What the linker has to know, and what the library says about its build. Writes nothing.
+
+use std::env;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    println!("cargo::rustc-env=UMBO_TARGET={}", variable("TARGET"));
+    println!("cargo::rustc-env=UMBO_PROFILE={}", variable("PROFILE"));
+    if variable("CARGO_CFG_TARGET_OS") == "linux" {
+        // Cargo sets no soname, without which programs would record the path of the build folder.
+        // Before 1.0 every minor version may change the ABI, so it is part of the name.
+        let minor = variable("CARGO_PKG_VERSION_MINOR");
+        let major = variable("CARGO_PKG_VERSION_MAJOR");
+        let version = if major == "0" { format!("0.{minor}") } else { major };
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libumbo.so.{version}");
+        // Threads and thread-locals of the library outlive dlclose.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
+}

@@ -1,4 +1,5 @@
-//! The host: its processors and its memory.
+//! The host: its processors, its memory, and the threads that do central work.
 
 pub mod affinity;
 pub mod memory;
+pub mod workers;

@@ -1,0 +1,151 @@
+//! The border itself: no panic crosses it, every error becomes a status, and every pointer and
+//! count that comes in is checked.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
+use std::slice;
+
+use super::status::{self, UMBO_OK, umbo_status};
+use crate::error::{Error, Result};
+
+/// Runs the body of a C function. An error becomes the thread's last error and its status is
+/// returned; so does a panic, as INTERNAL.
+pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
+    match caught(body) {
+        Ok(()) => UMBO_OK,
+        Err(error) => status::set(error),
+    }
+}
+
+/// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
+/// argument changes nothing and does not become the last error, since nobody would look there.
+pub(crate) fn quietly(body: impl FnOnce() -> Result<()>) {
+    drop(caught(body));
+}
+
+fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    // Unwind safety: the core keeps its invariants by locks that are released and guards that
+    // undo; whatever else a panic interrupted is not used again, since outputs are not written.
+    panic::catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|payload| Err(Error::Internal(panic_text(payload.as_ref()))))
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", text.unwrap_or("no message"))
+}
+
+/// A place for an output that was checked, to be written when everything has succeeded.
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Writes the output.
+    pub(crate) fn write(self, value: T) {
+        // SAFETY: `out`'s caller promised that the pointer may be written until now, and it was
+        // checked not to be null and to be aligned.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// Checks an output pointer.
+///
+/// # Safety
+/// `pointer` is NULL or may be written as a `T` until the `Out` is used up.
+pub(crate) unsafe fn out<T>(pointer: *mut T, argument: &'static str) -> Result<Out<T>> {
+    check(pointer, argument, "a place for the output is expected")?;
+    Ok(Out(pointer))
+}
+
+/// An array that comes in: `count` elements, which may be NULL if there are none.
+///
+/// # Safety
+/// `pointer` is NULL or leads to `count` initialised elements that nobody writes during `'a`.
+pub(crate) unsafe fn array<'a, T>(
+    pointer: *const T,
+    count: impl Into<i64>,
+    argument: &'static str,
+) -> Result<&'a [T]> {
+    let count: i64 = count.into();
+    let elements = usize::try_from(count)
+        .ok()
+        .filter(|count| count.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize))
+        .ok_or_else(|| Error::invalid("count", format!("{count} elements of {argument}")))?;
+    if elements == 0 {
+        return Ok(&[]);
+    }
+    check(pointer, argument, "an array is expected")?;
+    // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
+    // promises that the elements are there.
+    Ok(unsafe { slice::from_raw_parts(pointer, elements) })
+}
+
+/// Refuses NULL and misaligned pointers.
+pub(crate) fn check<T>(
+    pointer: *const T,
+    argument: &'static str,
+    expected: &'static str,
+) -> Result<()> {
+    if pointer.is_null() {
+        return Err(Error::invalid(argument, format!("is NULL; {expected}")));
+    }
+    if !pointer.is_aligned() {
+        return Err(Error::invalid(
+            argument,
+            format!("{pointer:p} is not a multiple of {}, as its type asks", align_of::<T>()),
+        ));
+    }
+    Ok(())
+}
+
+/// Collects as many results as the caller has asked for, in memory that may not be there.
+pub(crate) fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(items.len())
+        .map_err(|_| Error::ResourceExhausted(format!("memory for {} items", items.len())))?;
+    for item in items {
+        all.push(item?);
+    }
+    Ok(all)
+}
+
+/// The core's counterpart of an integer constant, or an error that lists the valid ones.
+pub(crate) fn constant<T>(
+    code: i32,
+    found: Option<T>,
+    argument: &'static str,
+    valid: &'static str,
+) -> Result<T> {
+    found.ok_or_else(|| Error::invalid(argument, format!("{code}; valid are {valid}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::status::{UMBO_INTERNAL, UMBO_INVALID_ARGUMENT, last_message};
+
+    #[test]
+    fn a_panic_becomes_internal() {
+        assert_eq!(boundary(|| panic!("the {} fell over", "cart")), UMBO_INTERNAL);
+        assert!(last_message().starts_with("panic: the cart fell over"), "{}", last_message());
+    }
+
+    #[test]
+    fn counts_and_pointers_are_checked() {
+        let none = std::ptr::null::<i32>();
+        // SAFETY: no element is promised, or the pointer is refused before it is used.
+        unsafe {
+            assert!(array(none, 0, "items").unwrap().is_empty());
+            for (pointer, count) in [(none, 1i64), (none, -1), (&raw const COUNT, i64::MAX)] {
+                let status = boundary(|| array(pointer, count, "items").map(drop));
+                assert_eq!(status, UMBO_INVALID_ARGUMENT);
+                assert!(last_message().contains("items"), "{}", last_message());
+            }
+            let misaligned = (&raw const COUNT).wrapping_byte_add(1);
+            assert!(array(misaligned, 1, "items").is_err());
+            assert!(out(std::ptr::null_mut::<i32>(), "out").is_err());
+        }
+    }
+
+    static COUNT: i32 = 3;
+}

@@ -1,0 +1,61 @@
+//! The caller's functions and what belongs to them.
+
+use std::ffi::c_void;
+
+use super::status::{self, umbo_status};
+use crate::error::Result;
+
+/// Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
+/// data fails; the library does not use the user data afterwards. May be NULL.
+pub type umbo_destroy = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
+
+/// A caller's pointer and the function that releases it; dropping this calls that function.
+pub(crate) struct UserData {
+    pointer: *mut c_void,
+    destroy: umbo_destroy,
+}
+
+// SAFETY: the library only hands the pointer back to the caller's functions; the header says that
+// those run on any thread.
+unsafe impl Send for UserData {}
+// SAFETY: as above.
+unsafe impl Sync for UserData {}
+
+impl UserData {
+    /// Takes over `pointer`. To be called before anything can fail.
+    ///
+    /// # Safety
+    /// `destroy`, if there is one, may be called once with `pointer`, on any thread.
+    pub(crate) unsafe fn new(pointer: *mut c_void, destroy: umbo_destroy) -> UserData {
+        UserData { pointer, destroy }
+    }
+
+    /// What to give to the caller's functions.
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.pointer
+    }
+
+    /// The function that releases it.
+    pub(crate) fn destroy(&self) -> umbo_destroy {
+        self.destroy
+    }
+}
+
+impl Drop for UserData {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: promised to `new`, and a value is dropped once.
+            unsafe { destroy(self.pointer) }
+        }
+    }
+}
+
+/// Runs a callback and reads its failure: the last error that it set or passed on, whose status
+/// it must have returned, else a message that says that there was none.
+pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
+    status::clear();
+    match callback() {
+        status::UMBO_OK => Ok(()),
+        code => Err(status::callback_failure(code)),
+    }
+}

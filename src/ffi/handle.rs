@@ -1,0 +1,385 @@
+//! The handle table: what a C program holds instead of addresses.
+//!
+//! A handle is kind, generation and slot number, packed into the value of a pointer and never
+//! dereferenced:
+//!
+//! ```text
+//! 63      56 55                    26 25                     0
+//! |  kind   |       generation       |          slot         |
+//! ```
+//!
+//! A slot's state has the same upper bits, so one comparison tells whether a handle counts. The
+//! generation moves on when the last reference is released; a slot whose generations are used up
+//! is never used again. Stale, foreign and made-up handles are therefore recognised, and none of
+//! them leads to an access to memory that is not the table's.
+//!
+//! Slots lie in chunks of doubling size that are never moved or freed, objects lie in the slots.
+//! Making and releasing handles allocates nothing once the table has its size.
+
+use std::alloc::{self, Layout};
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::hazard::{self, Hazard};
+use super::object::{Kind, Object, Opaque};
+use crate::error::{Error, Result};
+
+const SLOT_BITS: u32 = 26;
+const GENERATION_BITS: u32 = 30;
+const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+
+/// The lower bits of a state count references, below this mark of an object that is lent.
+const LENT: u64 = 1 << (SLOT_BITS - 1);
+const REFERENCES: u64 = LENT - 1;
+
+const FIRST_CHUNK_BITS: u32 = 6;
+const CHUNKS: usize = 20;
+const SLOTS: u32 = (((1u64 << CHUNKS) - 1) << FIRST_CHUNK_BITS) as u32;
+const NO_SLOT: u32 = u32::MAX;
+
+const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
+const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
+
+/// All bits zero is a free slot of generation 0.
+struct Slot {
+    /// Kind and generation as in a handle, then `LENT` and the number of references. Kind and
+    /// references are zero while the slot is free.
+    state: AtomicU64,
+    /// The next free slot; used under the lock of `Table::free`.
+    next_free: AtomicU32,
+    /// Initialised while the state has references.
+    object: UnsafeCell<MaybeUninit<Object>>,
+}
+
+struct Free {
+    /// The slot that was freed last; the others follow through `next_free`.
+    head: u32,
+    /// Slots from this number on were never used.
+    fresh: u32,
+}
+
+struct Table {
+    chunks: [AtomicPtr<Slot>; CHUNKS],
+    free: Mutex<Free>,
+}
+
+// SAFETY: an object is written only by the thread that took its slot from the free list, before
+// the state that makes handles to it count, and taken out only after they ceased to count and no
+// hazard record names the slot. In between it is only read, and `Opaque::Object` is `Send + Sync`.
+unsafe impl Sync for Table {}
+
+static TABLE: Table = Table {
+    chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+    free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
+};
+
+/// Which chunk a slot is in, and where in it.
+fn place(slot: u32) -> (usize, usize) {
+    let position = slot + (1 << FIRST_CHUNK_BITS);
+    let bit = position.ilog2();
+    ((bit - FIRST_CHUNK_BITS) as usize, (position - (1 << bit)) as usize)
+}
+
+fn generation(bits: u64) -> u64 {
+    (bits >> SLOT_BITS) & GENERATION_MASK
+}
+
+/// Whether a handle to the slot of `state` counts.
+fn counts(handle: u64, state: u64) -> bool {
+    (handle ^ state) >> SLOT_BITS == 0 && state & REFERENCES != 0
+}
+
+impl Table {
+    /// The slot, if there is memory behind its number.
+    fn slot(&'static self, slot: u32) -> Option<&'static Slot> {
+        let (chunk, offset) = place(slot);
+        let chunk = self.chunks.get(chunk)?.load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: a chunk has as many slots as there are offsets in it, all initialised before its
+        // address was stored with release, and it is never freed.
+        Some(unsafe { &*chunk.add(offset) })
+    }
+
+    /// A slot that nobody else uses, of generation below the last.
+    fn take(&'static self) -> Result<u32> {
+        let mut free = self.free.lock();
+        if free.head != NO_SLOT {
+            let taken = free.head;
+            free.head =
+                self.slot(taken).map_or(NO_SLOT, |slot| slot.next_free.load(Ordering::Relaxed));
+            return Ok(taken);
+        }
+        if free.fresh == SLOTS {
+            return Err(Error::ResourceExhausted(format!("all {SLOTS} handles are in use")));
+        }
+        let (chunk, offset) = place(free.fresh);
+        if offset == 0 {
+            self.chunks[chunk].store(new_chunk(chunk)?, Ordering::Release);
+        }
+        free.fresh += 1;
+        Ok(free.fresh - 1)
+    }
+
+    /// Gives a slot back whose state is free. One whose generations are used up is kept out.
+    fn give_back(&'static self, index: u32) {
+        let Some(slot) = self.slot(index) else { return };
+        if generation(slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
+            return;
+        }
+        let mut free = self.free.lock();
+        slot.next_free.store(free.head, Ordering::Relaxed);
+        free.head = index;
+    }
+}
+
+/// Memory for the slots of a chunk, all free.
+fn new_chunk(chunk: usize) -> Result<*mut Slot> {
+    let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
+    let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
+    let layout = Layout::array::<Slot>(slots).map_err(|_| exhausted())?;
+    // SAFETY: the layout has a size, since there is at least one slot.
+    let memory = unsafe { alloc::alloc_zeroed(layout) };
+    if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
+}
+
+/// Puts an object into a slot that the caller has taken; `references` may include `LENT`. Returns
+/// the handle.
+fn occupy<H: Opaque>(index: u32, object: H::Object, references: u64) -> Result<*mut H> {
+    let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+    let generation = generation(slot.state.load(Ordering::Relaxed));
+    let name = (H::KIND as u64) << KIND_SHIFT | generation << SLOT_BITS;
+    // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
+    unsafe { (*slot.object.get()).write(H::wrap(object)) };
+    slot.state.store(name | references, Ordering::SeqCst);
+    Ok(ptr::without_provenance_mut((name | u64::from(index)) as usize))
+}
+
+/// Takes the object out of a slot whose state has just been set to free, once nobody uses it.
+fn vacate(index: u32, slot: &'static Slot) -> Object {
+    hazard::wait_until_unused(index);
+    // SAFETY: the state had references, so the object is there; the caller alone changed it to a
+    // free one, so that no new use begins, and the last use has ended. The slot is not in the free
+    // list yet, so nobody else writes the object.
+    unsafe { (*slot.object.get()).assume_init_read() }
+}
+
+fn bits<H>(handle: *const H) -> u64 {
+    handle.addr() as u64
+}
+
+fn slot_of(handle: u64) -> u32 {
+    (handle & SLOT_MASK) as u32
+}
+
+/// Why a handle does not count, where one to an object of `expected` was wanted.
+#[cold]
+fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
+    if handle == 0 {
+        return Error::invalid(argument, format!("is NULL; {} is expected", expected.name()));
+    }
+    let foreign =
+        || Error::invalid(argument, format!("{handle:#x} is not a handle of this library"));
+    let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else { return foreign() };
+    let Some(slot) = TABLE.slot(slot_of(handle)) else { return foreign() };
+    let state = slot.state.load(Ordering::SeqCst);
+    if generation(handle) < generation(state) {
+        Error::invalid(argument, "the handle was released")
+    } else if counts(handle, state) && kind != expected {
+        Error::invalid(argument, format!("is {} handle, not {}", kind.name(), expected.name()))
+    } else {
+        foreign()
+    }
+}
+
+/// A new handle to `object`, with one reference.
+pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
+    occupy(TABLE.take()?, object, 1)
+}
+
+/// Lets `body` look at the object behind a handle, in a few nanoseconds.
+///
+/// A release of the handle by another thread waits for the end of `body`. So `body` must be short
+/// and must not run the caller's code, wait, or release handles: for that, take a reference with
+/// [`get`].
+pub(crate) fn borrow<H: Opaque, R>(
+    handle: *const H,
+    argument: &'static str,
+    body: impl FnOnce(&H::Object) -> R,
+) -> Result<R> {
+    let handle = bits(handle);
+    if handle >> KIND_SHIFT != H::KIND as u64 {
+        return Err(diagnose(handle, argument, H::KIND));
+    }
+    let Some(slot) = TABLE.slot(slot_of(handle)) else {
+        return Err(diagnose(handle, argument, H::KIND));
+    };
+    let _hazard = Hazard::publish(slot_of(handle));
+    if !counts(handle, slot.state.load(Ordering::SeqCst)) {
+        return Err(diagnose(handle, argument, H::KIND));
+    }
+    // SAFETY: the handle counted after the hazard was published, so the object is there and its
+    // release waits until `_hazard` is dropped, at the end of this function.
+    let object = unsafe { (*slot.object.get()).assume_init_ref() };
+    let object = H::of(object)
+        .ok_or_else(|| Error::Internal(format!("{argument}: the table disagrees on its kind")))?;
+    Ok(body(object))
+}
+
+/// A reference of one's own to the object behind a handle.
+pub(crate) fn get<H: Opaque>(handle: *const H, argument: &'static str) -> Result<H::Object> {
+    borrow(handle, argument, Clone::clone)
+}
+
+/// As [`get`]; a NULL handle is nothing.
+pub(crate) fn get_optional<H: Opaque>(
+    handle: *const H,
+    argument: &'static str,
+) -> Result<Option<H::Object>> {
+    if handle.is_null() { Ok(None) } else { get(handle, argument).map(Some) }
+}
+
+/// One more reference to a handle, which then has to be released once more.
+pub(crate) fn retain<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
+    change_references::<H>(handle, argument, |references| {
+        if references == REFERENCES {
+            return Err(Error::ResourceExhausted(format!(
+                "{argument}: the handle has {REFERENCES} references, which is the limit"
+            )));
+        }
+        Ok(references + 1)
+    })
+    .map(drop)
+}
+
+/// Releases one reference to a handle. The last one drops the object before this returns, unless
+/// somebody else still holds a reference to the object itself. NULL is fine.
+pub(crate) fn release<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
+    if handle.is_null() {
+        return Ok(());
+    }
+    change_references::<H>(handle, argument, |references| Ok(references - 1)).map(drop)
+}
+
+/// Releases one reference to a handle and returns the object.
+pub(crate) fn consume<H: Opaque>(handle: *const H, argument: &'static str) -> Result<H::Object> {
+    let object = get(handle, argument)?;
+    release(handle, argument)?;
+    Ok(object)
+}
+
+/// Sets the references of a handle that counts and is not lent. When none are left the object
+/// comes back, and the handle and its copies are stale.
+fn change_references<H: Opaque>(
+    handle: *const H,
+    argument: &'static str,
+    change: impl Fn(u64) -> Result<u64>,
+) -> Result<Option<Object>> {
+    let handle = bits(handle);
+    let index = slot_of(handle);
+    let slot = Kind::from_code(handle >> KIND_SHIFT)
+        .filter(|kind| *kind == H::KIND)
+        .and_then(|_| TABLE.slot(index))
+        .ok_or_else(|| diagnose(handle, argument, H::KIND))?;
+    let mut state = slot.state.load(Ordering::SeqCst);
+    loop {
+        if !counts(handle, state) {
+            return Err(diagnose(handle, argument, H::KIND));
+        }
+        if state & LENT != 0 {
+            return Err(Error::precondition(format!(
+                "{argument}: {} that is borrowed for the call can be neither retained nor \
+                 released; umbo_value_clone makes a value one that you own",
+                H::KIND.name()
+            )));
+        }
+        let references = change(state & REFERENCES)?;
+        let next = if references == 0 {
+            (generation(handle) + 1) << SLOT_BITS
+        } else {
+            state & !REFERENCES | references
+        };
+        match slot.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) if references == 0 => {
+                let object = vacate(index, slot);
+                TABLE.give_back(index);
+                return Ok(Some(object));
+            }
+            Ok(_) => return Ok(None),
+            Err(newer) => state = newer,
+        }
+    }
+}
+
+/// How many handles of a kind, or of all, are in use. Lent ones are the library's and do not
+/// count.
+pub(crate) fn live(kind: Option<Kind>) -> i64 {
+    let used = TABLE.free.lock().fresh;
+    let states = (0..used).filter_map(|index| TABLE.slot(index));
+    let in_use = states.filter(|slot| {
+        let state = slot.state.load(Ordering::SeqCst);
+        let of_kind = kind.is_none_or(|kind| state >> KIND_SHIFT == kind as u64);
+        of_kind && state & REFERENCES != 0 && state & LENT == 0
+    });
+    in_use.count() as i64
+}
+
+/// A place in the table for what a callback is given: each call lends one object, whose handle
+/// can be neither retained nor released and is stale when the call is over. Lending allocates
+/// nothing and takes no lock.
+pub(crate) struct Lent<H: Opaque> {
+    index: u32,
+    is_lent: bool,
+    kind: PhantomData<fn() -> H>,
+}
+
+impl<H: Opaque> Lent<H> {
+    /// A place that lends nothing yet.
+    pub(crate) fn new() -> Result<Lent<H>> {
+        Ok(Lent { index: TABLE.take()?, is_lent: false, kind: PhantomData })
+    }
+
+    /// Lends `object` until it is withdrawn, in place of what was lent before.
+    pub(crate) fn lend(&mut self, object: H::Object) -> Result<*mut H> {
+        drop(self.withdraw());
+        let slot = TABLE.slot(self.index);
+        if slot
+            .is_some_and(|slot| generation(slot.state.load(Ordering::Relaxed)) == GENERATION_MASK)
+        {
+            self.index = TABLE.take()?;
+        }
+        let handle = occupy(self.index, object, LENT | 1)?;
+        self.is_lent = true;
+        Ok(handle)
+    }
+
+    /// Takes back what is lent: handles to it are stale, and nobody looks at it any more.
+    pub(crate) fn withdraw(&mut self) -> Option<H::Object> {
+        if !std::mem::take(&mut self.is_lent) {
+            return None;
+        }
+        let slot = TABLE.slot(self.index)?;
+        // Nobody else changes the state of a lent slot.
+        let next = generation(slot.state.load(Ordering::Relaxed)) + 1;
+        slot.state.swap(next << SLOT_BITS, Ordering::SeqCst);
+        H::unwrap(vacate(self.index, slot))
+    }
+}
+
+impl<H: Opaque> Drop for Lent<H> {
+    fn drop(&mut self) {
+        drop(self.withdraw());
+        TABLE.give_back(self.index);
+    }
+}
+
+#[cfg(test)]
+mod tests;

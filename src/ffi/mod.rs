@@ -1,0 +1,67 @@
+//! The C layer: everything that `include/umbo/umbo.h` declares, and nothing else.
+//!
+//! A function here converts and checks its arguments, calls the core, and converts what comes
+//! back. What a thing does is decided in the core, which knows nothing of C. The conventions that
+//! a C programmer has to know (status, last error, ownership, threads, options) stand in the
+//! opening comment of the header, which is in `cbindgen.toml`.
+//!
+//! The machinery, from the outside in:
+//!
+//! - [`boundary`]: catches panics, turns an `Error` into a status; checks pointers and counts.
+//! - [`status`]: status codes and the thread's last error.
+//! - [`text`] and [`options`]: C strings and option structs.
+//! - [`callback`]: user data with its `destroy`; running a callback and reading its failure.
+//! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
+//!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
+//!
+//! Then one file per noun, in the header's order: [`library`], [`tensor`], [`value`], ...
+//!
+//! # To add a function
+//!
+//! 1. Put it into the file of the noun that is its first argument, where it reads best: the
+//!    header keeps the order. Write `#[unsafe(no_mangle)] pub unsafe extern "C" fn` out, since
+//!    cbindgen does not see what macros make. Self, inputs, callback and `user_data`, options,
+//!    outputs last. Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
+//! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
+//! 3. The body is one `boundary(|| ...)`. First check the outputs (`out`), then the inputs
+//!    (`text`, `array`, `options::read`, `borrow`), then do it, then write the outputs: nothing
+//!    is written unless all succeeded.
+//! 4. `handle::borrow` for what neither blocks nor runs the caller's code; `handle::get` (which
+//!    takes a reference) for what may.
+//! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
+//!
+//! # To add a handle type
+//!
+//! 1. Its object is a small type whose `clone` makes another reference to the same thing.
+//! 2. In [`object`]: a line in `objects!`. (Opaque structs, kinds and the constants
+//!    `UMBO_HANDLE_...` are there for all nouns.)
+//! 3. Its file, listed here and in `tests/header.rs`, with `umbo_x_retain` and `umbo_x_release`:
+//!    copy those of `tensor.rs`.
+//!
+//! What a callback is given for the call lies in a `handle::Lent`, which hands out handles that
+//! can be neither retained nor released and that are stale once the call is over.
+
+#![expect(non_camel_case_types, reason = "these are the names of C types")]
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "the header's opening comment states what every pointer must be"
+)]
+
+pub(crate) mod boundary;
+pub(crate) mod callback;
+pub(crate) mod handle;
+mod hazard;
+pub mod library;
+pub mod object;
+pub(crate) mod options;
+pub mod status;
+pub mod tensor;
+pub(crate) mod text;
+pub mod value;
+
+pub use callback::umbo_destroy;
+pub use library::*;
+pub use object::*;
+pub use status::*;
+pub use tensor::*;
+pub use value::*;

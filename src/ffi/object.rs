@@ -1,0 +1,216 @@
+//! Which handle types there are: the opaque C structs, their kinds, and the objects behind them.
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// A type of handle: one of the `UMBO_HANDLE_` constants.
+pub type umbo_handle_type = i32;
+
+/// Handles of all types together.
+pub const UMBO_HANDLE_ANY: umbo_handle_type = 0;
+/// `umbo_tensor`.
+pub const UMBO_HANDLE_TENSOR: umbo_handle_type = 1;
+/// `umbo_value`.
+pub const UMBO_HANDLE_VALUE: umbo_handle_type = 2;
+/// `umbo_strategy`.
+pub const UMBO_HANDLE_STRATEGY: umbo_handle_type = 3;
+/// `umbo_scope`.
+pub const UMBO_HANDLE_SCOPE: umbo_handle_type = 4;
+/// `umbo_replica_context`.
+pub const UMBO_HANDLE_REPLICA_CONTEXT: umbo_handle_type = 5;
+/// `umbo_variable`.
+pub const UMBO_HANDLE_VARIABLE: umbo_handle_type = 6;
+/// `umbo_dataset`.
+pub const UMBO_HANDLE_DATASET: umbo_handle_type = 7;
+/// `umbo_distributed_dataset`.
+pub const UMBO_HANDLE_DISTRIBUTED_DATASET: umbo_handle_type = 8;
+/// `umbo_iterator`.
+pub const UMBO_HANDLE_ITERATOR: umbo_handle_type = 9;
+/// `umbo_gradients`.
+pub const UMBO_HANDLE_GRADIENTS: umbo_handle_type = 10;
+/// `umbo_optimizer`.
+pub const UMBO_HANDLE_OPTIMIZER: umbo_handle_type = 11;
+/// `umbo_cancellation`.
+pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 12;
+
+/// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
+/// handle looks like an address that a processor would accept. The numbers are the constants'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say all")]
+pub enum Kind {
+    Tensor = 1,
+    Value = 2,
+    Strategy = 3,
+    Scope = 4,
+    ReplicaContext = 5,
+    Variable = 6,
+    Dataset = 7,
+    DistributedDataset = 8,
+    Iterator = 9,
+    Gradients = 10,
+    Optimizer = 11,
+    Cancellation = 12,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 12] = [
+        (Kind::Tensor, "a tensor"),
+        (Kind::Value, "a value"),
+        (Kind::Strategy, "a strategy"),
+        (Kind::Scope, "a scope"),
+        (Kind::ReplicaContext, "a replica context"),
+        (Kind::Variable, "a variable"),
+        (Kind::Dataset, "a dataset"),
+        (Kind::DistributedDataset, "a distributed dataset"),
+        (Kind::Iterator, "an iterator"),
+        (Kind::Gradients, "a gradients"),
+        (Kind::Optimizer, "an optimizer"),
+        (Kind::Cancellation, "a cancellation"),
+    ];
+
+    /// The kind with this number, if there is one.
+    pub(super) fn from_code(code: u64) -> Option<Kind> {
+        Self::ALL.iter().map(|(kind, _)| *kind).find(|kind| *kind as u64 == code)
+    }
+
+    /// The kind's name with its article, such as `a tensor`.
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL[self as usize - 1].1
+    }
+}
+
+/// The kind that a C constant selects; none selects all.
+pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
+    if code == UMBO_HANDLE_ANY {
+        return Ok(None);
+    }
+    let kind = u64::try_from(code).ok().and_then(Kind::from_code);
+    kind.map(Some).ok_or_else(|| {
+        let last = Kind::ALL.len();
+        Error::invalid(
+            "type",
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CANCELLATION ({last})"),
+        )
+    })
+}
+
+/// A C struct that stands for objects of one kind. There are no instances; pointers to it are
+/// handles.
+pub(crate) trait Opaque: Sized {
+    /// What a handle refers to. Cloning makes another reference to the same thing.
+    type Object: Clone + Send + Sync;
+    /// The kind of its handles.
+    const KIND: Kind;
+    /// The object as it lies in the table.
+    fn wrap(object: Self::Object) -> Object;
+    /// The object, if the entry is of this kind.
+    fn of(entry: &Object) -> Option<&Self::Object>;
+    /// The object, if the entry is of this kind.
+    fn unwrap(entry: Object) -> Option<Self::Object>;
+}
+
+/// Lists the objects behind handles, `Kind: opaque struct => object;`. Kept small: the table holds
+/// them in place.
+macro_rules! objects {
+    ($($kind:ident: $opaque:ident => $object:ty;)*) => {
+        /// What a slot of the handle table holds.
+        pub(crate) enum Object {
+            $($kind($object),)*
+        }
+
+        $(
+            impl Opaque for $opaque {
+                type Object = $object;
+                const KIND: Kind = Kind::$kind;
+
+                fn wrap(object: $object) -> Object {
+                    Object::$kind(object)
+                }
+
+                fn of(entry: &Object) -> Option<&$object> {
+                    match entry {
+                        Object::$kind(object) => Some(object),
+                        _ => None,
+                    }
+                }
+
+                fn unwrap(entry: Object) -> Option<$object> {
+                    match entry {
+                        Object::$kind(object) => Some(object),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+objects! {
+    Tensor: umbo_tensor => Tensor;
+    Value: umbo_value => Value;
+    Variable: umbo_variable => Variable;
+}
+
+/// Elements of one type on one device, strided, with shared ownership.
+pub struct umbo_tensor {
+    _opaque: [u8; 0],
+}
+
+/// A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests.
+pub struct umbo_value {
+    _opaque: [u8; 0],
+}
+
+/// How a training step is replicated over devices, and where its variables live.
+pub struct umbo_strategy {
+    _opaque: [u8; 0],
+}
+
+/// A strategy's scope that a thread has entered.
+pub struct umbo_scope {
+    _opaque: [u8; 0],
+}
+
+/// A replica's part in the step in progress. Borrowed: it lives as long as the callback that was
+/// given it.
+pub struct umbo_replica_context {
+    _opaque: [u8; 0],
+}
+
+/// A value on the parameter device that steps read and change.
+pub struct umbo_variable {
+    _opaque: [u8; 0],
+}
+
+/// A sequence of elements, described but not yet produced.
+pub struct umbo_dataset {
+    _opaque: [u8; 0],
+}
+
+/// A dataset whose elements are split over the replicas of a strategy.
+pub struct umbo_distributed_dataset {
+    _opaque: [u8; 0],
+}
+
+/// A pass through a dataset or a distributed dataset.
+pub struct umbo_iterator {
+    _opaque: [u8; 0],
+}
+
+/// Gradient buffers, one per variable and replica.
+pub struct umbo_gradients {
+    _opaque: [u8; 0],
+}
+
+/// A rule that changes variables by gradients, and its state.
+pub struct umbo_optimizer {
+    _opaque: [u8; 0],
+}
+
+/// A request to stop, which any thread may make.
+pub struct umbo_cancellation {
+    _opaque: [u8; 0],
+}

@@ -1,0 +1,199 @@
+//! Structs that may grow: `size_t struct_size` first, set by the caller.
+//!
+//! A caller that was built with an older header has a shorter struct: the fields it does not know
+//! are zero, which always means default. One that was built with a newer header has a longer one:
+//! that is fine as long as what this library does not know is zero.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::slice;
+
+use super::boundary::check;
+use crate::error::{Error, Result};
+
+/// No struct will be longer; a size past this was not set.
+const LONGEST: usize = 4096;
+
+/// A struct of options or of results.
+///
+/// # Safety
+/// The type is `repr(C)`, its first field is the `usize` called `struct_size`, it has no padding
+/// after the last field, and all bytes zero is a value of it.
+pub(crate) unsafe trait Extensible: Copy {
+    /// Whether the fields that are reserved for later are zero.
+    fn reserved_is_zero(&self) -> bool {
+        true
+    }
+}
+
+/// Reads options; NULL means all defaults.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which
+/// nobody writes meanwhile.
+pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static str) -> Result<T> {
+    let mut options = MaybeUninit::<T>::zeroed();
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise is the same.
+        let size = unsafe { size_of_struct(pointer, argument) }?;
+        let known = size.min(size_of::<T>());
+        let from = pointer.cast::<u8>();
+        // SAFETY: the caller promises `size` bytes, of which these are the first; the destination
+        // has as many.
+        unsafe { ptr::copy_nonoverlapping(from, options.as_mut_ptr().cast::<u8>(), known) };
+        // SAFETY: as above; these are the last `size - known` bytes.
+        let unknown = unsafe { slice::from_raw_parts(from.add(known), size - known) };
+        if let Some(position) = unknown.iter().position(|&byte| byte != 0) {
+            return Err(Error::invalid(
+                argument,
+                format!(
+                    "byte {} is set, which this version ({}) does not know; its struct has {} bytes",
+                    known + position,
+                    env!("CARGO_PKG_VERSION"),
+                    size_of::<T>()
+                ),
+            ));
+        }
+    }
+    // SAFETY: all bytes zero is a value (`Extensible`), and what was copied over it is what the caller
+    // has initialised as a struct of this type.
+    let options = unsafe { options.assume_init() };
+    if !options.reserved_is_zero() {
+        return Err(Error::invalid(
+            argument,
+            "a reserved field is not zero; start from the UMBO_..._INIT macro of the struct",
+        ));
+    }
+    Ok(options)
+}
+
+/// Checks a struct of results that the caller wants filled, before anything is done.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which may
+/// be written until the result is used up.
+pub(crate) unsafe fn out<T: Extensible>(
+    pointer: *mut T,
+    argument: &'static str,
+) -> Result<ExtensibleOut<T>> {
+    check(pointer, argument, "a struct for the result is expected")?;
+    // SAFETY: the caller's promise is the same.
+    let size = unsafe { size_of_struct(pointer, argument) }?;
+    Ok(ExtensibleOut { pointer, size })
+}
+
+/// A struct of results that was checked.
+pub(crate) struct ExtensibleOut<T> {
+    pointer: *mut T,
+    size: usize,
+}
+
+impl<T: Extensible> ExtensibleOut<T> {
+    /// Fills as much of the struct as the caller knows; what this library does not know is zero.
+    /// `struct_size` stays what it was.
+    pub(crate) fn write(self, value: T) {
+        let header = size_of::<usize>();
+        let known = self.size.min(size_of::<T>());
+        // SAFETY: `out`'s caller promised `size` bytes; `known` of them are copied from a struct
+        // of at least that size, the others are zeroed.
+        unsafe {
+            let to = self.pointer.cast::<u8>();
+            let from = ptr::from_ref(&value).cast::<u8>();
+            ptr::copy_nonoverlapping(from.add(header), to.add(header), known - header);
+            ptr::write_bytes(to.add(known), 0, self.size - known);
+        }
+    }
+}
+
+/// The size that the caller has put into the struct's first field.
+///
+/// # Safety
+/// `pointer` is not NULL and leads at least to a `struct_size`.
+unsafe fn size_of_struct<T>(pointer: *const T, argument: &'static str) -> Result<usize> {
+    check(pointer, argument, "a struct is expected")?;
+    // SAFETY: promised, and the alignment of the struct, just checked, is at least the field's.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    if (size_of::<usize>()..=LONGEST).contains(&size) {
+        return Ok(size);
+    }
+    Err(Error::invalid(
+        argument,
+        format!(
+            "struct_size is {size}; set it to the struct's sizeof ({} in this version), as the UMBO_..._INIT macro does",
+            size_of::<T>()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    #[repr(C)]
+    struct Example {
+        struct_size: usize,
+        first: i64,
+        second: f64,
+        reserved: u64,
+    }
+
+    // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+    unsafe impl Extensible for Example {
+        fn reserved_is_zero(&self) -> bool {
+            self.reserved == 0
+        }
+    }
+
+    fn read_words(words: &[usize]) -> Result<Example> {
+        // SAFETY: each test gives at least as many bytes as its first word says or is refused.
+        unsafe { read(words.as_ptr().cast::<Example>(), "options") }
+    }
+
+    #[test]
+    fn null_is_all_defaults() {
+        // SAFETY: NULL is allowed.
+        let options = unsafe { read(ptr::null::<Example>(), "options") }.unwrap();
+        assert_eq!((options.first, options.second), (0, 0.0));
+    }
+
+    #[test]
+    fn shorter_structs_miss_fields() {
+        let options = read_words(&[16, 7, usize::MAX]).unwrap();
+        assert_eq!((options.first, options.second), (7, 0.0));
+    }
+
+    #[test]
+    fn longer_structs_are_fine_while_the_rest_is_zero() {
+        assert_eq!(read_words(&[48, 7, 0, 0, 0, 0]).unwrap().first, 7);
+        let problem = read_words(&[48, 7, 0, 0, 0, 256]).unwrap_err().to_string();
+        assert!(problem.starts_with("options: byte 41 is set"), "{problem}");
+    }
+
+    #[test]
+    fn sizes_that_were_not_set_are_refused() {
+        for size in [0, 7, LONGEST + 1, usize::MAX] {
+            let problem = read_words(&[size, 0, 0, 0]).unwrap_err().to_string();
+            assert!(problem.contains(&format!("struct_size is {size};")), "{problem}");
+        }
+    }
+
+    #[test]
+    fn reserved_fields_are_checked() {
+        let problem = read_words(&[32, 0, 0, 1]).unwrap_err().to_string();
+        assert!(problem.contains("reserved"), "{problem}");
+    }
+
+    #[test]
+    fn results_fill_what_the_caller_knows() {
+        let value = Example { struct_size: 0, first: 5, second: 1.0, reserved: 0 };
+        let mut words = [16usize, 0, 9, 9, 9, 9];
+        // SAFETY: the array is longer than the sizes it states.
+        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        assert_eq!(words, [16, 5, 9, 9, 9, 9]);
+        words[0] = 40;
+        // SAFETY: as above.
+        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        assert_eq!(words, [40, 5, 1.0f64.to_bits() as usize, 0, 0, 9]);
+    }
+}

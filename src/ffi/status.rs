@@ -1,0 +1,421 @@
+//! Status codes and the thread's last error.
+//!
+//! The last error keeps the core's `Error` whole. So a callback that passes a failure of the
+//! library on gives back the very error, with its payload and its records, and not a copy of its
+//! text.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
+
+use super::callback::{UserData, umbo_destroy};
+use super::options::{self, Extensible};
+use super::text::c_string;
+use crate::error::{Error, ReplicaFailure, Status};
+
+/// The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
+/// their usual numbers.
+pub type umbo_status = i32;
+
+/// Success.
+pub const UMBO_OK: umbo_status = 0;
+/// Stopped on request, or because another replica failed.
+pub const UMBO_CANCELLED: umbo_status = 1;
+/// A callback failed with a status that is none of these.
+pub const UMBO_UNKNOWN: umbo_status = 2;
+/// An argument has a wrong value, shape, dtype or name, or is NULL or a stale handle.
+pub const UMBO_INVALID_ARGUMENT: umbo_status = 3;
+/// Not finished when the deadline came.
+pub const UMBO_DEADLINE_EXCEEDED: umbo_status = 4;
+/// A device, file or name that is not there.
+pub const UMBO_NOT_FOUND: umbo_status = 5;
+/// Something that is to be made is there already.
+pub const UMBO_ALREADY_EXISTS: umbo_status = 6;
+/// The operating system refused access.
+pub const UMBO_PERMISSION_DENIED: umbo_status = 7;
+/// Memory, threads or handles could not be had.
+pub const UMBO_RESOURCE_EXHAUSTED: umbo_status = 8;
+/// The call is right but not now or not here: wrong context, wrong order, draining.
+pub const UMBO_FAILED_PRECONDITION: umbo_status = 9;
+/// Given up because of a conflict with something that ran at the same time.
+pub const UMBO_ABORTED: umbo_status = 10;
+/// An axis, index or position lies outside of what there is.
+pub const UMBO_OUT_OF_RANGE: umbo_status = 11;
+/// Not offered by this strategy, or not by this version.
+pub const UMBO_UNIMPLEMENTED: umbo_status = 12;
+/// A defect of the library.
+pub const UMBO_INTERNAL: umbo_status = 13;
+/// Offered, but what it needs is not here now (a driver, a device).
+pub const UMBO_UNAVAILABLE: umbo_status = 14;
+/// A file or stream is damaged.
+pub const UMBO_DATA_LOSS: umbo_status = 15;
+
+/// One failure: of the call, or of one replica of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_error_info {
+    /// `sizeof(umbo_error_info)`; set by the caller.
+    pub struct_size: usize,
+    /// Why it failed.
+    pub status: umbo_status,
+    /// The replica that failed; -1 if the failure is not a replica's.
+    pub replica: i32,
+    /// The canonical name of the replica's compute device; "" if the failure is not a replica's.
+    pub device: *const c_char,
+    /// What went wrong, in UTF-8.
+    pub message: *const c_char,
+    /// What the failing callback attached with umbo_set_last_error(); NULL if nothing. It stays
+    /// the library's: look at it, do not destroy it.
+    pub payload: *mut c_void,
+    /// The `destroy` that came with the payload, by which its owner can recognise it.
+    pub payload_destroy: umbo_destroy,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding; NULL, 0 and no function are all zero bits.
+unsafe impl Extensible for umbo_error_info {}
+
+/// A failure as C sees it.
+struct Record {
+    status: umbo_status,
+    replica: i32,
+    device: CString,
+    message: CString,
+    payload: *mut c_void,
+    payload_destroy: umbo_destroy,
+}
+
+impl Record {
+    fn new(error: &Error) -> Record {
+        let payload = match error {
+            Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
+            _ => None,
+        };
+        Record {
+            status: error.status().code(),
+            replica: -1,
+            device: CString::default(),
+            message: c_string(&error.to_string()),
+            payload: payload.map_or(ptr::null_mut(), UserData::pointer),
+            payload_destroy: payload.and_then(UserData::destroy),
+        }
+    }
+
+    fn of_replica(failure: &ReplicaFailure) -> Record {
+        Record {
+            replica: i32::try_from(failure.replica).unwrap_or(i32::MAX),
+            device: c_string(&failure.device),
+            ..Record::new(&failure.error)
+        }
+    }
+}
+
+/// The last failure on a thread. The records point into the error.
+struct LastError {
+    error: Error,
+    message: CString,
+    records: Vec<Record>,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<LastError>> = const { RefCell::new(None) };
+}
+
+/// Replaces the thread's last error and returns the old one, which the caller drops when it no
+/// longer holds anything here: its payload runs the caller's code. None also on a thread that is
+/// about to end.
+fn replace(new: Option<LastError>) -> Option<LastError> {
+    LAST.try_with(|last| last.replace(new)).ok().flatten()
+}
+
+/// Makes `error` the thread's last error and returns its status.
+pub(crate) fn set(error: Error) -> umbo_status {
+    let status = error.status().code();
+    let records = match &error {
+        Error::Replicas(all) => all.failures.iter().map(Record::of_replica).collect(),
+        single => vec![Record::new(single)],
+    };
+    let message = c_string(&error.to_string());
+    drop(replace(Some(LastError { error, message, records })));
+    status
+}
+
+/// Forgets the thread's last error.
+pub(crate) fn clear() {
+    drop(replace(None));
+}
+
+/// Why a callback failed that has just returned `code` on this thread: the thread's last error,
+/// if it has this status. Another one was not what made the callback fail.
+pub(crate) fn callback_failure(code: umbo_status) -> Error {
+    if let Some(last) = replace(None)
+        && last.error.status().code() == code
+    {
+        return last.error;
+    }
+    let (status, message) = match Status::from_code(code) {
+        Some(status) => {
+            (status, format!("the callback returned {} without a message", status.name()))
+        }
+        None => (
+            Status::Unknown,
+            format!("the callback returned {code}, which is not a status, without a message"),
+        ),
+    };
+    Error::Callback { status, message, payload: None }
+}
+
+/// The name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none.
+/// Lives as long as the process.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
+    const NAMES: [&CStr; Status::ALL.len()] = [
+        c"OK",
+        c"CANCELLED",
+        c"UNKNOWN",
+        c"INVALID_ARGUMENT",
+        c"DEADLINE_EXCEEDED",
+        c"NOT_FOUND",
+        c"ALREADY_EXISTS",
+        c"PERMISSION_DENIED",
+        c"RESOURCE_EXHAUSTED",
+        c"FAILED_PRECONDITION",
+        c"ABORTED",
+        c"OUT_OF_RANGE",
+        c"UNIMPLEMENTED",
+        c"INTERNAL",
+        c"UNAVAILABLE",
+        c"DATA_LOSS",
+    ];
+    let name = usize::try_from(status).ok().and_then(|code| NAMES.get(code));
+    name.map_or(c"UNKNOWN_STATUS", |name| *name).as_ptr()
+}
+
+/// What went wrong in the last umbo function that failed on this thread, in UTF-8: one line, or
+/// one line for each replica that failed. Never NULL; "" if nothing has failed since the last
+/// umbo_clear_last_error(). Lives until the next umbo function on this thread that fails or runs
+/// a callback.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_last_error_message() -> *const c_char {
+    LAST.try_with(|last| {
+        last.try_borrow()
+            .ok()
+            .and_then(|last| last.as_ref().map(|last| last.message.as_ptr()))
+            .unwrap_or(c"".as_ptr())
+    })
+    .unwrap_or(c"".as_ptr())
+}
+
+/// How many failures the last error consists of: one for each replica that failed or was stopped,
+/// in replica order; 1 if the failure is not a replica's; 0 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_last_error_count() -> i64 {
+    LAST.try_with(|last| {
+        last.try_borrow()
+            .ok()
+            .and_then(|last| last.as_ref().map(|last| last.records.len() as i64))
+            .unwrap_or(0)
+    })
+    .unwrap_or(0)
+}
+
+/// One failure of the last error. The texts and the payload live as long as
+/// umbo_last_error_message().
+///
+/// The functions of this section do not change the last error when they fail: OUT_OF_RANGE if
+/// there is no failure at `index`, INVALID_ARGUMENT if `info` is NULL or its `struct_size` unset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let Ok(info) = (unsafe { options::out(info, "info") }) else { return UMBO_INVALID_ARGUMENT };
+    LAST.try_with(|last| {
+        let Ok(last) = last.try_borrow() else { return UMBO_OUT_OF_RANGE };
+        let records = last.as_ref().map_or(&[][..], |last| &last.records);
+        let record = usize::try_from(index).ok().and_then(|index| records.get(index));
+        let Some(record) = record else { return UMBO_OUT_OF_RANGE };
+        info.write(umbo_error_info {
+            struct_size: size_of::<umbo_error_info>(),
+            status: record.status,
+            replica: record.replica,
+            device: record.device.as_ptr(),
+            message: record.message.as_ptr(),
+            payload: record.payload,
+            payload_destroy: record.payload_destroy,
+        });
+        UMBO_OK
+    })
+    .unwrap_or(UMBO_OUT_OF_RANGE)
+}
+
+/// Says why a callback is about to fail; to be called in it, as
+/// `return umbo_set_last_error(UMBO_DATA_LOSS, "...", NULL, NULL);`.
+///
+/// `message` is copied; NULL means none. `payload` is taken over, travels to the thread that
+/// called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
+/// releases it, exactly once, when the error is forgotten.
+///
+/// Returns `status`; UNKNOWN if that is not a status; INVALID_ARGUMENT if it is UMBO_OK, which is
+/// no failure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_last_error(
+    status: umbo_status,
+    message: *const c_char,
+    payload: *mut c_void,
+    destroy: umbo_destroy,
+) -> umbo_status {
+    // SAFETY: the caller gives the payload and its function away.
+    let payload = unsafe { UserData::new(payload, destroy) };
+    let message = if message.is_null() {
+        String::new()
+    } else {
+        // SAFETY: not NULL, so the caller promises a text that a NUL ends.
+        unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+    };
+    let (status, message) = match Status::from_code(status) {
+        Some(Status::Ok) => {
+            return set(Error::invalid("status", "UMBO_OK is no failure"));
+        }
+        Some(known) if message.is_empty() => {
+            (known, format!("the callback failed with {}", known.name()))
+        }
+        Some(known) => (known, message),
+        None => (Status::Unknown, format!("status {status}, which is none: {message}")),
+    };
+    let payload: Option<crate::error::Payload> =
+        if payload.pointer().is_null() && payload.destroy().is_none() {
+            None
+        } else {
+            Some(Box::new(payload))
+        };
+    set(Error::Callback { status, message, payload })
+}
+
+/// Forgets this thread's last error and releases its payload.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_clear_last_error() {
+    clear();
+}
+
+/// The thread's last message, for tests.
+#[cfg(test)]
+pub(crate) fn last_message() -> String {
+    // SAFETY: the message is a C string that nothing replaces meanwhile.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::error::ReplicaFailures;
+    use crate::ffi::callback;
+
+    unsafe extern "C-unwind" fn count_up(counter: *mut c_void) {
+        // SAFETY: the tests pass a counter that outlives the error.
+        unsafe { &*counter.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn fail(status: umbo_status, message: &CStr, counter: &AtomicUsize) -> umbo_status {
+        let payload = ptr::from_ref(counter).cast_mut().cast();
+        // SAFETY: a literal, and a counter that outlives the error.
+        unsafe { umbo_set_last_error(status, message.as_ptr(), payload, Some(count_up)) }
+    }
+
+    #[test]
+    fn names_agree_with_the_core() {
+        for status in Status::ALL {
+            // SAFETY: the names are literals.
+            let name = unsafe { CStr::from_ptr(umbo_status_name(status.code())) };
+            assert_eq!(name.to_str().unwrap(), status.name());
+        }
+        // SAFETY: as above.
+        let name = unsafe { CStr::from_ptr(umbo_status_name(-1)) };
+        assert_eq!(name, c"UNKNOWN_STATUS");
+    }
+
+    #[test]
+    fn a_payload_travels_with_the_error_and_is_destroyed_once() {
+        let destroyed = AtomicUsize::new(0);
+        let error =
+            callback::run(|| fail(UMBO_DATA_LOSS, c"the tape is torn", &destroyed)).unwrap_err();
+        assert_eq!(umbo_last_error_count(), 0);
+        let failure = |replica, error| ReplicaFailure {
+            replica,
+            device: format!("CPU:{replica}"),
+            error,
+            stopped: replica == 1,
+        };
+        let status = set(Error::Replicas(ReplicaFailures {
+            summary: String::new(),
+            overruling_status: None,
+            failures: vec![failure(0, error), failure(1, Error::Cancelled("stopped".into()))],
+        }));
+        assert_eq!((status, umbo_last_error_count()), (UMBO_DATA_LOSS, 2));
+        assert_eq!(
+            last_message(),
+            "replica 0 (CPU:0): DATA_LOSS: the tape is torn\nreplica 1 (CPU:1): CANCELLED: stopped"
+        );
+        // SAFETY: all zero is a value of the struct.
+        let mut info: umbo_error_info = unsafe { std::mem::zeroed() };
+        info.struct_size = size_of::<umbo_error_info>();
+        // SAFETY: the struct is as long as it says.
+        unsafe {
+            assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);
+            assert_eq!((info.status, info.replica), (UMBO_DATA_LOSS, 0));
+            assert_eq!(CStr::from_ptr(info.device), c"CPU:0");
+            assert_eq!(CStr::from_ptr(info.message), c"the tape is torn");
+            assert_eq!(info.payload.cast_const().cast(), &raw const destroyed);
+            assert_eq!(umbo_last_error_at(2, &mut info), UMBO_OUT_OF_RANGE);
+            assert_eq!(umbo_last_error_at(-1, &mut info), UMBO_OUT_OF_RANGE);
+            assert_eq!(umbo_last_error_at(0, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
+        }
+        assert_eq!(umbo_last_error_count(), 2);
+        assert_eq!(destroyed.load(Ordering::SeqCst), 0);
+        umbo_clear_last_error();
+        assert_eq!(destroyed.load(Ordering::SeqCst), 1);
+        assert_eq!(last_message(), "");
+    }
+
+    #[test]
+    fn bad_arguments_release_the_payload_too() {
+        let destroyed = AtomicUsize::new(0);
+        assert_eq!(fail(UMBO_OK, c"fine", &destroyed), UMBO_INVALID_ARGUMENT);
+        assert_eq!(destroyed.load(Ordering::SeqCst), 1);
+        assert_eq!(fail(99, c"odd", &destroyed), UMBO_UNKNOWN);
+        assert_eq!(last_message(), "status 99, which is none: odd");
+        umbo_clear_last_error();
+        assert_eq!(destroyed.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn a_failure_that_a_callback_passes_on_stays_whole() {
+        let error = callback::run(|| set(Error::out_of_range("axis", "3 is too many")));
+        assert!(matches!(error, Err(Error::OutOfRange { .. })));
+    }
+
+    #[test]
+    fn messages_of_other_failures_are_not_picked_up() {
+        set(Error::NotFound("stale".into()));
+        let error = callback::run(|| UMBO_NOT_FOUND).unwrap_err();
+        assert_eq!(error.to_string(), "the callback returned NOT_FOUND without a message");
+        let error = callback::run(|| {
+            set(Error::NotFound("handled".into()));
+            UMBO_ABORTED
+        });
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "the callback returned ABORTED without a message"
+        );
+        let error = callback::run(|| 77).unwrap_err();
+        assert_eq!(error.status(), Status::Unknown);
+        assert!(error.to_string().contains("77"), "{error}");
+        assert!(callback::run(|| UMBO_OK).is_ok());
+    }
+
+    #[test]
+    fn a_thread_that_ends_releases_its_payload() {
+        static DESTROYED: AtomicUsize = AtomicUsize::new(0);
+        std::thread::spawn(|| fail(UMBO_ABORTED, c"end", &DESTROYED)).join().unwrap();
+        assert_eq!(DESTROYED.load(Ordering::SeqCst), 1);
+    }
+}

@@ -1,0 +1,388 @@
+//! Tensors.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use super::boundary::{array, boundary, check, constant, out, quietly};
+use super::callback::{UserData, umbo_destroy};
+use super::handle::{self, borrow, make};
+use super::object::umbo_tensor;
+use super::status::umbo_status;
+use super::text::{lasting, optional_text};
+use crate::device::name::DeviceName;
+use crate::device::{DeviceId, DeviceKind};
+use crate::error::{Error, Result};
+use crate::tensor::storage::Storage;
+use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
+
+/// The type of a tensor's elements.
+pub type umbo_dtype = i32;
+
+/// IEEE 754 binary16.
+pub const UMBO_FLOAT16: umbo_dtype = 1;
+/// The upper half of an IEEE 754 binary32.
+pub const UMBO_BFLOAT16: umbo_dtype = 2;
+/// `float`.
+pub const UMBO_FLOAT32: umbo_dtype = 3;
+/// `double`.
+pub const UMBO_FLOAT64: umbo_dtype = 4;
+/// `int8_t`.
+pub const UMBO_INT8: umbo_dtype = 5;
+/// `int16_t`.
+pub const UMBO_INT16: umbo_dtype = 6;
+/// `int32_t`.
+pub const UMBO_INT32: umbo_dtype = 7;
+/// `int64_t`.
+pub const UMBO_INT64: umbo_dtype = 8;
+/// `uint8_t`.
+pub const UMBO_UINT8: umbo_dtype = 9;
+/// `uint16_t`.
+pub const UMBO_UINT16: umbo_dtype = 10;
+/// `uint32_t`.
+pub const UMBO_UINT32: umbo_dtype = 11;
+/// `uint64_t`.
+pub const UMBO_UINT64: umbo_dtype = 12;
+/// One byte, 0 or 1.
+pub const UMBO_BOOL: umbo_dtype = 13;
+
+/// The largest rank of a tensor.
+pub const UMBO_MAX_RANK: i32 = 8;
+
+const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
+
+/// A kind of device.
+pub type umbo_device_type = i32;
+
+/// A share of the host's processors, with host memory.
+pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
+/// A CUDA device or a share of one.
+pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
+
+/// A logical device of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct umbo_device {
+    /// UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+    pub r#type: umbo_device_type,
+    /// Its number among the logical devices of its type.
+    pub index: i32,
+}
+
+/// Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
+/// it was taken from.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_view {
+    /// The first element.
+    pub data: *mut c_void,
+    /// The type of the elements.
+    pub dtype: umbo_dtype,
+    /// How many dimensions there are, 0 to 8.
+    pub rank: i32,
+    /// The sizes of the dimensions, 0 past `rank`.
+    pub shape: [i64; 8],
+    /// The distance between neighbours along each dimension, in elements, 0 past `rank`.
+    pub strides: [i64; 8],
+    /// Where the memory is.
+    pub device: umbo_device,
+}
+
+pub(crate) fn device_of(device: DeviceId) -> umbo_device {
+    umbo_device { r#type: device.kind as i32, index: device.index as i32 }
+}
+
+pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
+    let layout = tensor.layout();
+    let mut view = umbo_view {
+        data: tensor.data().cast(),
+        dtype: tensor.dtype() as i32,
+        rank: layout.shape.rank() as i32,
+        shape: [0; 8],
+        strides: [0; 8],
+        device: device_of(tensor.device()),
+    };
+    for (to, &size) in view.shape.iter_mut().zip(layout.shape.iter()) {
+        *to = size as i64;
+    }
+    for (to, &stride) in view.strides.iter_mut().zip(layout.strides()) {
+        *to = stride as i64;
+    }
+    view
+}
+
+pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {
+    constant(code, DType::from_code(code), "dtype", "UMBO_FLOAT16 (1) to UMBO_BOOL (13)")
+}
+
+/// A shape argument.
+///
+/// # Safety
+/// `sizes` is NULL or leads to `rank` numbers.
+pub(crate) unsafe fn shape_from(rank: i32, sizes: *const i64) -> Result<Shape> {
+    if !(0..=UMBO_MAX_RANK).contains(&rank) {
+        return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
+    }
+    // SAFETY: the caller's promise is the same.
+    let sizes = unsafe { array(sizes, rank, "shape") }?;
+    let mut checked = [0usize; MAX_RANK];
+    for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
+        *to = usize::try_from(size).map_err(|_| {
+            Error::invalid("shape", format!("dimension {axis} is {size}; sizes are 0 or more"))
+        })?;
+    }
+    Shape::new(&checked[..sizes.len()])
+}
+
+/// A device argument; NULL is CPU:0.
+///
+/// # Safety
+/// `name` is NULL or a text.
+pub(crate) unsafe fn device_from(name: *const c_char) -> Result<DeviceId> {
+    // SAFETY: the caller's promise is the same.
+    let Some(name) = (unsafe { optional_text(name, "device") })? else {
+        return Ok(DeviceId::HOST);
+    };
+    let parsed = DeviceName::parse(name, &DeviceName::default())?;
+    if !parsed.is_local() {
+        return Err(Error::NotFound(format!("device: '{name}' is not a device of this process")));
+    }
+    Ok(parsed.device)
+}
+
+/// A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
+///
+/// `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
+/// umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_zeros(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    device: *const c_char,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (tensor, shape, device) =
+            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        tensor.write(make(Tensor::zeros(dtype_from(dtype)?, shape, device)?)?);
+        Ok(())
+    })
+}
+
+/// A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_uninitialized(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    device: *const c_char,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (tensor, shape, device) =
+            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        tensor.write(make(Tensor::uninitialized(dtype_from(dtype)?, shape, device)?)?);
+        Ok(())
+    })
+}
+
+/// A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+/// row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_from_data(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    data: *const c_void,
+    device: *const c_char,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (tensor, shape, device) =
+            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let dtype = dtype_from(dtype)?;
+        // SAFETY: the caller promises as many elements as the shape has.
+        let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
+        tensor.write(make(Tensor::from_bytes(dtype, shape, data, device)?)?);
+        Ok(())
+    })
+}
+
+/// A new tensor over memory of the caller's, which must stay there until `destroy` (or NULL) is
+/// called with `user_data`: when the last tensor over it is gone. `destroy` runs exactly once, on
+/// any thread, also if this function fails.
+///
+/// `strides` has `rank` distances in elements, none negative; NULL means row-major. `data` must be
+/// a multiple of the element's size, and may be NULL if there are no elements. Elements must be
+/// initialised. `device` tells where the memory is (NULL: CPU:0).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_from_memory(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    strides: *const i64,
+    data: *mut c_void,
+    device: *const c_char,
+    user_data: *mut c_void,
+    destroy: umbo_destroy,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    // SAFETY: the caller gives the user data and its function away.
+    let owner = unsafe { UserData::new(user_data, destroy) };
+    boundary(move || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (tensor, shape, device) =
+            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let dtype = dtype_from(dtype)?;
+        let layout = if strides.is_null() {
+            Layout::row_major(shape)
+        } else {
+            // SAFETY: not NULL, so the caller promises `rank` strides.
+            let strides = unsafe { array(strides, rank, "strides") }?;
+            let mut checked = [0isize; MAX_RANK];
+            for (to, &stride) in checked.iter_mut().zip(strides) {
+                *to = stride as isize;
+            }
+            Layout::strided(shape, &checked[..strides.len()])?
+        };
+        let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+            Error::invalid("strides", "they reach further than memory can address")
+        })?;
+        if bytes > 0 {
+            check(data.cast_const().cast::<u8>(), "data", "memory with the elements is expected")?;
+        }
+        // SAFETY: the caller promises that the elements which shape and strides reach are there
+        // and initialised until `destroy` runs, which is when `owner` is dropped.
+        let storage =
+            unsafe { Storage::foreign(data.cast(), bytes, device, false, Box::new(owner)) };
+        tensor.write(make(Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)?);
+        Ok(())
+    })
+}
+
+/// Where the elements lie. The view is valid as long as the tensor's memory: until the last
+/// tensor over it is released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_view(
+    tensor: *const umbo_tensor,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        view.write(borrow(tensor, "tensor", view_of)?);
+        Ok(())
+    })
+}
+
+/// Every `step`-th position from `start` to before `stop` along `axis` (negative: counted from
+/// the last): a new tensor that shares the memory. OUT_OF_RANGE if 0 <= start <= stop <= size
+/// does not hold; INVALID_ARGUMENT if `step` is less than 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_slice(
+    tensor: *const umbo_tensor,
+    axis: i32,
+    start: i64,
+    stop: i64,
+    step: i64,
+    slice: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let slice = unsafe { out(slice, "slice") }?;
+        let position = |value: i64| {
+            usize::try_from(value).map_err(|_| {
+                Error::out_of_range("start, stop", format!("{value}; positions are 0 or more"))
+            })
+        };
+        let (start, stop) = (position(start)?, position(stop)?);
+        let step = usize::try_from(step)
+            .map_err(|_| Error::invalid("step", format!("{step}; steps are 1 or more")))?;
+        let part = borrow(tensor, "tensor", |tensor| {
+            tensor.slice(tensor.shape().axis(axis.into())?, start, stop, step)
+        })??;
+        slice.write(make(part)?);
+        Ok(())
+    })
+}
+
+/// The same elements in row-major order under another shape: a new tensor that shares the memory.
+/// INVALID_ARGUMENT if the numbers of elements differ, or if the tensor's strides are not
+/// row-major: copy it first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_reshape(
+    tensor: *const umbo_tensor,
+    rank: i32,
+    shape: *const i64,
+    reshaped: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (reshaped, shape) = unsafe { (out(reshaped, "reshaped")?, shape_from(rank, shape)?) };
+        reshaped.write(make(borrow(tensor, "tensor", |tensor| tensor.reshape(shape))??)?);
+        Ok(())
+    })
+}
+
+/// The same elements with the axes in another order: a new tensor that shares the memory. `axes`
+/// has as many numbers as the tensor has axes, the first of which says which axis comes first;
+/// NULL reverses them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_transpose(
+    tensor: *const umbo_tensor,
+    axes: *const i32,
+    transposed: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let transposed = unsafe { out(transposed, "transposed") }?;
+        let tensor = handle::get(tensor, "tensor")?;
+        let rank = tensor.shape().rank();
+        let mut order = [0usize; MAX_RANK];
+        if axes.is_null() {
+            order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
+        } else {
+            // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
+            let axes = unsafe { array(axes, rank as i32, "axes") }?;
+            for (to, &axis) in order.iter_mut().zip(axes) {
+                *to = tensor.shape().axis(axis.into())?;
+            }
+        }
+        transposed.write(make(tensor.transpose(&order[..rank])?)?);
+        Ok(())
+    })
+}
+
+/// The canonical name of the device that holds the elements, such as
+/// "/job:localhost/replica:0/task:0/device:CPU:0". Lives as long as the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_device_name(
+    tensor: *const umbo_tensor,
+    name: *mut *const c_char,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let name = unsafe { out(name, "name") }?;
+        let device = borrow(tensor, "tensor", Tensor::device)?;
+        name.write(lasting(&device.canonical_name()));
+        Ok(())
+    })
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_retain(tensor: *const umbo_tensor) -> umbo_status {
+    boundary(|| handle::retain(tensor, "tensor"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_release(tensor: *const umbo_tensor) {
+    quietly(|| handle::release(tensor, "tensor"));
+}
+
+const _: () = assert!(DeviceKind::Cpu as i32 == UMBO_DEVICE_CPU);
+const _: () = assert!(DeviceKind::Gpu as i32 == UMBO_DEVICE_GPU);

@@ -1,0 +1,88 @@
+//! Text from and to C: UTF-8, ended by a NUL.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, c_char};
+
+use parking_lot::Mutex;
+
+use super::boundary::check;
+use crate::error::{Error, Result};
+
+/// A text argument.
+///
+/// # Safety
+/// `pointer` is NULL or leads to characters ended by a NUL that nobody writes during `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a str> {
+    check(pointer, argument, "a text is expected")?;
+    // SAFETY: the pointer is not null, and the caller promises the rest.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|error| {
+        let position = error.valid_up_to();
+        Error::invalid(argument, format!("is not UTF-8 from byte {position} on"))
+    })
+}
+
+/// A text argument that may be NULL.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    argument: &'static str,
+) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { text(pointer, argument) }.map(Some)
+}
+
+/// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.
+pub(crate) fn c_string(text: &str) -> CString {
+    CString::new(text)
+        .unwrap_or_else(|_| CString::new(text.replace('\0', "\u{2400}")).unwrap_or_default())
+}
+
+/// A text for C that lives as long as the process. For names, of which a program has few; each is
+/// kept once, however often it is asked for.
+pub(crate) fn lasting(text: &str) -> *const c_char {
+    static KEPT: Mutex<Option<HashSet<&'static CStr>>> = Mutex::new(None);
+    let mut kept = KEPT.lock();
+    let kept = kept.get_or_insert_default();
+    let wanted = c_string(text);
+    if let Some(text) = kept.get(wanted.as_c_str()) {
+        return text.as_ptr();
+    }
+    let text: &'static CStr = Box::leak(wanted.into_boxed_c_str());
+    kept.insert(text);
+    text.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_checked() {
+        // SAFETY: the pointers are NULL or literals.
+        unsafe {
+            assert_eq!(text(c"x".as_ptr(), "name").unwrap(), "x");
+            assert_eq!(
+                text(std::ptr::null(), "name").unwrap_err().to_string(),
+                "name: is NULL; a text is expected"
+            );
+            assert_eq!(
+                text(c"ab\xff".as_ptr(), "name").unwrap_err().to_string(),
+                "name: is not UTF-8 from byte 2 on"
+            );
+            assert_eq!(optional_text(std::ptr::null(), "name").unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn lasting_texts_are_kept_once() {
+        assert_eq!(lasting("CPU:0"), lasting("CPU:0"));
+        assert_ne!(lasting("CPU:0"), lasting("CPU:1"));
+        assert_eq!(c_string("a\0b").as_c_str(), c"a\u{2400}b");
+    }
+}

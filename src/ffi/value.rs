@@ -1,0 +1,354 @@
+//! Values: nests of tensors and variables, per-replica values.
+
+use std::ffi::c_char;
+
+use super::boundary::{array, boundary, collect, out, quietly};
+use super::handle::{self, borrow, get, make};
+use super::object::{umbo_tensor, umbo_value, umbo_variable};
+use super::status::umbo_status;
+use super::tensor::{umbo_view, view_of};
+use super::text::{lasting, optional_text, text};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+/// What a value is.
+pub type umbo_value_kind = i32;
+
+/// A tensor.
+pub const UMBO_VALUE_TENSOR: umbo_value_kind = 1;
+/// One tensor per replica.
+pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 2;
+/// Values in order.
+pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
+/// Values with names, in order.
+pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
+/// A variable.
+pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
+
+/// The tensor of a leaf.
+fn leaf(value: &Value) -> Result<&Tensor> {
+    let problem = match value {
+        Value::Tensor(tensor) => return Ok(tensor),
+        Value::PerReplica(_) => "is a per-replica value; take one component of it",
+        Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
+        Value::Tuple(_) | Value::Struct(_) => "is a nest; name one tensor in it",
+    };
+    Err(Error::invalid("value", problem))
+}
+
+/// An index argument.
+fn index_from(index: i32) -> Result<usize> {
+    usize::try_from(index)
+        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
+}
+
+/// A value that is a tensor: the same object, so that the value and the tensor share memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_from_tensor(
+    tensor: *const umbo_tensor,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let value = unsafe { out(value, "value") }?;
+        value.write(make(Value::Tensor(get(tensor, "tensor")?))?);
+        Ok(())
+    })
+}
+
+/// A value that is a variable, passed as itself and not as what it holds now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_from_variable(
+    variable: *const umbo_variable,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let value = unsafe { out(value, "value") }?;
+        value.write(make(Value::Variable(get(variable, "variable")?))?);
+        Ok(())
+    })
+}
+
+/// A tuple of `count` values. The items stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_tuple(
+    count: i32,
+    items: *const *const umbo_value,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
+        let items = collect(items.iter().map(|&item| get(item, "items")))?;
+        value.write(make(Value::tuple(items))?);
+        Ok(())
+    })
+}
+
+/// A struct of `count` values with names, which must differ. Names are copied; the items stay the
+/// caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_struct(
+    count: i32,
+    names: *const *const c_char,
+    items: *const *const umbo_value,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (value, names, items) = unsafe {
+            (out(value, "value")?, array(names, count, "names")?, array(items, count, "items")?)
+        };
+        let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+            // SAFETY: the caller promises that each name is NULL or a text.
+            let name = unsafe { text(name, "names") }?;
+            Ok((name.to_owned(), get(item, "items")?))
+        }))?;
+        value.write(make(Value::structure(fields)?)?);
+        Ok(())
+    })
+}
+
+/// A per-replica value: one component per replica, each of them a tensor. The components need not
+/// agree in shape. They stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_per_replica(
+    count: i32,
+    components: *const *const umbo_value,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (value, components) =
+            unsafe { (out(value, "value")?, array(components, count, "components")?) };
+        let components = collect(components.iter().map(|&component| {
+            borrow(component, "components", |component| match component {
+                Value::Tensor(tensor) => Ok(tensor.clone()),
+                other => Err(Error::invalid(
+                    "components",
+                    format!("{} where a tensor is expected", other.kind_name()),
+                )),
+            })?
+        }))?;
+        value.write(make(Value::per_replica(components)?)?);
+        Ok(())
+    })
+}
+
+/// What the value is: one of the `UMBO_VALUE_` constants.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_kind_of(
+    value: *const umbo_value,
+    kind: *mut umbo_value_kind,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let kind = unsafe { out(kind, "kind") }?;
+        kind.write(borrow(value, "value", |value| match value {
+            Value::Tensor(_) => UMBO_VALUE_TENSOR,
+            Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
+            Value::Tuple(_) => UMBO_VALUE_TUPLE,
+            Value::Struct(_) => UMBO_VALUE_STRUCT,
+            Value::Variable(_) => UMBO_VALUE_VARIABLE,
+        })?);
+        Ok(())
+    })
+}
+
+/// How many items, fields or components there are; 1 for a tensor or a variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_count(
+    value: *const umbo_value,
+    count: *mut i32,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(value, "value", Value::count)? as i32);
+        Ok(())
+    })
+}
+
+/// The item of a tuple, the field of a struct by position, or the component of a per-replica
+/// value: the same object, a new handle. OUT_OF_RANGE if there is none at `index`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_item(
+    value: *const umbo_value,
+    index: i32,
+    item: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let item = unsafe { out(item, "item") }?;
+        let index = index_from(index)?;
+        item.write(make(borrow(value, "value", |value| value.item(index))??)?);
+        Ok(())
+    })
+}
+
+/// The field `name` of a struct; "a.b" is field b of field a, and a number is the item of a tuple.
+/// The same object, a new handle. NOT_FOUND if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_field(
+    value: *const umbo_value,
+    name: *const c_char,
+    field: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (field, name) = unsafe { (out(field, "field")?, text(name, "name")?) };
+        field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
+        Ok(())
+    })
+}
+
+/// The name of the field of a struct at `index`. Lives as long as the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_field_name(
+    value: *const umbo_value,
+    index: i32,
+    name: *mut *const c_char,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let name = unsafe { out(name, "name") }?;
+        let index = index_from(index)?;
+        name.write(borrow(value, "value", |value| {
+            let Value::Struct(fields) = value else {
+                let problem = format!("is {}; only a struct has field names", value.kind_name());
+                return Err(Error::invalid("value", problem));
+            };
+            let (field, _) = fields.get(index).ok_or_else(|| {
+                let problem = format!("{index} is not in [0, {}), the fields", fields.len());
+                Error::out_of_range("index", problem)
+            })?;
+            Ok(lasting(field))
+        })??);
+        Ok(())
+    })
+}
+
+/// The tensor of a value that is one: the same object, a new handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_tensor(
+    value: *const umbo_value,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let tensor = unsafe { out(tensor, "tensor") }?;
+        tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
+        Ok(())
+    })
+}
+
+/// The variable of a value that is one: the same variable, a new handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_variable(
+    value: *const umbo_value,
+    variable: *mut *mut umbo_variable,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let variable = unsafe { out(variable, "variable") }?;
+        let object = borrow(value, "value", |value| match value {
+            Value::Variable(variable) => Ok(variable.clone()),
+            other => {
+                let problem = format!("is {}, not a variable", other.kind_name());
+                Err(Error::invalid("value", problem))
+            }
+        })??;
+        variable.write(make(object)?);
+        Ok(())
+    })
+}
+
+/// Where the elements of a tensor in the value lie. `name` is NULL for the value itself, "x" for a
+/// field, "a.b" for a field of a field, "0" for the item of a tuple. NOT_FOUND if there is none.
+///
+/// The view is valid as long as the tensor's memory; in a callback, as long as the callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_view(
+    value: *const umbo_value,
+    name: *const c_char,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
+        view.write(borrow(value, "value", |value| {
+            value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_of)
+        })??);
+        Ok(())
+    })
+}
+
+/// A new handle to the same value, which the caller owns. This is how a callback keeps an argument
+/// that it was given for the call. The memory of an element of a dataset is reused for a later one
+/// only if nobody has kept it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_clone(
+    value: *const umbo_value,
+    clone: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let clone = unsafe { out(clone, "clone") }?;
+        clone.write(make(get(value, "value")?)?);
+        Ok(())
+    })
+}
+
+/// How many examples of the global batch an element of a distributed dataset holds: the part of
+/// `replica`, or all parts together if `replica` is -1. INVALID_ARGUMENT for a value that is not
+/// such an element and has no per-replica value in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_examples(
+    value: *const umbo_value,
+    replica: i32,
+    count: *mut i64,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(value, "value", |value| examples(value, replica))?? as i64);
+        Ok(())
+    })
+}
+
+fn examples(value: &Value, replica: i32) -> Result<u64> {
+    let parts = value.find_leaf(&mut |leaf| match leaf {
+        Value::PerReplica(components) => Some(components.components().len()),
+        _ => None,
+    });
+    let parts = parts.unwrap_or(1);
+    let chosen = match usize::try_from(replica) {
+        Ok(replica) if replica < parts => replica..replica + 1,
+        Err(_) if replica == -1 => 0..parts,
+        _ => {
+            let problem =
+                format!("{replica} is not in [0, {parts}), the replicas, nor -1, for all");
+            return Err(Error::out_of_range("replica", problem));
+        }
+    };
+    chosen
+        .map(|replica| value.examples_of(replica))
+        .sum::<Option<u64>>()
+        .ok_or_else(|| Error::invalid("value", "it is not an element of a distributed dataset"))
+}
+
+/// One more reference to the handle, to be released like the first. FAILED_PRECONDITION for an
+/// argument of a callback, which is borrowed for the call: umbo_value_clone() makes one that you
+/// own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_retain(value: *const umbo_value) -> umbo_status {
+    boundary(|| handle::retain(value, "value"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {
+    quietly(|| handle::release(value, "value"));
+}
