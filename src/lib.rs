@@ -3,6 +3,7 @@
 pub mod device;
 pub mod error;
 pub mod kernels;
+pub mod optimizer;
 pub mod strategy;
 pub mod tensor;
 pub mod values;

@@ -2,4 +2,5 @@
 
 pub mod dtype;
 pub mod layout;
+pub mod update;
 pub mod view;

@@ -1,0 +1,348 @@
+//! Reducing the gradients of all replicas and updating one variable, in a single pass.
+//!
+//! A pass reads each gradient buffer once and reads and writes the weights and each state slot
+//! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
+//! R·g + 24 for Adam, all float32. Nothing is written in between.
+//!
+//! An element's result depends on that element alone: the sum runs over the buffers in their
+//! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
+//! division and square root are IEEE's. So the bits are the same for any split into ranges and any
+//! instruction set.
+
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
+
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::view::{View, ViewMut};
+
+/// The element types that can be trained, and the arithmetic that update formulas need.
+pub trait Real:
+    Element
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// The nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+
+    /// The same number in float64.
+    fn to_f64(self) -> f64;
+
+    /// The correctly rounded square root.
+    fn sqrt(self) -> Self;
+}
+
+macro_rules! reals {
+    ($($rust:ty),*) => {
+        $(
+            impl Real for $rust {
+                #[inline(always)]
+                fn from_f64(value: f64) -> Self {
+                    value as $rust
+                }
+
+                #[inline(always)]
+                fn to_f64(self) -> f64 {
+                    f64::from(self)
+                }
+
+                #[inline(always)]
+                fn sqrt(self) -> Self {
+                    <$rust>::sqrt(self)
+                }
+            }
+        )*
+    };
+}
+
+reals!(f32, f64);
+
+/// Whether variables of this element type can be updated.
+pub fn is_supported(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64)
+}
+
+/// Runs an expression with `$element` standing for the Rust type of a dtype that
+/// [`is_supported`](crate::kernels::update::is_supported). Other dtypes are a defect of the
+/// caller.
+macro_rules! for_real {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float32 => {
+                type $element = f32;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float64 => {
+                type $element = f64;
+                $body
+            }
+            other => unreachable!("no variable of {other} can have gradients"),
+        }
+    };
+}
+pub(crate) use for_real;
+
+/// What an update does to one element: the step of an optimizer with all of its scalars filled in.
+///
+/// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
+/// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
+/// around them is compiled for each instruction set.
+pub trait Formula<T: Real, const SLOTS: usize>: Copy + Sync {
+    /// One element's new weight and state.
+    fn apply(self, weight: T, slots: [T; SLOTS], gradient: T) -> (T, [T; SLOTS]);
+}
+
+/// One replica's gradient of the variable, and the factor with which it enters the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution {
+    /// The elements, contiguous, as many as the variable has.
+    pub gradient: View,
+    /// What each is multiplied with.
+    pub factor: f64,
+}
+
+/// The operands of one variable's update: all contiguous, of one dtype and one length.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    weights: ViewMut,
+    slots: &'a mut [ViewMut],
+    contributions: &'a [Contribution],
+    divisor: f64,
+}
+
+/// Elements that go through the registers together: one cache line of float32.
+const BLOCK: usize = 16;
+
+impl<'a> Pass<'a> {
+    /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
+    /// divided by `divisor`.
+    ///
+    /// The operands are the caller's own selection and are asserted, not reported: contiguous, and
+    /// of the dtype and number of elements of `weights`.
+    pub fn new(
+        weights: ViewMut,
+        slots: &'a mut [ViewMut],
+        contributions: &'a [Contribution],
+        divisor: f64,
+    ) -> Pass<'a> {
+        let expected = (weights.dtype(), weights.layout().shape.elements());
+        let layouts = std::iter::once((weights.dtype(), weights.layout()))
+            .chain(slots.iter().map(|slot| (slot.dtype(), slot.layout())))
+            .chain(
+                contributions.iter().map(|part| (part.gradient.dtype(), part.gradient.layout())),
+            );
+        for (dtype, layout) in layouts {
+            assert!(layout.is_contiguous() && (dtype, layout.shape.elements()) == expected);
+        }
+        Pass { weights, slots, contributions, divisor }
+    }
+
+    /// The element type of all operands.
+    pub fn dtype(&self) -> DType {
+        self.weights.dtype()
+    }
+
+    /// Updates all elements by `formula`, on the workers.
+    pub fn run<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(self, formula: F) {
+        let update = self.update::<T, F, SLOTS>(formula);
+        let update_range = InstructionSet::best().update_range::<T, F, SLOTS>();
+        // SAFETY: `best` found that this processor has the instructions; the range is the whole.
+        unsafe { update_range(&update, 0..update.elements) };
+    }
+
+    fn update<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+        &self,
+        formula: F,
+    ) -> Update<'_, F, SLOTS> {
+        assert_eq!(self.weights.dtype(), T::DTYPE);
+        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
+        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        let reciprocal = self.divisor.recip();
+        let is_power_of_two = self.divisor.is_normal()
+            && self.divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        Update {
+            weights: &self.weights,
+            slots: slots.expect("a formula is run with the slots that its rule names"),
+            contributions: self.contributions,
+            divisor: self.divisor,
+            reciprocal: (is_power_of_two && reciprocal.is_finite()).then_some(reciprocal),
+            formula,
+            elements: self.weights.layout().shape.elements(),
+        }
+    }
+}
+
+struct Update<'a, F, const SLOTS: usize> {
+    weights: &'a ViewMut,
+    slots: &'a [ViewMut; SLOTS],
+    contributions: &'a [Contribution],
+    divisor: f64,
+    /// Of the divisor, if multiplying by it gives the same bits as dividing.
+    reciprocal: Option<f64>,
+    formula: F,
+    elements: usize,
+}
+
+/// The instruction sets for which the loop is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InstructionSet {
+    Baseline,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+type UpdateRange<F, const SLOTS: usize> = unsafe fn(&Update<'_, F, SLOTS>, Range<usize>);
+
+impl InstructionSet {
+    /// All that this processor has, the best last.
+    fn available() -> impl Iterator<Item = InstructionSet> {
+        #[cfg(target_arch = "x86_64")]
+        let wide = [
+            std::is_x86_feature_detected!("avx2").then_some(InstructionSet::Avx2),
+            (std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl"))
+                .then_some(InstructionSet::Avx512),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let wide = [None];
+        std::iter::once(InstructionSet::Baseline).chain(wide.into_iter().flatten())
+    }
+
+    fn best() -> InstructionSet {
+        InstructionSet::available().last().unwrap_or(InstructionSet::Baseline)
+    }
+
+    /// The loop compiled for this instruction set. Calling it is sound only on a processor that
+    /// has it, with a range that is within the elements and disjoint from those of other calls at
+    /// the same time.
+    fn update_range<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+        self,
+    ) -> UpdateRange<F, SLOTS> {
+        match self {
+            InstructionSet::Baseline => baseline::<T, F, SLOTS>,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx2 => avx2::<T, F, SLOTS>,
+            #[cfg(target_arch = "x86_64")]
+            InstructionSet::Avx512 => avx512::<T, F, SLOTS>,
+        }
+    }
+}
+
+/// # Safety
+/// As for [`update_elements`].
+unsafe fn baseline<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+    update: &Update<'_, F, SLOTS>,
+    range: Range<usize>,
+) {
+    // SAFETY: the caller's promise is the callee's condition.
+    unsafe { update_elements::<T, F, SLOTS>(update, range) }
+}
+
+/// # Safety
+/// As for [`update_elements`], and the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+    update: &Update<'_, F, SLOTS>,
+    range: Range<usize>,
+) {
+    // SAFETY: the caller's promise is the callee's condition.
+    unsafe { update_elements::<T, F, SLOTS>(update, range) }
+}
+
+/// # Safety
+/// As for [`update_elements`], and the processor has AVX-512 F and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn avx512<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+    update: &Update<'_, F, SLOTS>,
+    range: Range<usize>,
+) {
+    // SAFETY: the caller's promise is the callee's condition.
+    unsafe { update_elements::<T, F, SLOTS>(update, range) }
+}
+
+/// # Safety
+/// `range` lies within the elements, and no other call at the same time has an element of it.
+#[inline(always)]
+unsafe fn update_elements<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
+    update: &Update<'_, F, SLOTS>,
+    range: Range<usize>,
+) {
+    let mut start = range.start;
+    while range.end - start >= BLOCK {
+        // SAFETY: `BLOCK` elements from `start` on are in the range, which the caller vouched for.
+        unsafe { update_block::<T, F, SLOTS, BLOCK>(update, start) };
+        start += BLOCK;
+    }
+    while start < range.end {
+        // SAFETY: the element is in the range.
+        unsafe { update_block::<T, F, SLOTS, 1>(update, start) };
+        start += 1;
+    }
+}
+
+/// All loads come before all stores, so that the compiler need not ask whether buffers overlap.
+///
+/// # Safety
+/// The `N` elements from `start` on exist, and no other call at the same time has one of them.
+#[inline(always)]
+unsafe fn update_block<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize, const N: usize>(
+    update: &Update<'_, F, SLOTS>,
+    start: usize,
+) {
+    let mut sum = [0.0; N];
+    for part in update.contributions {
+        // SAFETY: the view holds as many elements of `T` as the weights (`Pass::new` and
+        // `Pass::update` asserted it), and its builder vouched for reading them.
+        let gradient =
+            unsafe { part.gradient.data().cast::<T>().add(start).cast::<[T; N]>().read() };
+        for (sum, gradient) in sum.iter_mut().zip(gradient) {
+            *sum += part.factor * gradient.to_f64();
+        }
+    }
+    let gradient: [T; N] = match update.reciprocal {
+        Some(reciprocal) => sum.map(|sum| T::from_f64(sum * reciprocal)),
+        None => sum.map(|sum| T::from_f64(sum / update.divisor)),
+    };
+
+    let weights = update.weights.data().cast::<T>().wrapping_add(start).cast::<[T; N]>();
+    let slots = update
+        .slots
+        .each_ref()
+        .map(|slot| slot.data().cast::<T>().wrapping_add(start).cast::<[T; N]>());
+    // SAFETY: weights and slots hold at least `start + N` elements of `T`, initialised since they
+    // are variables and their state, and only this call has these elements now.
+    let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
+    for index in 0..N {
+        let before = state.each_ref().map(|slot| slot[index]);
+        let (new_weight, after) = update.formula.apply(weight[index], before, gradient[index]);
+        weight[index] = new_weight;
+        for (slot, new) in state.iter_mut().zip(after) {
+            slot[index] = new;
+        }
+    }
+    // SAFETY: as for the reads; the views' builders vouched for writing.
+    unsafe {
+        weights.write(weight);
+        for (slot, state) in slots.into_iter().zip(state) {
+            slot.write(state);
+        }
+    }
+}
+
+/// Writes `value`, rounded to the dtype, to every element of a contiguous view of a dtype that
+/// [`is_supported`].
+pub fn fill(view: &mut ViewMut, value: f64) {
+    assert!(view.layout().is_contiguous());
+    let elements = view.layout().shape.elements();
+    for_real!(view.dtype(), T => {
+        let first = view.data().cast::<T>();
+        for index in 0..elements {
+            // SAFETY: the view holds `elements` contiguous elements that may be written.
+            unsafe { first.add(index).write(T::from_f64(value)) };
+        }
+    });
+}
