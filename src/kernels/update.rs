@@ -346,3 +346,120 @@ pub fn fill(view: &mut ViewMut, value: f64) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::layout::{Layout, Shape};
+
+    /// Uses every operation that formulas may use.
+    #[derive(Clone, Copy)]
+    struct Everything<T>(T);
+
+    impl<T: Real> Formula<T, 2> for Everything<T> {
+        #[inline(always)]
+        fn apply(self, weight: T, [a, b]: [T; 2], gradient: T) -> (T, [T; 2]) {
+            let a = a * self.0 + gradient;
+            let b = b + gradient * gradient;
+            (weight - a / (b.sqrt() + self.0), [a, -b + b + b])
+        }
+    }
+
+    fn layout(elements: usize) -> Layout {
+        Layout::row_major(Shape::new(&[elements]).unwrap())
+    }
+
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+        // SAFETY: the view is used while `data` is borrowed by the caller alone.
+        unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout(data.len())) }
+    }
+
+    fn noise<T: Real>(elements: usize, seed: usize) -> Vec<T> {
+        let number = |index: usize| ((index * 7919 + seed * 104729) % 1009) as f64 / 1009.0 - 0.3;
+        (0..elements).map(|index| T::from_f64(number(index))).collect()
+    }
+
+    /// One update by one instruction set, in ranges of `part` elements.
+    fn updated<T: Real>(
+        set: InstructionSet,
+        elements: usize,
+        replicas: usize,
+        divisor: f64,
+        part: usize,
+    ) -> [Vec<u64>; 3] {
+        let mut operands = [1, 2, 3].map(|seed| noise::<T>(elements, seed));
+        let [weights, a, b] = &mut operands;
+        b.iter_mut().for_each(|b| *b = *b * *b);
+        let buffers: Vec<Vec<T>> = (0..replicas).map(|r| noise(elements, 10 + r)).collect();
+        let contributions: Vec<Contribution> = buffers
+            .iter()
+            .enumerate()
+            .map(|(replica, buffer)| Contribution {
+                // SAFETY: the view is used while `buffers` lives, and nobody writes them.
+                gradient: unsafe { View::new(buffer.as_ptr().cast(), T::DTYPE, layout(elements)) },
+                factor: 1.0 + replica as f64 / 3.0,
+            })
+            .collect();
+        let mut slots = [view_mut(a), view_mut(b)];
+        let pass = Pass::new(view_mut(weights), &mut slots, &contributions, divisor);
+        let update = pass.update::<T, _, 2>(Everything(T::from_f64(0.3)));
+        let update_range = set.update_range::<T, _, 2>();
+        for start in (0..elements).step_by(part) {
+            // SAFETY: the set is available; the ranges are disjoint and within the elements.
+            unsafe { update_range(&update, start..(start + part).min(elements)) };
+        }
+        operands.map(|data| data.iter().map(|value| value.to_f64().to_bits()).collect())
+    }
+
+    fn bits_are_equal<T: Real>() {
+        for elements in [0, 1, 15, 16, 17, 100] {
+            for replicas in [0, 1, 2, 3, 9] {
+                for divisor in [1.0, 0.25, 7.0] {
+                    let expected =
+                        updated::<T>(InstructionSet::Baseline, elements, replicas, divisor, 1000);
+                    for set in InstructionSet::available() {
+                        for part in [1, 5, 33, 1000] {
+                            let found = updated::<T>(set, elements, replicas, divisor, part);
+                            assert_eq!(found, expected, "{set:?} {elements} {replicas} {divisor}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn instruction_sets_and_ranges_give_the_same_bits() {
+        bits_are_equal::<f32>();
+        bits_are_equal::<f64>();
+    }
+
+    #[test]
+    fn division_is_exact_where_its_result_is() {
+        #[derive(Clone, Copy)]
+        struct Take;
+        impl Formula<f64, 0> for Take {
+            #[inline(always)]
+            fn apply(self, _: f64, _: [f64; 0], gradient: f64) -> (f64, [f64; 0]) {
+                (gradient, [])
+            }
+        }
+        // Reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
+        for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
+            let (gradient, mut weight) = ([divisor], [0.0]);
+            // SAFETY: the view is used while `gradient` lives, and nobody writes it.
+            let view = unsafe { View::new(gradient.as_ptr().cast(), DType::Float64, layout(1)) };
+            let contributions = [Contribution { gradient: view, factor: 1.0 }];
+            Pass::new(view_mut(&mut weight), &mut [], &contributions, divisor).run(Take);
+            assert_eq!(weight, [1.0], "{divisor}");
+        }
+    }
+
+    #[test]
+    fn fill_writes_every_element() {
+        let (mut singles, mut doubles) = ([1.0f32; 19], [1.0f64; 3]);
+        fill(&mut view_mut(&mut singles), 0.1);
+        fill(&mut view_mut(&mut doubles), 0.1);
+        assert_eq!((singles, doubles), ([0.1; 19], [0.1; 3]));
+    }
+}
