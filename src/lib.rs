@@ -1,5 +1,6 @@
 //! Umbo: central-storage data-parallel training for C and C++.
 
+pub mod cross_device;
 pub mod device;
 pub mod error;
 pub mod kernels;

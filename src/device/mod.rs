@@ -1,5 +1,6 @@
 //! Devices: their names, which of them there are, and the memory and threads of each.
 
+pub mod cpu;
 pub mod name;
 
 use std::fmt;

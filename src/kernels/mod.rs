@@ -1,6 +1,14 @@
 //! The loops over memory. A kernel takes plain views and knows nothing of tensors, replicas or C.
 
+pub mod combine;
+pub mod copy;
 pub mod dtype;
+pub mod half_precision;
+pub mod instruction_set;
 pub mod layout;
+pub mod over_axes;
+pub mod over_replicas;
+pub mod reduction;
+pub mod strided;
 pub mod update;
 pub mod view;

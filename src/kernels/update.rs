@@ -11,7 +11,9 @@
 
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
+use crate::device::cpu::workers;
 use crate::kernels::dtype::{DType, Element};
+use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::view::{View, ViewMut};
 
 /// The element types that can be trained, and the arithmetic that update formulas need.
@@ -88,9 +90,17 @@ pub(crate) use for_real;
 /// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
 /// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
 /// around them is compiled for each instruction set.
-pub trait Formula<T: Real, const SLOTS: usize>: Copy + Sync {
+pub trait Formula<const SLOTS: usize>: Copy + Sync {
+    /// The type of the elements.
+    type Element: Real;
+
     /// One element's new weight and state.
-    fn apply(self, weight: T, slots: [T; SLOTS], gradient: T) -> (T, [T; SLOTS]);
+    fn apply(
+        self,
+        weight: Self::Element,
+        slots: [Self::Element; SLOTS],
+        gradient: Self::Element,
+    ) -> (Self::Element, [Self::Element; SLOTS]);
 }
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
@@ -143,19 +153,18 @@ impl<'a> Pass<'a> {
         self.weights.dtype()
     }
 
-    /// Updates all elements by `formula`, on the workers.
-    pub fn run<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(self, formula: F) {
-        let update = self.update::<T, F, SLOTS>(formula);
-        let update_range = InstructionSet::best().update_range::<T, F, SLOTS>();
-        // SAFETY: `best` found that this processor has the instructions; the range is the whole.
-        unsafe { update_range(&update, 0..update.elements) };
+    /// Updates all elements by `formula`, on the workers. Nothing is allocated.
+    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+        let update = self.update(formula);
+        let streams = self.contributions.len() + 2 * (1 + SLOTS);
+        let bytes = streams * size_of::<F::Element>();
+        workers::for_each_range(update.elements, bytes, &|range| {
+            dispatch(UpdateRange { update: &update, range });
+        });
     }
 
-    fn update<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-        &self,
-        formula: F,
-    ) -> Update<'_, F, SLOTS> {
-        assert_eq!(self.weights.dtype(), T::DTYPE);
+    fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
+        assert_eq!(self.weights.dtype(), F::Element::DTYPE);
         let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
         // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
         let reciprocal = self.divisor.recip();
@@ -184,103 +193,28 @@ struct Update<'a, F, const SLOTS: usize> {
     elements: usize,
 }
 
-/// The instruction sets for which the loop is compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InstructionSet {
-    Baseline,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
+/// One worker's part of an update. Whoever makes it sees to it that the range lies within the
+/// elements and that no other part that runs at the same time shares one of them.
+struct UpdateRange<'a, F, const SLOTS: usize> {
+    update: &'a Update<'a, F, SLOTS>,
+    range: Range<usize>,
 }
 
-type UpdateRange<F, const SLOTS: usize> = unsafe fn(&Update<'_, F, SLOTS>, Range<usize>);
-
-impl InstructionSet {
-    /// All that this processor has, the best last.
-    fn available() -> impl Iterator<Item = InstructionSet> {
-        #[cfg(target_arch = "x86_64")]
-        let wide = [
-            std::is_x86_feature_detected!("avx2").then_some(InstructionSet::Avx2),
-            (std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512vl"))
-                .then_some(InstructionSet::Avx512),
-        ];
-        #[cfg(not(target_arch = "x86_64"))]
-        let wide = [None];
-        std::iter::once(InstructionSet::Baseline).chain(wide.into_iter().flatten())
-    }
-
-    fn best() -> InstructionSet {
-        InstructionSet::available().last().unwrap_or(InstructionSet::Baseline)
-    }
-
-    /// The loop compiled for this instruction set. Calling it is sound only on a processor that
-    /// has it, with a range that is within the elements and disjoint from those of other calls at
-    /// the same time.
-    fn update_range<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-        self,
-    ) -> UpdateRange<F, SLOTS> {
-        match self {
-            InstructionSet::Baseline => baseline::<T, F, SLOTS>,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => avx2::<T, F, SLOTS>,
-            #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx512 => avx512::<T, F, SLOTS>,
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS> {
+    #[inline(always)]
+    fn run(self) {
+        let UpdateRange { update, range } = self;
+        let mut start = range.start;
+        while range.end - start >= BLOCK {
+            // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
+            unsafe { update_block::<F, SLOTS, BLOCK>(update, start) };
+            start += BLOCK;
         }
-    }
-}
-
-/// # Safety
-/// As for [`update_elements`].
-unsafe fn baseline<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-    update: &Update<'_, F, SLOTS>,
-    range: Range<usize>,
-) {
-    // SAFETY: the caller's promise is the callee's condition.
-    unsafe { update_elements::<T, F, SLOTS>(update, range) }
-}
-
-/// # Safety
-/// As for [`update_elements`], and the processor has AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-    update: &Update<'_, F, SLOTS>,
-    range: Range<usize>,
-) {
-    // SAFETY: the caller's promise is the callee's condition.
-    unsafe { update_elements::<T, F, SLOTS>(update, range) }
-}
-
-/// # Safety
-/// As for [`update_elements`], and the processor has AVX-512 F and VL.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl")]
-unsafe fn avx512<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-    update: &Update<'_, F, SLOTS>,
-    range: Range<usize>,
-) {
-    // SAFETY: the caller's promise is the callee's condition.
-    unsafe { update_elements::<T, F, SLOTS>(update, range) }
-}
-
-/// # Safety
-/// `range` lies within the elements, and no other call at the same time has an element of it.
-#[inline(always)]
-unsafe fn update_elements<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
-    update: &Update<'_, F, SLOTS>,
-    range: Range<usize>,
-) {
-    let mut start = range.start;
-    while range.end - start >= BLOCK {
-        // SAFETY: `BLOCK` elements from `start` on are in the range, which the caller vouched for.
-        unsafe { update_block::<T, F, SLOTS, BLOCK>(update, start) };
-        start += BLOCK;
-    }
-    while start < range.end {
-        // SAFETY: the element is in the range.
-        unsafe { update_block::<T, F, SLOTS, 1>(update, start) };
-        start += 1;
+        while start < range.end {
+            // SAFETY: the element is in the range, which is this part's.
+            unsafe { update_block::<F, SLOTS, 1>(update, start) };
+            start += 1;
+        }
     }
 }
 
@@ -289,32 +223,31 @@ unsafe fn update_elements<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize>(
 /// # Safety
 /// The `N` elements from `start` on exist, and no other call at the same time has one of them.
 #[inline(always)]
-unsafe fn update_block<T: Real, F: Formula<T, SLOTS>, const SLOTS: usize, const N: usize>(
+unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     update: &Update<'_, F, SLOTS>,
     start: usize,
 ) {
+    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
     let mut sum = [0.0; N];
     for part in update.contributions {
-        // SAFETY: the view holds as many elements of `T` as the weights (`Pass::new` and
+        let gradient: *const [F::Element; N] = block(part.gradient.data().cast_mut());
+        // SAFETY: the view holds as many elements of this type as the weights (`Pass::new` and
         // `Pass::update` asserted it), and its builder vouched for reading them.
-        let gradient =
-            unsafe { part.gradient.data().cast::<T>().add(start).cast::<[T; N]>().read() };
+        let gradient = unsafe { gradient.read() };
         for (sum, gradient) in sum.iter_mut().zip(gradient) {
             *sum += part.factor * gradient.to_f64();
         }
     }
-    let gradient: [T; N] = match update.reciprocal {
-        Some(reciprocal) => sum.map(|sum| T::from_f64(sum * reciprocal)),
-        None => sum.map(|sum| T::from_f64(sum / update.divisor)),
+    let gradient: [F::Element; N] = match update.reciprocal {
+        Some(reciprocal) => sum.map(|sum| F::Element::from_f64(sum * reciprocal)),
+        None => sum.map(|sum| F::Element::from_f64(sum / update.divisor)),
     };
 
-    let weights = update.weights.data().cast::<T>().wrapping_add(start).cast::<[T; N]>();
-    let slots = update
-        .slots
-        .each_ref()
-        .map(|slot| slot.data().cast::<T>().wrapping_add(start).cast::<[T; N]>());
-    // SAFETY: weights and slots hold at least `start + N` elements of `T`, initialised since they
-    // are variables and their state, and only this call has these elements now.
+    let weights: *mut [F::Element; N] = block(update.weights.data());
+    let slots: [*mut [F::Element; N]; SLOTS] =
+        update.slots.each_ref().map(|slot| block(slot.data()));
+    // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
+    // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
     for index in 0..N {
         let before = state.each_ref().map(|slot| slot[index]);
@@ -350,13 +283,16 @@ pub fn fill(view: &mut ViewMut, value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::instruction_set::{InstructionSet, select, selected};
     use crate::kernels::layout::{Layout, Shape};
 
     /// Uses every operation that formulas may use.
     #[derive(Clone, Copy)]
     struct Everything<T>(T);
 
-    impl<T: Real> Formula<T, 2> for Everything<T> {
+    impl<T: Real> Formula<2> for Everything<T> {
+        type Element = T;
+
         #[inline(always)]
         fn apply(self, weight: T, [a, b]: [T; 2], gradient: T) -> (T, [T; 2]) {
             let a = a * self.0 + gradient;
@@ -379,9 +315,8 @@ mod tests {
         (0..elements).map(|index| T::from_f64(number(index))).collect()
     }
 
-    /// One update by one instruction set, in ranges of `part` elements.
+    /// One update in ranges of `part` elements.
     fn updated<T: Real>(
-        set: InstructionSet,
         elements: usize,
         replicas: usize,
         divisor: f64,
@@ -402,43 +337,49 @@ mod tests {
             .collect();
         let mut slots = [view_mut(a), view_mut(b)];
         let pass = Pass::new(view_mut(weights), &mut slots, &contributions, divisor);
-        let update = pass.update::<T, _, 2>(Everything(T::from_f64(0.3)));
-        let update_range = set.update_range::<T, _, 2>();
+        let update = pass.update(Everything(T::from_f64(0.3)));
         for start in (0..elements).step_by(part) {
-            // SAFETY: the set is available; the ranges are disjoint and within the elements.
-            unsafe { update_range(&update, start..(start + part).min(elements)) };
+            let range = start..(start + part).min(elements);
+            dispatch(UpdateRange { update: &update, range });
         }
         operands.map(|data| data.iter().map(|value| value.to_f64().to_bits()).collect())
     }
 
-    fn bits_are_equal<T: Real>() {
+    /// The bits of updates of many sizes, in ranges of `part` elements.
+    fn all_updated<T: Real>(part: usize) -> Vec<[Vec<u64>; 3]> {
+        let mut results = Vec::new();
         for elements in [0, 1, 15, 16, 17, 100] {
             for replicas in [0, 1, 2, 3, 9] {
                 for divisor in [1.0, 0.25, 7.0] {
-                    let expected =
-                        updated::<T>(InstructionSet::Baseline, elements, replicas, divisor, 1000);
-                    for set in InstructionSet::available() {
-                        for part in [1, 5, 33, 1000] {
-                            let found = updated::<T>(set, elements, replicas, divisor, part);
-                            assert_eq!(found, expected, "{set:?} {elements} {replicas} {divisor}");
-                        }
-                    }
+                    results.push(updated::<T>(elements, replicas, divisor, part));
                 }
             }
         }
+        results
     }
 
     #[test]
     fn instruction_sets_and_ranges_give_the_same_bits() {
-        bits_are_equal::<f32>();
-        bits_are_equal::<f64>();
+        let all = |part| (all_updated::<f32>(part), all_updated::<f64>(part));
+        let before = selected();
+        select(InstructionSet::Baseline).unwrap();
+        let expected = all(1000);
+        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
+            select(set).unwrap();
+            for part in [1, 5, 33, 1000] {
+                assert!(all(part) == expected, "{set:?} in ranges of {part}");
+            }
+        }
+        select(before).unwrap();
     }
 
     #[test]
     fn division_is_exact_where_its_result_is() {
         #[derive(Clone, Copy)]
         struct Take;
-        impl Formula<f64, 0> for Take {
+        impl Formula<0> for Take {
+            type Element = f64;
+
             #[inline(always)]
             fn apply(self, _: f64, _: [f64; 0], gradient: f64) -> (f64, [f64; 0]) {
                 (gradient, [])

@@ -86,7 +86,9 @@ struct Step<T> {
     epsilon: T,
 }
 
-impl<T: Real> Formula<T, 2> for Step<T> {
+impl<T: Real> Formula<2> for Step<T> {
+    type Element = T;
+
     #[inline(always)]
     fn apply(self, weight: T, [m, v]: [T; 2], gradient: T) -> (T, [T; 2]) {
         let m = self.beta1 * m + self.rest1 * gradient;

@@ -60,7 +60,9 @@ struct Plain<T> {
     momentum: T,
 }
 
-impl<T: Real> Formula<T, 1> for Plain<T> {
+impl<T: Real> Formula<1> for Plain<T> {
+    type Element = T;
+
     #[inline(always)]
     fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
         let sum = self.momentum * sum + gradient;
@@ -74,7 +76,9 @@ struct Nesterov<T> {
     momentum: T,
 }
 
-impl<T: Real> Formula<T, 1> for Nesterov<T> {
+impl<T: Real> Formula<1> for Nesterov<T> {
+    type Element = T;
+
     #[inline(always)]
     fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
         let sum = self.momentum * sum + gradient;

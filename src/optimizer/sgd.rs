@@ -33,7 +33,9 @@ struct Step<T> {
     learning_rate: T,
 }
 
-impl<T: Real> Formula<T, 0> for Step<T> {
+impl<T: Real> Formula<0> for Step<T> {
+    type Element = T;
+
     #[inline(always)]
     fn apply(self, weight: T, _: [T; 0], gradient: T) -> (T, [T; 0]) {
         (weight - self.learning_rate * gradient, [])

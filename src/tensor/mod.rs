@@ -1,5 +1,6 @@
 //! Tensors: elements of one dtype, strided, on one device, with shared ownership.
 
+pub mod ops;
 pub mod storage;
 
 use std::fmt;

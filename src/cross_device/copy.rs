@@ -1,0 +1,46 @@
+//! Copies between tensors and devices, and assignments.
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// How a value is written over another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignment {
+    /// `to = from`
+    Assign,
+    /// `to += from`
+    Add,
+    /// `to -= from`
+    Subtract,
+}
+
+/// A contiguous copy of `tensor` in memory of `device`: a fresh tensor, even if it already lies
+/// there.
+///
+/// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
+pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
+    let copy = Tensor::uninitialized(tensor.dtype(), tensor.shape(), device)?;
+    copy_into(tensor, &copy)?;
+    Ok(copy)
+}
+
+/// Writes the elements of `from` to `to`, whatever their strides. Memory may be shared.
+///
+/// Fails with INVALID_ARGUMENT if dtype or shape differ or `to` is read-only.
+pub fn copy_into(from: &Tensor, to: &Tensor) -> Result<()> {
+    to.copy_from(from)
+}
+
+/// Assigns `from` to `to`, adds it or subtracts it. Sums have the tensors' dtype: integers wrap,
+/// floats are rounded after the addition. Memory may be shared.
+///
+/// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and if bool values
+/// should be added or subtracted.
+pub fn combine_into(assignment: Assignment, to: &Tensor, from: &Tensor) -> Result<()> {
+    match assignment {
+        Assignment::Assign => to.copy_from(from),
+        Assignment::Add => to.add_from(from),
+        Assignment::Subtract => to.subtract_from(from),
+    }
+}

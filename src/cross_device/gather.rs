@@ -1,0 +1,69 @@
+//! Concatenation of the replicas' components.
+
+use crate::cross_device::{check_output, common_dtype, shapes};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::tensor::{Shape, Tensor};
+
+/// Concatenates `components` along `axis` (negative values count from the back), in replica
+/// order. They agree in dtype, rank and all other dimensions; any dtype will do, and parts of
+/// size 0 are fine. The result is `output` if one is given, which must not share memory with a
+/// component, else a fresh tensor on `destination`.
+///
+/// Fails with INVALID_ARGUMENT, naming the shapes of all replicas, for components that do not fit
+/// together, for scalars, and for an output that does not fit; with OUT_OF_RANGE for an axis that
+/// is not there; with RESOURCE_EXHAUSTED if there is no memory for the result.
+pub fn gather(
+    components: &[Tensor],
+    axis: i64,
+    destination: DeviceId,
+    output: Option<&Tensor>,
+) -> Result<Tensor> {
+    let dtype = common_dtype(components, "gathering")?;
+    let shape = gathered_shape(components, axis)?;
+    let axis = shape.axis(axis)?;
+    let result = match output {
+        Some(output) => {
+            check_output(output, dtype, shape, components)?;
+            output.clone()
+        }
+        None => Tensor::uninitialized(dtype, shape, destination)?,
+    };
+    let mut start = 0;
+    for component in components {
+        let stop = start + component.shape()[axis];
+        result.slice(axis, start, stop, 1)?.copy_from(component)?;
+        start = stop;
+    }
+    Ok(result)
+}
+
+fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
+    let first = components[0].shape();
+    let differ = |what: &str| {
+        Error::invalid("value", format!("{what} of the replicas differ: {}", shapes(components)))
+    };
+    if components.iter().any(|component| component.shape().rank() != first.rank()) {
+        return Err(differ("the ranks"));
+    }
+    if first.rank() == 0 {
+        return Err(Error::invalid(
+            "value",
+            "scalars cannot be gathered; reshape them to [1] on each replica first",
+        ));
+    }
+    let axis = first.axis(axis)?;
+    let mut size = 0usize;
+    for component in components {
+        let shape = component.shape();
+        if shape.with_size(axis, 0) != first.with_size(axis, 0) {
+            return Err(differ(&format!("dimensions other than {axis}, the gathered one,")));
+        }
+        size = size
+            .checked_add(shape[axis])
+            .ok_or_else(|| Error::invalid("value", "the gathered dimension is too large"))?;
+    }
+    let mut sizes = first.with_size(axis, 0).to_vec();
+    sizes[axis] = size;
+    Shape::new(&sizes)
+}

@@ -1,0 +1,431 @@
+//! The worker set: the threads that share central work, the calling thread among them.
+//!
+//! An operation enters the set once and is cut into one contiguous range per worker. Worker `i`
+//! of a given number gets the same range of an operation of the same size every time, so that
+//! memory stays with the thread that touched it first. Which thread computes what must never show
+//! in a result: bodies work element by element, or on tiles that depend on the size alone.
+//!
+//! One operation uses the threads at a time. Whoever finds the set busy (a second strategy, or a
+//! body that enters it again) does its work alone on its own thread, so entering never waits for
+//! somebody else's work and cannot deadlock. Dispatch writes one pointer per worker; an idle
+//! worker spins for a few tens of microseconds and then parks. Nothing is allocated once the
+//! threads exist.
+
+use std::any::Any;
+use std::hint;
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+
+/// The largest number of workers.
+pub const MAX_COUNT: usize = 1024;
+
+/// Below this many bytes handing work over costs more than it saves.
+const INLINE_BYTES: usize = 256 << 10;
+
+/// A worker gets at least this many bytes.
+const BYTES_PER_WORKER: usize = 64 << 10;
+
+/// Ranges of elements start at multiples of this, so that no two workers write one cache line.
+const ELEMENTS_PER_BLOCK: usize = 64;
+
+/// How long to spin before parking. Waking a parked thread takes about as long.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// What is done with each range.
+type Body<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+
+/// The number of workers that was asked for; 0 means the default.
+static REQUESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Set in the child of a fork, where the threads do not exist: work stays on the caller.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+static THREADS: Mutex<Threads> = Mutex::new(Threads { slots: Vec::new(), refused_at: usize::MAX });
+
+/// The threads beside the calling one.
+struct Threads {
+    slots: Vec<(Arc<Slot>, Thread)>,
+    /// The number at which the system refused another thread; not tried again until fewer or more
+    /// are asked for.
+    refused_at: usize,
+}
+
+/// Where a worker finds its next job.
+struct Slot {
+    /// Which share of a job is this worker's. The calling thread's is 0.
+    share: usize,
+    job: CachePadded<AtomicPtr<Job>>,
+    parked: AtomicBool,
+}
+
+/// One operation. It lies on the stack of the thread that entered the set, which stays until
+/// `state` is `FINISHED`.
+struct Job {
+    body: *const Body<'static>,
+    blocks: Blocks,
+    caller: Thread,
+    remaining: AtomicUsize,
+    state: AtomicU8,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+const RUNNING: u8 = 0;
+const CALLER_PARKED: u8 = 1;
+const FINISHED: u8 = 2;
+
+/// How work is cut: whole blocks, spread evenly over `shares`.
+#[derive(Clone, Copy)]
+struct Blocks {
+    items: usize,
+    block: usize,
+    shares: usize,
+}
+
+impl Blocks {
+    fn range(&self, share: usize) -> Range<usize> {
+        let blocks = self.items.div_ceil(self.block);
+        let (each, longer) = (blocks / self.shares, blocks % self.shares);
+        let start = |share: usize| {
+            let block = share * each + share.min(longer);
+            block.saturating_mul(self.block).min(self.items)
+        };
+        start(share)..start(share + 1)
+    }
+}
+
+/// Sets the number of workers for central work of this process, the calling thread included.
+/// Takes effect with the next operation; results do not depend on it. Can be called from any
+/// thread at any time and does not wait.
+///
+/// Fails with INVALID_ARGUMENT for 0 and for more than [`MAX_COUNT`].
+pub fn set_count(count: usize) -> Result<()> {
+    if count == 0 || count > MAX_COUNT {
+        return Err(Error::invalid(
+            "count",
+            format!("{count} workers; 1 to {MAX_COUNT} are possible"),
+        ));
+    }
+    REQUESTED.store(count, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The number of workers for central work: what was set, else the number of processors that the
+/// process may use. Fewer take part in small operations, and if the system refuses threads.
+pub fn count() -> usize {
+    match REQUESTED.load(Ordering::Relaxed) {
+        0 => processors().count.min(MAX_COUNT),
+        count => count,
+    }
+}
+
+/// Calls `body` with ranges that together are `0..elements`, on several workers at the same time
+/// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
+/// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
+///
+/// A panic of `body` reaches the caller once every worker has finished.
+pub fn for_each_range(elements: usize, bytes_per_element: usize, body: &Body<'_>) {
+    enter(elements, ELEMENTS_PER_BLOCK, bytes_per_element, body);
+}
+
+/// Like [`for_each_range`] for items that are large pieces of work each: boundaries can be
+/// anywhere.
+pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &Body<'_>) {
+    enter(tasks, 1, bytes_per_task, body);
+}
+
+fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
+    if items == 0 {
+        return;
+    }
+    let bytes = items.saturating_mul(bytes_per_item);
+    let wanted = if bytes < INLINE_BYTES || FORKED.load(Ordering::Relaxed) {
+        1
+    } else {
+        count().min(bytes / BYTES_PER_WORKER).min(items.div_ceil(block))
+    };
+    if wanted > 1
+        && let Some(mut threads) = THREADS.try_lock()
+    {
+        let helpers = threads.at_least(wanted - 1);
+        if helpers > 0 {
+            dispatch(&threads.slots[..helpers], items, block, body);
+            return;
+        }
+    }
+    body(0..items);
+}
+
+impl Threads {
+    /// Makes `wanted` threads if there are not as many yet. Returns how many can be used.
+    fn at_least(&mut self, wanted: usize) -> usize {
+        while self.slots.len() < wanted && self.refused_at != wanted {
+            let share = self.slots.len() + 1;
+            let slot = Arc::new(Slot {
+                share,
+                job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
+                parked: AtomicBool::new(false),
+            });
+            let name = format!("umbo-worker-{share}");
+            let of_thread = Arc::clone(&slot);
+            match thread::Builder::new().name(name).spawn(move || of_thread.serve()) {
+                Ok(handle) => self.slots.push((slot, handle.thread().clone())),
+                Err(_) => self.refused_at = wanted,
+            }
+        }
+        self.slots.len().min(wanted)
+    }
+}
+
+/// Runs the first share here and the others on `slots`.
+fn dispatch(slots: &[(Arc<Slot>, Thread)], items: usize, block: usize, body: &Body<'_>) {
+    // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
+    // of `remaining` afterwards, and this function returns only when all of them have.
+    let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
+    let job = Job {
+        body: forever,
+        blocks: Blocks { items, block, shares: slots.len() + 1 },
+        caller: thread::current(),
+        remaining: AtomicUsize::new(slots.len()),
+        state: AtomicU8::new(RUNNING),
+        panic: Mutex::new(None),
+    };
+    for (slot, thread) in slots {
+        // SeqCst here and in `Slot::next`: either the worker sees the job before it parks, or we
+        // see that it is about to.
+        slot.job.store((&raw const job).cast_mut(), Ordering::SeqCst);
+        if slot.parked.load(Ordering::SeqCst) {
+            thread.unpark();
+        }
+    }
+    let own = panic::catch_unwind(AssertUnwindSafe(|| body(job.blocks.range(0))));
+    job.wait();
+    if let Err(payload) = own {
+        panic::resume_unwind(payload);
+    }
+    if let Some(payload) = job.panic.into_inner() {
+        panic::resume_unwind(payload);
+    }
+}
+
+impl Job {
+    /// Does one share and counts the worker out. The job may be gone when this returns.
+    ///
+    /// # Safety
+    /// `job` is alive, and the calling worker is one of those counted in `remaining`.
+    unsafe fn work(job: *const Job, share: usize) {
+        // SAFETY: the job is alive until this worker is counted out below.
+        let job = unsafe { &*job };
+        // SAFETY: as above; the body outlives the job.
+        let body = unsafe { &*job.body };
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| body(job.blocks.range(share))));
+        if let Err(payload) = outcome {
+            job.panic.lock().get_or_insert(payload);
+        }
+        if job.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // The last one tells the caller, whose handle it needs after the job is gone.
+            let caller = job.caller.clone();
+            if job.state.swap(FINISHED, Ordering::AcqRel) == CALLER_PARKED {
+                caller.unpark();
+            }
+        }
+    }
+
+    /// Waits until every worker is counted out.
+    fn wait(&self) {
+        if spin_until(|| self.state.load(Ordering::Acquire) == FINISHED) {
+            return;
+        }
+        let parked = self.state.compare_exchange(
+            RUNNING,
+            CALLER_PARKED,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if parked.is_ok() {
+            while self.state.load(Ordering::Acquire) != FINISHED {
+                thread::park();
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// The life of a worker.
+    fn serve(&self) -> ! {
+        processors().use_all();
+        loop {
+            let job = self.next();
+            // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
+            unsafe { Job::work(job, self.share) };
+        }
+    }
+
+    /// Waits for a job and takes it.
+    fn next(&self) -> *const Job {
+        let taken = || {
+            let job = self.job.load(Ordering::SeqCst);
+            !job.is_null()
+        };
+        if !spin_until(taken) {
+            self.parked.store(true, Ordering::SeqCst);
+            while !taken() {
+                thread::park();
+            }
+            self.parked.store(false, Ordering::SeqCst);
+        }
+        self.job.swap(ptr::null_mut(), Ordering::SeqCst)
+    }
+}
+
+/// Spins for a bounded time until `done` says so; not at all where workers outnumber processors.
+/// Returns whether it did.
+fn spin_until(done: impl Fn() -> bool) -> bool {
+    if count() > processors().count {
+        return done();
+    }
+    let start = Instant::now();
+    loop {
+        for _ in 0..64 {
+            if done() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if start.elapsed() > SPIN {
+            return false;
+        }
+    }
+}
+
+/// The processors that the process could use when this was first asked.
+struct Processors {
+    count: usize,
+    mask: Option<libc::cpu_set_t>,
+}
+
+fn processors() -> &'static Processors {
+    static PROCESSORS: OnceLock<Processors> = OnceLock::new();
+    PROCESSORS.get_or_init(|| {
+        // SAFETY: the handler only stores to an atomic, which is allowed after a fork.
+        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
+        // SAFETY: all zeros is an empty set.
+        let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // The process's mask is its first thread's: the calling thread may be bound to less.
+        // SAFETY: the set is as large as is said and lives over the call.
+        let failed =
+            unsafe { libc::sched_getaffinity(libc::getpid(), size_of_val(&mask), &mut mask) };
+        // SAFETY: the set is initialised.
+        let count = unsafe { libc::CPU_COUNT(&mask) };
+        match usize::try_from(count) {
+            Ok(count) if failed == 0 && count > 0 => Processors { count, mask: Some(mask) },
+            _ => Processors {
+                count: thread::available_parallelism().map_or(1, |count| count.get()),
+                mask: None,
+            },
+        }
+    })
+}
+
+extern "C" fn after_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+impl Processors {
+    /// Lets the calling thread run on all of them. A new thread inherits the binding of the one
+    /// that made it, which may be a replica's.
+    fn use_all(&self) {
+        if let Some(mask) = &self.mask {
+            // SAFETY: the set is initialised and as large as is said. If the system refuses, the
+            // thread keeps the binding that it has, and works.
+            unsafe { libc::sched_setaffinity(0, size_of_val(mask), mask) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = 1 << 20;
+
+    fn sum_of_ranges(elements: usize) -> (usize, usize) {
+        let (sum, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        for_each_range(elements, LARGE, &|range| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            sum.fetch_add(range.sum(), Ordering::Relaxed);
+        });
+        (sum.into_inner(), calls.into_inner())
+    }
+
+    // One test, because the count and the threads are the process's.
+    #[test]
+    fn ranges_cover_and_failures_come_back() {
+        assert!(set_count(0).is_err());
+        assert!(set_count(MAX_COUNT + 1).is_err());
+        for workers in [1, 2, 3, 8] {
+            set_count(workers).unwrap();
+            assert_eq!(count(), workers);
+            for elements in [0, 1, 63, 64, 65, 1000, 4096] {
+                let (sum, calls) = sum_of_ranges(elements);
+                assert_eq!(sum, (0..elements).sum());
+                assert!(calls <= workers.min(elements.div_ceil(64)));
+            }
+        }
+        let names = Mutex::new(Vec::new());
+        for_each_task(8, LARGE, &|range| {
+            assert_eq!(range.len(), 1);
+            names.lock().push((range.start, thread::current().name().map(str::to_owned)));
+            // Entering again is done alone, without waiting.
+            assert_eq!(sum_of_ranges(1000).0, 499_500);
+        });
+        let names = names.into_inner();
+        assert_eq!(names.len(), 8);
+        for (share, name) in names.iter().filter(|(share, _)| *share > 0) {
+            assert_eq!(name.as_deref(), Some(format!("umbo-worker-{share}").as_str()));
+        }
+        for failing in [0, 5] {
+            let caught = panic::catch_unwind(|| {
+                for_each_task(8, LARGE, &|range| {
+                    assert!(!range.contains(&failing), "share {failing}")
+                });
+            });
+            let payload = caught.unwrap_err();
+            assert_eq!(payload.downcast_ref::<String>(), Some(&format!("share {failing}")));
+        }
+        // Several threads at once: whoever comes second works alone.
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        assert_eq!(sum_of_ranges(1000).0, 499_500);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn inner_boundaries_are_multiples_of_the_block() {
+        for (items, shares) in [(1, 1), (64, 1), (65, 2), (1000, 3), (4096, 7)] {
+            let blocks = Blocks { items, block: 64, shares };
+            let mut end = 0;
+            for share in 0..shares {
+                let range = blocks.range(share);
+                assert_eq!(range.start, end);
+                assert!(range.end.is_multiple_of(64) || range.end == items);
+                end = range.end;
+            }
+            assert_eq!(end, items);
+        }
+    }
+}

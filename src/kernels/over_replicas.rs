@@ -1,0 +1,199 @@
+//! Element-wise reduction over replicas: one pass over all inputs, in replica order.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::copy::tiles;
+use crate::kernels::dtype::{DType, for_numeric};
+use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::reduction::{Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::strided::{Runs, TILE};
+use crate::kernels::view::{View, ViewMut};
+
+/// Writes the sum or the mean of `inputs`, element by element, to `output`. Inputs are added from
+/// the first to the last in a wide accumulator that is rounded once (see [`Reduction`]), so the
+/// result depends on nothing but their values and their order.
+///
+/// Fails with INVALID_ARGUMENT if there is no input, if shapes or dtypes differ, if the output's
+/// dtype is not that of the result, and for bool.
+pub fn reduce_over_replicas(op: ReduceOp, inputs: &[View], output: &ViewMut) -> Result<()> {
+    let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+    let (dtype, shape) = (first.dtype(), first.layout().shape);
+    let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
+    if !inputs.iter().all(agree) {
+        return Err(Error::invalid("value", "the components differ in dtype or shape"));
+    }
+    check_output(op, dtype, output)?;
+    if output.layout().shape != shape {
+        return Err(Error::invalid(
+            "output",
+            format!("shape {}; the result has {shape}", output.layout().shape),
+        ));
+    }
+    for_numeric!(dtype, T => match op {
+        ReduceOp::Sum => reduce::<Sum<T>>(inputs, output),
+        ReduceOp::Mean => reduce::<Mean<T>>(inputs, output),
+    }, else return Err(not_reducible()));
+    Ok(())
+}
+
+/// The dtype of a reduction of elements of type `dtype`.
+///
+/// Fails with INVALID_ARGUMENT for bool.
+pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
+    let mean = dtype.mean_dtype().ok_or_else(not_reducible)?;
+    Ok(match op {
+        ReduceOp::Sum => dtype,
+        ReduceOp::Mean => mean,
+    })
+}
+
+/// The output has the dtype of the result.
+pub(super) fn check_output(op: ReduceOp, dtype: DType, output: &ViewMut) -> Result<()> {
+    let expected = result_dtype(op, dtype)?;
+    if output.dtype() != expected {
+        return Err(Error::invalid(
+            "output",
+            format!("{}; the {} of {dtype} is {expected}", output.dtype(), op.name()),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn not_reducible() -> Error {
+    Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
+}
+
+fn reduce<K: Reduction>(inputs: &[View], output: &ViewMut) {
+    let runs = Runs::new(output.layout());
+    let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
+    let bytes = inputs.len() * size_of::<K::Input>() + size_of::<K::Output>();
+    workers::for_each_range(output.layout().shape.elements(), bytes, &|range| {
+        if dense && few::<K>(inputs, output, &range) {
+            return;
+        }
+        dispatch(Tiles::<K> { inputs, output: output.data().cast(), runs: &runs, range });
+    });
+}
+
+/// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
+fn few<K: Reduction>(inputs: &[View], output: &ViewMut, range: &Range<usize>) -> bool {
+    fn exactly<K: Reduction, const R: usize>(
+        inputs: &[View],
+        output: &ViewMut,
+        range: &Range<usize>,
+    ) -> bool {
+        // SAFETY: the output's view promises exclusive elements, all of which are written by the
+        // worker that has their range; they need not be initialised.
+        let output = unsafe {
+            let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
+            std::slice::from_raw_parts_mut(first, range.len())
+        };
+        // SAFETY: the inputs are dense, of this element type (as `reduce_over_replicas` found),
+        // and not written meanwhile, as their views promise.
+        let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
+        dispatch(Few::<K, R> { inputs, output });
+        true
+    }
+    match inputs.len() {
+        1 => exactly::<K, 1>(inputs, output, range),
+        2 => exactly::<K, 2>(inputs, output, range),
+        3 => exactly::<K, 3>(inputs, output, range),
+        4 => exactly::<K, 4>(inputs, output, range),
+        5 => exactly::<K, 5>(inputs, output, range),
+        6 => exactly::<K, 6>(inputs, output, range),
+        7 => exactly::<K, 7>(inputs, output, range),
+        8 => exactly::<K, 8>(inputs, output, range),
+        _ => false,
+    }
+}
+
+/// A range of a dense view.
+///
+/// # Safety
+/// The view is dense, its elements are of type `T`, and the range lies in it.
+unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
+    // SAFETY: the caller's promise, and the view's that the elements may be read while it is used.
+    unsafe { std::slice::from_raw_parts(view.data().cast::<T>().add(range.start), range.len()) }
+}
+
+/// All inputs in one loop. The slices are equally long.
+struct Few<'a, K: Reduction, const R: usize> {
+    inputs: [&'a [K::Input]; R],
+    output: &'a mut [MaybeUninit<K::Output>],
+}
+
+impl<K: Reduction, const R: usize> Kernel for Few<'_, K, R> {
+    #[inline(always)]
+    fn run(self) {
+        few_slices::<K, R>(self.inputs, self.output);
+    }
+}
+
+/// A function of its own, for the compiler to know that `output` overlaps with nothing.
+#[inline(always)]
+fn few_slices<K: Reduction, const R: usize>(
+    inputs: [&[K::Input]; R],
+    output: &mut [MaybeUninit<K::Output>],
+) {
+    assert!(inputs.iter().all(|input| input.len() == output.len()));
+    for (position, output) in output.iter_mut().enumerate() {
+        // SAFETY: the lengths agree, as was just asserted.
+        let element =
+            |replica: usize| K::widen(unsafe { *inputs[replica].get_unchecked(position) });
+        let mut sum = element(0);
+        for replica in 1..R {
+            sum = K::add(sum, element(replica));
+        }
+        output.write(K::finish(sum, R as f64));
+    }
+}
+
+/// Any number of inputs with any strides: a tile of sums at a time, to which one input after the
+/// other is added. The order of additions is that of `Few`.
+struct Tiles<'a, K: Reduction> {
+    inputs: &'a [View],
+    output: *mut K::Output,
+    runs: &'a Runs,
+    range: Range<usize>,
+}
+
+impl<K: Reduction> Kernel for Tiles<'_, K> {
+    #[inline(always)]
+    fn run(self) {
+        let count = self.inputs.len() as f64;
+        let mut sums = [K::ZERO; TILE];
+        let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
+        let mut results = [MaybeUninit::<K::Output>::uninit(); TILE];
+        for tile in tiles(self.range) {
+            let sums = &mut sums[..tile.len()];
+            for (replica, input) in self.inputs.iter().enumerate() {
+                let runs = Runs::new(input.layout());
+                // SAFETY: the view's elements are of this type and may be read, and the tile lies
+                // in it; gathering fills the buffer.
+                let elements = unsafe {
+                    if runs.is_dense() {
+                        dense_part(input, &tile)
+                    } else {
+                        let buffer = &mut buffer[..tile.len()];
+                        runs.gather(input.data().cast::<K::Input>(), tile.clone(), buffer);
+                        buffer.assume_init_ref()
+                    }
+                };
+                for (sum, &element) in sums.iter_mut().zip(elements) {
+                    let element = K::widen(element);
+                    *sum = if replica == 0 { element } else { K::add(*sum, element) };
+                }
+            }
+            let results = &mut results[..tile.len()];
+            for (result, &sum) in results.iter_mut().zip(sums.iter()) {
+                result.write(K::finish(sum, count));
+            }
+            // SAFETY: the results were just written; the output may be written, and the tile is
+            // this worker's alone.
+            unsafe { self.runs.scatter(self.output, tile, results.assume_init_ref()) };
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What can be done to the elements of tensors in memory that the CPU can address.
+//!
+//! Nobody else writes what a function reads, or touches what it writes, while it runs: the
+//! agreement that every function of the library makes with its caller.
+
+use crate::error::{Error, Result};
+use crate::kernels::{combine, copy};
+use crate::tensor::{DType, Element, Shape, Tensor};
+
+impl Tensor {
+    /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
+    /// memory: what is written is what `from` held before.
+    ///
+    /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with
+    /// RESOURCE_EXHAUSTED if overlapping memory has to be copied and there is none for the copy.
+    pub fn copy_from(&self, from: &Tensor) -> Result<()> {
+        if self.is_placed_like(from) {
+            return self.writing().map(drop);
+        }
+        let from = from.apart_from(self)?;
+        copy::copy(&from.reading()?, &self.writing()?)
+    }
+
+    /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
+    /// rounded after the addition. Otherwise like [`Tensor::copy_from`]; bool is refused.
+    pub fn add_from(&self, from: &Tensor) -> Result<()> {
+        let from = from.apart_from(self)?;
+        combine::add(&from.reading()?, &self.writing()?)
+    }
+
+    /// `self -= from`, like [`Tensor::add_from`].
+    pub fn subtract_from(&self, from: &Tensor) -> Result<()> {
+        let from = from.apart_from(self)?;
+        combine::subtract(&from.reading()?, &self.writing()?)
+    }
+
+    /// Sets all elements to zero (false for bool).
+    ///
+    /// Fails with INVALID_ARGUMENT if the tensor is read-only.
+    pub fn fill_zeros(&self) -> Result<()> {
+        copy::fill_zeros(&self.writing()?);
+        Ok(())
+    }
+
+    /// The elements in row-major order.
+    ///
+    /// Fails with INVALID_ARGUMENT if `T` is not the type of the elements.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.dtype() != T::DTYPE {
+            return Err(Error::invalid(
+                "tensor",
+                format!("its elements are {}, not {}", self.dtype(), T::DTYPE),
+            ));
+        }
+        let contiguous = self.to_contiguous()?;
+        let view = contiguous.reading()?;
+        let elements = view.as_slice::<T>().unwrap_or_default();
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(elements.len())
+            .map_err(|_| Error::ResourceExhausted(format!("memory for a copy of {self:?}")))?;
+        copy.extend_from_slice(elements);
+        Ok(copy)
+    }
+
+    /// Copies the elements, in row-major order, to `destination`, whose length must be their size
+    /// in bytes.
+    ///
+    /// Fails with INVALID_ARGUMENT if it is not.
+    pub fn copy_to_host(&self, destination: &mut [u8]) -> Result<()> {
+        let expected = self.shape().bytes(self.dtype())?;
+        if destination.len() != expected {
+            return Err(Error::invalid(
+                "bytes",
+                format!("{}; {self:?} has {expected}", destination.len()),
+            ));
+        }
+        copy::copy_to_bytes(&self.reading()?, destination)
+    }
+
+    /// Whether the memory that the two tensors span has bytes in common. Slices that interleave
+    /// without sharing an element count as overlapping.
+    pub fn overlaps(&self, other: &Tensor) -> bool {
+        let range = |tensor: &Tensor| {
+            let start = tensor.data() as usize;
+            start..start + tensor.layout().extent() * tensor.dtype().size()
+        };
+        let (left, right) = (range(self), range(other));
+        !left.is_empty() && !right.is_empty() && left.start < right.end && right.start < left.end
+    }
+
+    /// This tensor if it is contiguous, else a contiguous copy on its device.
+    pub fn to_contiguous(&self) -> Result<Tensor> {
+        if self.layout().is_contiguous() {
+            return Ok(self.clone());
+        }
+        self.copied()
+    }
+
+    fn copied(&self) -> Result<Tensor> {
+        let copied = Tensor::uninitialized(self.dtype(), self.shape(), self.device())?;
+        copy::copy(&self.reading()?, &copied.writing()?)?;
+        Ok(copied)
+    }
+
+    /// This tensor, or a copy if writing `written` would change it.
+    fn apart_from(&self, written: &Tensor) -> Result<Tensor> {
+        if self.overlaps(written) { self.copied() } else { Ok(self.clone()) }
+    }
+
+    /// Whether both are the same elements in the same order.
+    fn is_placed_like(&self, other: &Tensor) -> bool {
+        let place = |tensor: &Tensor| -> (usize, DType, Shape) {
+            (tensor.data() as usize, tensor.dtype(), tensor.shape())
+        };
+        place(self) == place(other) && self.layout() == other.layout()
+    }
+}
