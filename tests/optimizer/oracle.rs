@@ -234,3 +234,17 @@ fn learning_rate_counts_from_the_next_apply() {
         assert_eq!(value::<f32>(&variable), [expected]);
     }
 }
+
+/// Large enough that the worker set shares the pass.
+#[test]
+fn large_variables_are_updated_to_the_last_element() {
+    const ELEMENTS: usize = 100_003;
+    let variable = variable("w", &[1.0f32; ELEMENTS]);
+    let gradients = gradients(2, &[&variable], Sum);
+    let data: Vec<f32> = (0..ELEMENTS).map(|index| (index % 1021) as f32).collect();
+    step(&gradients, 1, &[Some(&data), Some(&data)], &[1.0, 3.0]);
+    apply(&optimizer("momentum", 0.5), &gradients).unwrap();
+    for (index, weight) in value::<f32>(&variable).into_iter().enumerate() {
+        assert_eq!(weight, 1.0 - (index % 1021) as f32 / 4.0, "element {index}");
+    }
+}

@@ -38,7 +38,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn steady_step_allocates_nothing() {
     for rule in RULES {
-        let (a, b) = (variable("a", &[1.0f32; 40]), variable("b", &[1.0f64; 3]));
+        let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
         let gradients = gradients(3, &[&a, &b], Mean);
         let optimizer = optimizer(rule, 0.5);
         let step = |number: u64| {
