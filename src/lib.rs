@@ -1,12 +1,30 @@
 //! Umbo: central-storage data-parallel training for C and C++.
+//!
+//! Variables live on one parameter device; a callback is replicated over all compute devices;
+//! per-replica values are reduced and gathered; updates are applied centrally. The product is a
+//! C library, `include/umbo/umbo.h`; this crate is its inside, and its tests' way in.
+//!
+//! The modules, from the top down. Each uses only what stands below it:
+//!
+//! - [`ffi`]: the C layer. Checks and converts, decides nothing.
+//! - [`input`]: datasets, their transformations, and their distribution over replicas.
+//!   [`optimizer`]: gradients, update rules, the fused central update.
+//! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
+//! - [`cross_device`]: reducing, gathering and copying tensors across devices.
+//! - [`values`]: nests, per-replica values, the storage of variables.
+//! - [`tensor`]: elements of one dtype on one device.
+//! - [`kernels`]: the loops over memory, element types, shapes and strides.
+//! - [`device`]: names, the registry of devices, memory, processors, the worker set.
+//! - [`observe`], [`error`]: what goes on, and what goes wrong.
 
 pub mod cross_device;
 pub mod device;
 pub mod error;
 pub mod ffi;
+pub mod input;
 pub mod kernels;
 pub mod observe;
-pub mod cross_device;
+pub mod optimizer;
 pub mod strategy;
 pub mod tensor;
 pub mod values;

@@ -10,4 +10,5 @@ pub mod over_axes;
 pub mod over_replicas;
 pub mod reduction;
 pub mod strided;
+pub mod update;
 pub mod view;

@@ -1,0 +1,406 @@
+//! Reducing the gradients of all replicas and updating one variable, in a single pass.
+//!
+//! A pass reads each gradient buffer once and reads and writes the weights and each state slot
+//! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
+//! R·g + 24 for Adam, all float32. Nothing is written in between.
+//!
+//! An element's result depends on that element alone: the sum runs over the buffers in their
+//! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
+//! division and square root are IEEE's. So the bits are the same for any split into ranges and any
+//! instruction set.
+
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
+
+use crate::device::cpu::workers;
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::view::{View, ViewMut};
+
+/// The element types that can be trained, and the arithmetic that update formulas need.
+pub trait Real:
+    Element
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// The nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+
+    /// The same number in float64.
+    fn to_f64(self) -> f64;
+
+    /// The correctly rounded square root.
+    fn sqrt(self) -> Self;
+}
+
+macro_rules! reals {
+    ($($rust:ty),*) => {
+        $(
+            impl Real for $rust {
+                #[inline(always)]
+                fn from_f64(value: f64) -> Self {
+                    value as $rust
+                }
+
+                #[inline(always)]
+                fn to_f64(self) -> f64 {
+                    f64::from(self)
+                }
+
+                #[inline(always)]
+                fn sqrt(self) -> Self {
+                    <$rust>::sqrt(self)
+                }
+            }
+        )*
+    };
+}
+
+reals!(f32, f64);
+
+/// Whether variables of this element type can be updated.
+pub fn is_supported(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64)
+}
+
+/// Runs an expression with `$element` standing for the Rust type of a dtype that
+/// [`is_supported`](crate::kernels::update::is_supported). Other dtypes are a defect of the
+/// caller.
+macro_rules! for_real {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float32 => {
+                type $element = f32;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float64 => {
+                type $element = f64;
+                $body
+            }
+            other => unreachable!("no variable of {other} can have gradients"),
+        }
+    };
+}
+pub(crate) use for_real;
+
+/// What an update does to one element: the step of an optimizer with all of its scalars filled in.
+///
+/// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
+/// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
+/// around them is compiled for each instruction set.
+pub trait Formula<const SLOTS: usize>: Copy + Sync {
+    /// The type of the elements.
+    type Element: Real;
+
+    /// One element's new weight and state.
+    fn apply(
+        self,
+        weight: Self::Element,
+        slots: [Self::Element; SLOTS],
+        gradient: Self::Element,
+    ) -> (Self::Element, [Self::Element; SLOTS]);
+}
+
+/// One replica's gradient of the variable, and the factor with which it enters the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution {
+    /// The elements, contiguous, as many as the variable has.
+    pub gradient: View,
+    /// What each is multiplied with.
+    pub factor: f64,
+}
+
+/// The operands of one variable's update: all contiguous, of one dtype and one length.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    weights: ViewMut,
+    slots: &'a mut [ViewMut],
+    contributions: &'a [Contribution],
+    divisor: f64,
+}
+
+/// Elements that go through the registers together: one cache line of float32.
+const BLOCK: usize = 16;
+
+impl<'a> Pass<'a> {
+    /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
+    /// divided by `divisor`.
+    ///
+    /// The operands are the caller's own selection and are asserted, not reported: contiguous, and
+    /// of the dtype and number of elements of `weights`.
+    pub fn new(
+        weights: ViewMut,
+        slots: &'a mut [ViewMut],
+        contributions: &'a [Contribution],
+        divisor: f64,
+    ) -> Pass<'a> {
+        let expected = (weights.dtype(), weights.layout().shape.elements());
+        let layouts = std::iter::once((weights.dtype(), weights.layout()))
+            .chain(slots.iter().map(|slot| (slot.dtype(), slot.layout())))
+            .chain(
+                contributions.iter().map(|part| (part.gradient.dtype(), part.gradient.layout())),
+            );
+        for (dtype, layout) in layouts {
+            assert!(layout.is_contiguous() && (dtype, layout.shape.elements()) == expected);
+        }
+        Pass { weights, slots, contributions, divisor }
+    }
+
+    /// The element type of all operands.
+    pub fn dtype(&self) -> DType {
+        self.weights.dtype()
+    }
+
+    /// Updates all elements by `formula`, on the workers. Nothing is allocated.
+    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+        let update = self.update(formula);
+        let streams = self.contributions.len() + 2 * (1 + SLOTS);
+        let bytes = streams * size_of::<F::Element>();
+        workers::for_each_range(update.elements, bytes, &|range| {
+            dispatch(UpdateRange { update: &update, range });
+        });
+    }
+
+    fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
+        assert_eq!(self.weights.dtype(), F::Element::DTYPE);
+        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
+        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        let reciprocal = self.divisor.recip();
+        let is_power_of_two = self.divisor.is_normal()
+            && self.divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        Update {
+            weights: &self.weights,
+            slots: slots.expect("a formula is run with the slots that its rule names"),
+            contributions: self.contributions,
+            divisor: self.divisor,
+            reciprocal: (is_power_of_two && reciprocal.is_finite()).then_some(reciprocal),
+            formula,
+            elements: self.weights.layout().shape.elements(),
+        }
+    }
+}
+
+struct Update<'a, F, const SLOTS: usize> {
+    weights: &'a ViewMut,
+    slots: &'a [ViewMut; SLOTS],
+    contributions: &'a [Contribution],
+    divisor: f64,
+    /// Of the divisor, if multiplying by it gives the same bits as dividing.
+    reciprocal: Option<f64>,
+    formula: F,
+    elements: usize,
+}
+
+/// One worker's part of an update. Whoever makes it sees to it that the range lies within the
+/// elements and that no other part that runs at the same time shares one of them.
+struct UpdateRange<'a, F, const SLOTS: usize> {
+    update: &'a Update<'a, F, SLOTS>,
+    range: Range<usize>,
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS> {
+    #[inline(always)]
+    fn run(self) {
+        let UpdateRange { update, range } = self;
+        let mut start = range.start;
+        while range.end - start >= BLOCK {
+            // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
+            unsafe { update_block::<F, SLOTS, BLOCK>(update, start) };
+            start += BLOCK;
+        }
+        while start < range.end {
+            // SAFETY: the element is in the range, which is this part's.
+            unsafe { update_block::<F, SLOTS, 1>(update, start) };
+            start += 1;
+        }
+    }
+}
+
+/// All loads come before all stores, so that the compiler need not ask whether buffers overlap.
+///
+/// # Safety
+/// The `N` elements from `start` on exist, and no other call at the same time has one of them.
+#[inline(always)]
+unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
+    update: &Update<'_, F, SLOTS>,
+    start: usize,
+) {
+    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
+    let mut sum = [0.0; N];
+    for part in update.contributions {
+        let gradient: *const [F::Element; N] = block(part.gradient.data().cast_mut());
+        // SAFETY: the view holds as many elements of this type as the weights (`Pass::new` and
+        // `Pass::update` asserted it), and its builder vouched for reading them.
+        let gradient = unsafe { gradient.read() };
+        for (sum, gradient) in sum.iter_mut().zip(gradient) {
+            *sum += part.factor * gradient.to_f64();
+        }
+    }
+    let gradient: [F::Element; N] = match update.reciprocal {
+        Some(reciprocal) => sum.map(|sum| F::Element::from_f64(sum * reciprocal)),
+        None => sum.map(|sum| F::Element::from_f64(sum / update.divisor)),
+    };
+
+    let weights: *mut [F::Element; N] = block(update.weights.data());
+    let slots: [*mut [F::Element; N]; SLOTS] =
+        update.slots.each_ref().map(|slot| block(slot.data()));
+    // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
+    // they are variables and their state, and only this call has these elements now.
+    let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
+    for index in 0..N {
+        let before = state.each_ref().map(|slot| slot[index]);
+        let (new_weight, after) = update.formula.apply(weight[index], before, gradient[index]);
+        weight[index] = new_weight;
+        for (slot, new) in state.iter_mut().zip(after) {
+            slot[index] = new;
+        }
+    }
+    // SAFETY: as for the reads; the views' builders vouched for writing.
+    unsafe {
+        weights.write(weight);
+        for (slot, state) in slots.into_iter().zip(state) {
+            slot.write(state);
+        }
+    }
+}
+
+/// Writes `value`, rounded to the dtype, to every element of a contiguous view of a dtype that
+/// [`is_supported`].
+pub fn fill(view: &mut ViewMut, value: f64) {
+    assert!(view.layout().is_contiguous());
+    let elements = view.layout().shape.elements();
+    for_real!(view.dtype(), T => {
+        let first = view.data().cast::<T>();
+        for index in 0..elements {
+            // SAFETY: the view holds `elements` contiguous elements that may be written.
+            unsafe { first.add(index).write(T::from_f64(value)) };
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::instruction_set::{InstructionSet, select, selected};
+    use crate::kernels::layout::{Layout, Shape};
+
+    /// Uses every operation that formulas may use.
+    #[derive(Clone, Copy)]
+    struct Everything<T>(T);
+
+    impl<T: Real> Formula<2> for Everything<T> {
+        type Element = T;
+
+        #[inline(always)]
+        fn apply(self, weight: T, [a, b]: [T; 2], gradient: T) -> (T, [T; 2]) {
+            let a = a * self.0 + gradient;
+            let b = b + gradient * gradient;
+            (weight - a / (b.sqrt() + self.0), [a, -b + b + b])
+        }
+    }
+
+    fn layout(elements: usize) -> Layout {
+        Layout::row_major(Shape::new(&[elements]).unwrap())
+    }
+
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+        // SAFETY: the view is used while `data` is borrowed by the caller alone.
+        unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout(data.len())) }
+    }
+
+    fn noise<T: Real>(elements: usize, seed: usize) -> Vec<T> {
+        let number = |index: usize| ((index * 7919 + seed * 104729) % 1009) as f64 / 1009.0 - 0.3;
+        (0..elements).map(|index| T::from_f64(number(index))).collect()
+    }
+
+    /// One update in ranges of `part` elements.
+    fn updated<T: Real>(
+        elements: usize,
+        replicas: usize,
+        divisor: f64,
+        part: usize,
+    ) -> [Vec<u64>; 3] {
+        let mut operands = [1, 2, 3].map(|seed| noise::<T>(elements, seed));
+        let [weights, a, b] = &mut operands;
+        b.iter_mut().for_each(|b| *b = *b * *b);
+        let buffers: Vec<Vec<T>> = (0..replicas).map(|r| noise(elements, 10 + r)).collect();
+        let contributions: Vec<Contribution> = buffers
+            .iter()
+            .enumerate()
+            .map(|(replica, buffer)| Contribution {
+                // SAFETY: the view is used while `buffers` lives, and nobody writes them.
+                gradient: unsafe { View::new(buffer.as_ptr().cast(), T::DTYPE, layout(elements)) },
+                factor: 1.0 + replica as f64 / 3.0,
+            })
+            .collect();
+        let mut slots = [view_mut(a), view_mut(b)];
+        let pass = Pass::new(view_mut(weights), &mut slots, &contributions, divisor);
+        let update = pass.update(Everything(T::from_f64(0.3)));
+        for start in (0..elements).step_by(part) {
+            let range = start..(start + part).min(elements);
+            dispatch(UpdateRange { update: &update, range });
+        }
+        operands.map(|data| data.iter().map(|value| value.to_f64().to_bits()).collect())
+    }
+
+    /// The bits of updates of many sizes, in ranges of `part` elements.
+    fn all_updated<T: Real>(part: usize) -> Vec<[Vec<u64>; 3]> {
+        let mut results = Vec::new();
+        for elements in [0, 1, 15, 16, 17, 100] {
+            for replicas in [0, 1, 2, 3, 9] {
+                for divisor in [1.0, 0.25, 7.0] {
+                    results.push(updated::<T>(elements, replicas, divisor, part));
+                }
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn instruction_sets_and_ranges_give_the_same_bits() {
+        let all = |part| (all_updated::<f32>(part), all_updated::<f64>(part));
+        let before = selected();
+        select(InstructionSet::Baseline).unwrap();
+        let expected = all(1000);
+        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
+            select(set).unwrap();
+            for part in [1, 5, 33, 1000] {
+                assert!(all(part) == expected, "{set:?} in ranges of {part}");
+            }
+        }
+        select(before).unwrap();
+    }
+
+    #[test]
+    fn division_is_exact_where_its_result_is() {
+        #[derive(Clone, Copy)]
+        struct Take;
+        impl Formula<0> for Take {
+            type Element = f64;
+
+            #[inline(always)]
+            fn apply(self, _: f64, _: [f64; 0], gradient: f64) -> (f64, [f64; 0]) {
+                (gradient, [])
+            }
+        }
+        // Reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
+        for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
+            let (gradient, mut weight) = ([divisor], [0.0]);
+            // SAFETY: the view is used while `gradient` lives, and nobody writes it.
+            let view = unsafe { View::new(gradient.as_ptr().cast(), DType::Float64, layout(1)) };
+            let contributions = [Contribution { gradient: view, factor: 1.0 }];
+            Pass::new(view_mut(&mut weight), &mut [], &contributions, divisor).run(Take);
+            assert_eq!(weight, [1.0], "{divisor}");
+        }
+    }
+
+    #[test]
+    fn fill_writes_every_element() {
+        let (mut singles, mut doubles) = ([1.0f32; 19], [1.0f64; 3]);
+        fill(&mut view_mut(&mut singles), 0.1);
+        fill(&mut view_mut(&mut doubles), 0.1);
+        assert_eq!((singles, doubles), ([0.1; 19], [0.1; 3]));
+    }
+}

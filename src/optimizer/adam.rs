@@ -1,0 +1,99 @@
+//! Adam.
+
+use crate::error::{Error, Result};
+use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule, check_decay};
+
+/// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, Algorithm 1), with
+/// the moments in the slots `m` and `v`. For the t-th update of a variable:
+///
+/// - m ← β₁·m + (1 − β₁)·g
+/// - v ← β₂·v + (1 − β₂)·g²
+/// - w ← w − η/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + ε)
+///
+/// ε stands outside of the square root and beside the *corrected* second moment, as in Algorithm 1
+/// and in PyTorch. (Keras puts its epsilon beside the uncorrected one, the "epsilon hat" of the
+/// paper's section 2; the two differ while t is small.) t counts the updates of this variable. The
+/// powers of beta are running float64 products and both corrections are float64 scalars, rounded to
+/// the variable's dtype when they meet its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Adam {
+    beta1: f64,
+    beta2: f64,
+    epsilon: f64,
+}
+
+impl Adam {
+    /// The rule with decay factors `beta1` and `beta2`, at least 0 and less than 1, and `epsilon`,
+    /// finite and more than 0 also when rounded to float32.
+    pub fn new(beta1: f64, beta2: f64, epsilon: f64) -> Result<Adam> {
+        check_decay("beta1", beta1)?;
+        check_decay("beta2", beta2)?;
+        // In float32 too, or a weight whose gradients are all zero becomes 0/0.
+        if !(epsilon.is_finite() && epsilon as f32 > 0.0) {
+            let problem = format!("{epsilon}; must be finite and more than 0 as a float32");
+            return Err(Error::invalid("epsilon", problem));
+        }
+        Ok(Adam { beta1, beta2, epsilon })
+    }
+}
+
+impl UpdateRule for Adam {
+    fn name(&self) -> &'static str {
+        "adam"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        &[Slot { name: "m", initial: 0.0 }, Slot { name: "v", initial: 0.0 }]
+    }
+
+    fn initial_running(&self) -> Running {
+        [1.0, 1.0]
+    }
+
+    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
+        let running = [running[0] * self.beta1, running[1] * self.beta2];
+        let step = learning_rate / (1.0 - running[0]);
+        let correction = 1.0 / (1.0 - running[1]).sqrt();
+        Ok(Scalars { learning_rate, derived: [step, correction, 0.0, 0.0], running })
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        let [step, correction, ..] = scalars.derived;
+        for_real!(pass.dtype(), T => pass.run(Step {
+            beta1: T::from_f64(self.beta1),
+            beta2: T::from_f64(self.beta2),
+            rest1: T::from_f64(1.0 - self.beta1),
+            rest2: T::from_f64(1.0 - self.beta2),
+            step: T::from_f64(step),
+            correction: T::from_f64(correction),
+            epsilon: T::from_f64(self.epsilon),
+        }));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step<T> {
+    beta1: T,
+    beta2: T,
+    /// 1 − β₁ and 1 − β₂, rounded once.
+    rest1: T,
+    rest2: T,
+    /// η/(1 − β₁ᵗ).
+    step: T,
+    /// 1/√(1 − β₂ᵗ).
+    correction: T,
+    epsilon: T,
+}
+
+impl<T: Real> Formula<2> for Step<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, [m, v]: [T; 2], gradient: T) -> (T, [T; 2]) {
+        let m = self.beta1 * m + self.rest1 * gradient;
+        let v = self.beta2 * v + self.rest2 * (gradient * gradient);
+        let denominator = v.sqrt() * self.correction + self.epsilon;
+        (weight - self.step * (m / denominator), [m, v])
+    }
+}

@@ -1,0 +1,468 @@
+//! What replicas contribute to an update: one gradient buffer per replica and variable, and the
+//! weight with which each replica submits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::update;
+use crate::strategy::commit::StepParticipant;
+use crate::tensor::storage::{ALIGNMENT, Storage};
+use crate::tensor::{Layout, Tensor};
+use crate::values::variable::Variable;
+
+/// How a replica's callback reduces the losses of its examples, and so what its gradient stands
+/// for. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum LossReduction {
+    /// The callback sums over its examples: the update takes the replicas' sum, divided by the
+    /// total weight.
+    Sum = 1,
+    /// The callback means over its examples: the update takes the replicas' mean, weighted by
+    /// their weights.
+    Mean = 2,
+    /// The callback divides by the examples of the global batch itself: the update takes the
+    /// replicas' sum.
+    GlobalMean = 3,
+}
+
+impl LossReduction {
+    /// The reduction with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<LossReduction> {
+        use LossReduction::*;
+        [Sum, Mean, GlobalMean].into_iter().find(|reduction| *reduction as i32 == code)
+    }
+
+    /// The factor of a replica's gradient in the sum.
+    pub(super) fn factor(self, weight: f64) -> f64 {
+        match self {
+            LossReduction::Sum | LossReduction::GlobalMean => 1.0,
+            LossReduction::Mean => weight,
+        }
+    }
+
+    /// What the sum is divided by.
+    pub(super) fn divisor(self, total_weight: f64) -> f64 {
+        match self {
+            LossReduction::Sum | LossReduction::Mean => total_weight,
+            LossReduction::GlobalMean => 1.0,
+        }
+    }
+}
+
+/// What a replica wants of its gradient buffer. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum GradientMode {
+    /// It will write every element; the buffer holds whatever it held before.
+    Overwrite = 1,
+    /// It will add to the elements; they are zero at its first view in a step.
+    Add = 2,
+}
+
+impl GradientMode {
+    /// The mode with this number, if there is one.
+    pub fn from_code(code: i32) -> Option<GradientMode> {
+        use GradientMode::*;
+        [Overwrite, Add].into_iter().find(|mode| *mode as i32 == code)
+    }
+}
+
+/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
+/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
+/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
+pub(super) const CACHE_SHIFT: usize = 4416;
+
+/// The gradients of a list of variables, from all replicas of one strategy.
+///
+/// Each replica has a buffer of its own for each variable, which it views and writes in a step, and
+/// submits once with a weight. When the step commits, the contributions are ready; an apply uses
+/// them up. Contributions that are not applied are replaced by the next step that views or submits.
+///
+/// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's
+/// record is touched by its own thread alone. Steps have numbers that start at 1, never come twice,
+/// and grow.
+pub struct Gradients {
+    strategy: u64,
+    devices: Vec<DeviceId>,
+    variables: Vec<Variable>,
+    loss_reduction: LossReduction,
+    replicas: Vec<CachePadded<Replica>>,
+    /// The last step that touched the gradients and its [`Phase`], in one word.
+    state: AtomicU64,
+    /// An apply has been prepared and is neither done nor dropped.
+    claimed: AtomicBool,
+}
+
+struct Replica {
+    /// One per variable, in this replica's slab.
+    buffers: Vec<Tensor>,
+    /// One per variable: the last step in which this replica viewed it.
+    viewed: Vec<AtomicU64>,
+    /// The last step in which this replica submitted.
+    submitted: AtomicU64,
+    /// The bits of the weight it submitted then.
+    weight: AtomicU64,
+}
+
+/// What became of the last step that touched the gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Phase {
+    /// There is none, or its contributions have been applied.
+    Applied = 0,
+    /// It is running.
+    InFlight = 1,
+    /// It was committed.
+    Ready = 2,
+    /// It was rolled back.
+    RolledBack = 3,
+}
+
+const PHASE_BITS: u32 = 2;
+
+fn pack(step: u64, phase: Phase) -> u64 {
+    step << PHASE_BITS | phase as u64
+}
+
+fn unpack(state: u64) -> (u64, Phase) {
+    let phases = [Phase::Applied, Phase::InFlight, Phase::Ready, Phase::RolledBack];
+    (state >> PHASE_BITS, phases[(state & ((1 << PHASE_BITS) - 1)) as usize])
+}
+
+impl Gradients {
+    /// Gradient buffers, all zero, for `variables` on each of the replicas' `devices` (in replica
+    /// order), of the strategy with id `strategy`.
+    ///
+    /// The variables must have been made by that strategy, differ from each other, and be float32
+    /// or float64.
+    pub fn new(
+        strategy: u64,
+        devices: &[DeviceId],
+        variables: Vec<Variable>,
+        loss_reduction: LossReduction,
+    ) -> Result<Arc<Gradients>> {
+        check_variables(strategy, &variables)?;
+        let mut replicas = Vec::new();
+        for (replica, &device) in devices.iter().enumerate() {
+            replicas.push(CachePadded::new(Replica {
+                buffers: slab(replica, device, &variables)?,
+                viewed: variables.iter().map(|_| AtomicU64::new(0)).collect(),
+                submitted: AtomicU64::new(0),
+                weight: AtomicU64::new(0),
+            }));
+        }
+        Ok(Arc::new(Gradients {
+            strategy,
+            devices: devices.to_vec(),
+            variables,
+            loss_reduction,
+            replicas,
+            state: AtomicU64::new(pack(0, Phase::Applied)),
+            claimed: AtomicBool::new(false),
+        }))
+    }
+
+    /// The id of the strategy whose replicas write the gradients.
+    pub fn strategy(&self) -> u64 {
+        self.strategy
+    }
+
+    /// The variables whose gradients these are.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// What the contributions stand for.
+    pub fn loss_reduction(&self) -> LossReduction {
+        self.loss_reduction
+    }
+
+    /// How many replicas contribute.
+    pub fn replicas(&self) -> usize {
+        self.replicas.len()
+    }
+
+    /// Makes `step` the one whose contributions count, and drops those of an earlier step that were
+    /// never applied. Returns true to exactly one caller a step, who then lets the gradients take
+    /// part in the step's commit. To be called before a replica's [`Gradients::view`] or
+    /// [`Gradients::submit`]; after the first it is a load.
+    pub fn first_touch(&self, step: u64) -> bool {
+        let mut state = self.state.load(Ordering::Acquire);
+        while unpack(state).0 < step {
+            let fresh = pack(step, Phase::InFlight);
+            let exchange =
+                self.state.compare_exchange(state, fresh, Ordering::AcqRel, Ordering::Acquire);
+            match exchange {
+                Ok(_) => return true,
+                Err(current) => state = current,
+            }
+        }
+        false
+    }
+
+    /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
+    /// The variable then counts as written by this replica in this step. Nothing is allocated.
+    ///
+    /// Fails if there is no such variable, if the step is over, or if the replica has submitted.
+    pub fn view(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        mode: GradientMode,
+    ) -> Result<&Tensor> {
+        let own = self.replica_in_step(replica, step)?;
+        let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.get(index)) else {
+            let problem = format!("{index}; there are {} variables", self.variables.len());
+            return Err(Error::out_of_range("index", problem));
+        };
+        if own.submitted.load(Ordering::Acquire) == step {
+            return Err(Error::precondition(format!(
+                "replica {replica} has submitted its gradients in this step; view and write them before"
+            )));
+        }
+        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
+            update::fill(&mut buffer.writing()?, 0.0);
+        }
+        viewed.store(step, Ordering::Release);
+        Ok(buffer)
+    }
+
+    /// Replica `replica` has written what it wants to contribute in this step, with `weight`:
+    /// usually the examples that the gradients stand for. With weight 0 nothing of it is read.
+    ///
+    /// Fails if the weight is not finite or negative, if the step is over, or if the replica
+    /// submitted in this step before.
+    pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
+        let own = self.replica_in_step(replica, step)?;
+        if !(weight.is_finite() && weight >= 0.0) {
+            let problem = format!("{weight}; must be finite and at least 0");
+            return Err(Error::invalid("weight", problem));
+        }
+        if own.submitted.load(Ordering::Acquire) == step {
+            return Err(Error::precondition(format!(
+                "replica {replica} has submitted its gradients in this step already; submit once"
+            )));
+        }
+        own.weight.store(weight.to_bits(), Ordering::Release);
+        own.submitted.store(step, Ordering::Release);
+        Ok(())
+    }
+
+    fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
+        if self.state.load(Ordering::Acquire) != pack(step, Phase::InFlight) {
+            return Err(Error::precondition(format!(
+                "gradients: step {step} is over or has not begun; replicas write gradients inside of run"
+            )));
+        }
+        self.replicas.get(replica).map(|own| &**own).ok_or_else(|| {
+            Error::out_of_range("replica", format!("{replica} of {}", self.replicas.len()))
+        })
+    }
+
+    /// The step whose contributions can be applied: the last one if it was committed, or, at the
+    /// commit point of step `committing`, that step. Fails if there is none, if a replica did not
+    /// submit in it, or if the weights have no finite sum.
+    pub(super) fn applicable(&self, committing: Option<u64>) -> Result<Contributions<'_>> {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        match phase {
+            Phase::Ready => {}
+            Phase::InFlight if committing == Some(step) => {}
+            Phase::Applied if step == 0 => {
+                return Err(Error::precondition(
+                    "gradients: there has been no run that submitted any; run a step first",
+                ));
+            }
+            Phase::Applied => {
+                return Err(Error::precondition(
+                    "gradients: they have been applied, and there was no run that submitted new \
+                     ones since the last apply; apply once for each run",
+                ));
+            }
+            Phase::RolledBack => {
+                return Err(Error::precondition(
+                    "gradients: the last run failed, so its contributions were dropped; run the \
+                     step again before the apply",
+                ));
+            }
+            Phase::InFlight => {
+                return Err(Error::precondition(
+                    "gradients: the step that writes them is still running; apply after it",
+                ));
+            }
+        }
+        let contributions = Contributions { gradients: self, step };
+        contributions.check_submitted()?;
+        let total = contributions.total_weight();
+        if !total.is_finite() {
+            return Err(Error::invalid(
+                "weight",
+                "the replicas' weights have no finite sum; weigh by examples or smaller numbers",
+            ));
+        }
+        Ok(contributions)
+    }
+
+    /// Reserves the contributions for one apply.
+    pub(super) fn claim(&self) -> Result<()> {
+        if self.claimed.swap(true, Ordering::AcqRel) {
+            return Err(Error::precondition(
+                "gradients: another apply of them waits for the commit point; apply once for each run",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Gives up the reservation, or ends it once the contributions of `applied` are used up.
+    pub(super) fn release(&self, applied: Option<u64>) {
+        let state = self.state.load(Ordering::Acquire);
+        if let Some(step) = applied.filter(|&step| unpack(state).0 == step) {
+            self.state.store(pack(step, Phase::Applied), Ordering::Release);
+        }
+        self.claimed.store(false, Ordering::Release);
+    }
+
+    fn finish(&self, step: u64, phase: Phase) {
+        // Fails, and rightly does nothing, if the contributions were applied at the commit point.
+        let _ = self.state.compare_exchange(
+            pack(step, Phase::InFlight),
+            pack(step, phase),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+    }
+}
+
+impl StepParticipant for Gradients {
+    fn commit(&self, step: u64) {
+        self.finish(step, Phase::Ready);
+    }
+
+    fn roll_back(&self, step: u64) {
+        self.finish(step, Phase::RolledBack);
+    }
+}
+
+impl std::fmt::Debug for Gradients {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (variables, replicas) = (self.variables.len(), self.replicas.len());
+        write!(formatter, "gradients of {variables} variables from {replicas} replicas")
+    }
+}
+
+/// What the replicas submitted in one step, which is committed or about to be.
+#[derive(Clone, Copy)]
+pub(super) struct Contributions<'a> {
+    gradients: &'a Gradients,
+    pub(super) step: u64,
+}
+
+impl<'a> Contributions<'a> {
+    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
+    pub(super) fn of_step(gradients: &'a Gradients, step: u64) -> Contributions<'a> {
+        Contributions { gradients, step }
+    }
+
+    fn check_submitted(&self) -> Result<()> {
+        let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
+        let replicas = self.gradients.replicas.iter().zip(&self.gradients.devices).enumerate();
+        let names: Vec<String> = replicas
+            .filter(|(_, (own, _))| missing(own))
+            .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(Error::precondition(format!(
+            "gradients: not submitted in the last run by {}; every replica submits once in each \
+             run, one without examples with weight 0",
+            names.join(", ")
+        )))
+    }
+
+    /// The sum of the weights, in replica order.
+    pub(super) fn total_weight(&self) -> f64 {
+        self.gradients.replicas.iter().map(|own| own.weight()).sum()
+    }
+
+    /// Whether a replica of non-zero weight wrote variable `index`.
+    pub(super) fn has_variable(self, index: usize) -> bool {
+        self.of_variable(index).next().is_some()
+    }
+
+    /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
+    /// of replicas that wrote it and whose weight is not 0.
+    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
+        self.gradients.replicas.iter().filter_map(move |own| {
+            let wrote = own.viewed[index].load(Ordering::Acquire) == self.step;
+            let weight = own.weight();
+            (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
+        })
+    }
+}
+
+impl Replica {
+    fn weight(&self) -> f64 {
+        f64::from_bits(self.weight.load(Ordering::Acquire))
+    }
+}
+
+fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
+    if variables.is_empty() {
+        return Err(Error::invalid("variables", "none; gradients are of one variable or more"));
+    }
+    for (index, variable) in variables.iter().enumerate() {
+        let wrong = |problem: String| {
+            Err(Error::invalid(format!("variables[{index}] ('{}')", variable.name()), problem))
+        };
+        if variable.spec().strategy != strategy {
+            return wrong(
+                "made by another strategy or by none; make it in this one's scope".into(),
+            );
+        }
+        if !variable.dtype().is_float() {
+            return wrong(format!(
+                "{} has no gradient; float32 and float64 have",
+                variable.dtype()
+            ));
+        }
+        if !update::is_supported(variable.dtype()) {
+            return Err(Error::Unimplemented(format!(
+                "variables[{index}] ('{}'): gradients of {} in this version; use float32 or float64",
+                variable.name(),
+                variable.dtype()
+            )));
+        }
+        if let Some(first) = variables[..index].iter().position(|other| other.is_same(variable)) {
+            return wrong(format!("the same variable as variables[{first}]; list it once"));
+        }
+    }
+    Ok(())
+}
+
+/// One replica's buffers: a single allocation, each buffer at a cache line of its own.
+fn slab(replica: usize, device: DeviceId, variables: &[Variable]) -> Result<Vec<Tensor>> {
+    let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
+    // Variables start where allocations start, so even the first slab is shifted.
+    let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
+    let mut offsets = Vec::new();
+    for variable in variables {
+        offsets.push(end);
+        let bytes = variable.shape().bytes(variable.dtype())?;
+        end = end
+            .checked_add(bytes)
+            .and_then(|end| end.checked_next_multiple_of(ALIGNMENT))
+            .ok_or_else(too_large)?;
+    }
+    let storage = Arc::new(Storage::zeroed(end, device)?);
+    let buffers = offsets.into_iter().zip(variables).map(|(offset, variable)| {
+        let layout = Layout::row_major(variable.shape());
+        Tensor::from_storage(Arc::clone(&storage), variable.dtype(), layout, offset)
+    });
+    buffers.collect()
+}

@@ -1,0 +1,43 @@
+//! Stochastic gradient descent.
+
+use crate::error::Result;
+use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule};
+
+/// Gradient descent without state: w ← w − η·g (Robbins and Monro, "A Stochastic Approximation
+/// Method", 1951). Learning rate and gradient are rounded to the variable's dtype before they are
+/// multiplied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sgd;
+
+impl UpdateRule for Sgd {
+    fn name(&self) -> &'static str {
+        "sgd"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        &[]
+    }
+
+    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
+        Ok(Scalars { learning_rate, derived: [0.0; 4], running: *running })
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        for_real!(pass.dtype(), T => pass.run(Step { learning_rate: T::from_f64(scalars.learning_rate) }));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step<T> {
+    learning_rate: T,
+}
+
+impl<T: Real> Formula<0> for Step<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, _: [T; 0], gradient: T) -> (T, [T; 0]) {
+        (weight - self.learning_rate * gradient, [])
+    }
+}

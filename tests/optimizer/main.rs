@@ -1,0 +1,7 @@
+//! Gradients and optimizers, driven as a strategy drives them.
+
+mod contract;
+mod failures;
+mod oracle;
+mod setup;
+mod steady;

@@ -1,0 +1,250 @@
+//! Numbers: against plain float64 code, and N replicas against one.
+
+use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo::tensor::Element;
+
+use crate::setup::*;
+
+const LEARNING_RATE: f64 = 0.125;
+
+/// Training of one variable, written without any of the library.
+struct Oracle {
+    rule: &'static str,
+    weights: Vec<f64>,
+    first: Vec<f64>,
+    second: Vec<f64>,
+    updates: i32,
+}
+
+impl Oracle {
+    fn new(rule: &'static str, weights: &[f64]) -> Oracle {
+        let zeros = vec![0.0; weights.len()];
+        Oracle { rule, weights: weights.into(), first: zeros.clone(), second: zeros, updates: 0 }
+    }
+
+    fn update(&mut self, gradient: &[f64]) {
+        self.updates += 1;
+        for (index, &g) in gradient.iter().enumerate() {
+            let (w, a, v) =
+                (&mut self.weights[index], &mut self.first[index], &mut self.second[index]);
+            match self.rule {
+                "sgd" => *w -= LEARNING_RATE * g,
+                "momentum" => {
+                    *a = MOMENTUM * *a + g;
+                    *w -= LEARNING_RATE * *a;
+                }
+                "nesterov" => {
+                    *a = MOMENTUM * *a + g;
+                    *w -= LEARNING_RATE * (g + MOMENTUM * *a);
+                }
+                _ => {
+                    *a = BETA1 * *a + (1.0 - BETA1) * g;
+                    *v = BETA2 * *v + (1.0 - BETA2) * g * g;
+                    let m = *a / (1.0 - BETA1.powi(self.updates));
+                    let v = *v / (1.0 - BETA2.powi(self.updates));
+                    *w -= LEARNING_RATE * m / (v.sqrt() + EPSILON);
+                }
+            }
+        }
+    }
+}
+
+fn combined(reduction: LossReduction, parts: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    (0..parts[0].len())
+        .map(|index| {
+            let column = parts.iter().zip(weights).map(|(part, weight)| (part[index], weight));
+            match reduction {
+                Sum => column.map(|(g, _)| g).sum::<f64>() / total,
+                Mean => column.map(|(g, weight)| g * weight).sum::<f64>() / total,
+                GlobalMean => column.map(|(g, _)| g).sum(),
+            }
+        })
+        .collect()
+}
+
+/// Numbers that look random and are the same each time, in [-1, 1).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    fn take(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.next()).collect()
+    }
+}
+
+fn follows_oracle<T: Element>(convert: fn(f64) -> T, back: fn(T) -> f64, tolerance: f64) {
+    const ELEMENTS: usize = 83;
+    // The weights differ and have no power of two as their sum: "weight dropped" and "mean of
+    // means" are both far outside of the tolerance.
+    let weights = [3.0, 1.0, 7.5];
+    for rule in RULES {
+        for reduction in [Sum, Mean, GlobalMean] {
+            let mut noise = Noise(1);
+            let start: Vec<T> = noise.take(ELEMENTS).into_iter().map(convert).collect();
+            let variable = variable("w", &start);
+            let start: Vec<f64> = start.into_iter().map(back).collect();
+            let mut oracle = Oracle::new(rule, &start);
+            let gradients = gradients(weights.len(), &[&variable], reduction);
+            let optimizer = optimizer(rule, LEARNING_RATE);
+            for number in 1..=5 {
+                let parts: Vec<Vec<T>> = weights
+                    .iter()
+                    .map(|_| noise.take(ELEMENTS).into_iter().map(convert).collect())
+                    .collect();
+                let data: Vec<Option<&[T]>> = parts.iter().map(|part| Some(&part[..])).collect();
+                step(&gradients, number, &data, &weights);
+                let report = apply(&optimizer, &gradients).unwrap();
+                assert!(report.applied);
+                assert_eq!((report.variables_updated, report.total_weight), (1, 11.5));
+                assert_eq!(report.iterations, number);
+                let parts: Vec<Vec<f64>> =
+                    parts.into_iter().map(|part| part.into_iter().map(back).collect()).collect();
+                oracle.update(&combined(reduction, &parts, &weights));
+            }
+            for (ours, theirs) in value::<T>(&variable).into_iter().zip(&oracle.weights) {
+                let difference = (back(ours) - theirs).abs();
+                assert!(difference <= tolerance, "{rule} {reduction:?}: {ours:?} for {theirs}");
+            }
+            for (name, expected) in
+                [("momentum", &oracle.first), ("m", &oracle.first), ("v", &oracle.second)]
+            {
+                let Ok(state) = optimizer.state(&variable, name) else { continue };
+                for (ours, theirs) in read::<T>(&state).into_iter().zip(expected) {
+                    assert!((back(ours) - theirs).abs() <= tolerance, "{rule}: {name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rules_follow_the_oracle() {
+    follows_oracle::<f32>(|value| value as f32, f64::from, 4e-6);
+    follows_oracle::<f64>(|value| value, |value| value, 1e-13);
+}
+
+/// The gradient of one example: few bits, so that all sums of examples are exact.
+fn example(step: u64, index: usize, element: usize) -> f32 {
+    let number = (step as usize * 37 + index * 11 + element * 5) % 64;
+    (number as f32 - 31.0) / 16.0
+}
+
+/// Trains with the examples of each step split into parts of these sizes, one for each replica.
+fn train(rule: &str, reduction: LossReduction, sizes: &[usize]) -> Vec<u32> {
+    const ELEMENTS: usize = 21;
+    let start: Vec<f32> = (0..ELEMENTS).map(|element| element as f32 / 8.0).collect();
+    let variable = variable("w", &start);
+    let gradients = gradients(sizes.len(), &[&variable], reduction);
+    let optimizer = optimizer(rule, LEARNING_RATE);
+    let global: usize = sizes.iter().sum();
+    for number in 1..=4 {
+        let mut first = 0;
+        for (replica, &size) in sizes.iter().enumerate() {
+            let mut data = vec![0.0; ELEMENTS];
+            for (element, sum) in data.iter_mut().enumerate() {
+                *sum = (first..first + size).map(|index| example(number, index, element)).sum();
+                *sum /= match reduction {
+                    Sum => 1.0,
+                    // An empty replica divides zero by zero: mutant "buffer of an empty replica
+                    // read" turns the weights into NaN.
+                    Mean => size as f32,
+                    GlobalMean => global as f32,
+                };
+            }
+            if size == 0 {
+                data.fill(f32::NAN);
+            }
+            overwrite(&gradients, number, replica, 0, &data);
+            first += size;
+        }
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        submit(&gradients, number, &weights);
+        umbo::strategy::commit::StepParticipant::commit(&*gradients, number);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    bits(&value(&variable))
+}
+
+/// Catches "weight dropped" and "mean of means" (the parts differ in size) and "buffer of an empty
+/// replica read" (there are empty ones, full of NaN).
+#[test]
+fn replicas_change_no_bit() {
+    for rule in RULES {
+        for reduction in [Sum, Mean, GlobalMean] {
+            let one = train(rule, reduction, &[32]);
+            for sizes in
+                [&[16, 16][..], &[32, 0], &[0, 32], &[16, 8, 8], &[16, 8, 0, 4, 4], &[1; 32]]
+            {
+                assert_eq!(train(rule, reduction, sizes), one, "{rule} {reduction:?} {sizes:?}");
+            }
+        }
+        // Sums are exact for any split and any total, not only for powers of two.
+        let one = train(rule, Sum, &[30]);
+        for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
+        {
+            assert_eq!(train(rule, Sum, sizes), one, "{rule} {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn sums_are_wider_than_float32() {
+    // 1e8 + 1 − 1e8 + 1 is 1 in float32 and 2 in truth.
+    let variable = variable("w", &[0.0f32]);
+    let gradients = gradients(4, &[&variable], GlobalMean);
+    let parts = [&[1e8f32][..], &[1.0], &[-1e8], &[1.0]].map(Some);
+    step(&gradients, 1, &parts, &[1.0; 4]);
+    apply(&optimizer("sgd", 1.0), &gradients).unwrap();
+    assert_eq!(value::<f32>(&variable), [-2.0]);
+}
+
+/// A variable whose gradient comes first in the third apply gets the corrections of a first update.
+#[test]
+fn adam_counts_updates_per_variable() {
+    let (often, seldom) = (variable("often", &[1.0f64]), variable("seldom", &[1.0f64]));
+    let gradients = gradients(1, &[&often, &seldom], Sum);
+    let optimizer = optimizer("adam", 0.5);
+    for number in 1..=3 {
+        overwrite(&gradients, number, 0, 0, &[2.0f64]);
+        if number == 3 {
+            overwrite(&gradients, number, 0, 1, &[2.0f64]);
+        }
+        submit(&gradients, number, &[1.0]);
+        umbo::strategy::commit::StepParticipant::commit(&*gradients, number);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    assert!((value::<f64>(&seldom)[0] - 0.5).abs() < 1e-8);
+}
+
+#[test]
+fn learning_rate_counts_from_the_next_apply() {
+    let variable = variable("w", &[8.0f32]);
+    let gradients = gradients(1, &[&variable], Sum);
+    let optimizer = optimizer("sgd", 1.0);
+    for (number, learning_rate, expected) in [(1, 0.5, 7.5), (2, 0.25, 7.25), (3, 0.0, 7.25)] {
+        optimizer.set_learning_rate(learning_rate).unwrap();
+        assert_eq!(optimizer.learning_rate(), learning_rate);
+        step(&gradients, number, &[Some(&[1.0f32])], &[1.0]);
+        apply(&optimizer, &gradients).unwrap();
+        assert_eq!(value::<f32>(&variable), [expected]);
+    }
+}
+
+/// Large enough that the worker set shares the pass.
+#[test]
+fn large_variables_are_updated_to_the_last_element() {
+    const ELEMENTS: usize = 100_003;
+    let variable = variable("w", &[1.0f32; ELEMENTS]);
+    let gradients = gradients(2, &[&variable], Sum);
+    let data: Vec<f32> = (0..ELEMENTS).map(|index| (index % 1021) as f32).collect();
+    step(&gradients, 1, &[Some(&data), Some(&data)], &[1.0, 3.0]);
+    apply(&optimizer("momentum", 0.5), &gradients).unwrap();
+    for (index, weight) in value::<f32>(&variable).into_iter().enumerate() {
+        assert_eq!(weight, 1.0 - (index % 1021) as f32 / 4.0, "element {index}");
+    }
+}

@@ -1,0 +1,141 @@
+//! A strategy's part of the work, by hand: variables, steps, and access to memory.
+
+use std::sync::{Arc, Weak};
+
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result};
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    ApplyAction, ApplyReport, GradientMode, Gradients, LossReduction, Optimizer, UpdateRule,
+};
+use umbo::strategy::commit::{CommitAction, StepParticipant};
+use umbo::tensor::{Element, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable, VariableSpec};
+
+pub const STRATEGY: u64 = 7;
+
+struct NoKeeper;
+
+impl Keeper for NoKeeper {
+    fn keep(&self, _: [Option<Tensor>; 2]) {}
+}
+
+pub fn variable_of<T: Element>(strategy: u64, name: &str, values: &[T]) -> Variable {
+    let spec = VariableSpec {
+        name: name.into(),
+        trainable: true,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+        strategy,
+    };
+    let shape = Shape::new(&[values.len()]).unwrap();
+    let value = Tensor::from_slice(values, shape, DeviceId::HOST).unwrap();
+    Variable::new(spec, value, Weak::<NoKeeper>::new())
+}
+
+pub fn variable<T: Element>(name: &str, values: &[T]) -> Variable {
+    variable_of(STRATEGY, name, values)
+}
+
+pub fn devices(replicas: usize) -> Vec<DeviceId> {
+    (0..replicas).map(|replica| DeviceId::cpu(replica as u32)).collect()
+}
+
+pub fn gradients(
+    replicas: usize,
+    variables: &[&Variable],
+    reduction: LossReduction,
+) -> Arc<Gradients> {
+    let variables = variables.iter().map(|&variable| variable.clone()).collect();
+    Gradients::new(STRATEGY, &devices(replicas), variables, reduction).unwrap()
+}
+
+pub const RULES: [&str; 4] = ["sgd", "momentum", "nesterov", "adam"];
+pub const MOMENTUM: f64 = 0.9;
+pub const BETA1: f64 = 0.9;
+pub const BETA2: f64 = 0.999;
+pub const EPSILON: f64 = 1e-8;
+
+pub fn rule(name: &str) -> Box<dyn UpdateRule> {
+    match name {
+        "sgd" => Box::new(Sgd),
+        "momentum" => Box::new(Momentum::new(MOMENTUM, false).unwrap()),
+        "nesterov" => Box::new(Momentum::new(MOMENTUM, true).unwrap()),
+        "adam" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap()),
+        other => panic!("no rule {other}"),
+    }
+}
+
+pub fn optimizer(name: &str, learning_rate: f64) -> Arc<Optimizer> {
+    Optimizer::new(STRATEGY, rule(name), learning_rate).unwrap()
+}
+
+pub fn read<T: Element>(tensor: &Tensor) -> Vec<T> {
+    assert_eq!(tensor.dtype(), T::DTYPE);
+    let first = tensor.data().cast::<T>();
+    // SAFETY: the tensors of these tests are contiguous, initialised, and used by one thread.
+    (0..tensor.shape().elements()).map(|index| unsafe { first.add(index).read() }).collect()
+}
+
+pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
+    assert_eq!((tensor.dtype(), tensor.shape().elements()), (T::DTYPE, values.len()));
+    for (index, value) in values.iter().enumerate() {
+        // SAFETY: as in `read`.
+        unsafe { tensor.data().cast::<T>().add(index).write(*value) };
+    }
+}
+
+pub fn value<T: Element>(variable: &Variable) -> Vec<T> {
+    read(variable.committed())
+}
+
+pub fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// Replica `replica` overwrites its gradient of variable `index`.
+pub fn overwrite<T: Element>(
+    gradients: &Gradients,
+    step: u64,
+    replica: usize,
+    index: usize,
+    data: &[T],
+) {
+    gradients.first_touch(step);
+    let buffer = gradients.view(replica, step, index, GradientMode::Overwrite).unwrap();
+    write(buffer, data);
+}
+
+pub fn submit(gradients: &Gradients, step: u64, weights: &[f64]) {
+    gradients.first_touch(step);
+    for (replica, &weight) in weights.iter().enumerate() {
+        gradients.submit(replica, step, weight).unwrap();
+    }
+}
+
+/// A whole committed step on one variable: `data[r]` is what replica `r` writes, if it does.
+pub fn step<T: Element>(gradients: &Gradients, step: u64, data: &[Option<&[T]>], weights: &[f64]) {
+    for (replica, data) in data.iter().enumerate() {
+        if let Some(data) = data {
+            overwrite(gradients, step, replica, 0, data);
+        }
+    }
+    submit(gradients, step, weights);
+    gradients.commit(step);
+}
+
+pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<ApplyReport> {
+    let mut action = ApplyAction::new(Arc::clone(optimizer), Arc::clone(gradients));
+    action.prepare()?;
+    action.commit();
+    Ok(action.report())
+}
+
+/// The message of a refusal of this status.
+pub fn refusal<T: std::fmt::Debug>(result: Result<T>, status: umbo::error::Status) -> String {
+    let error: Error = result.unwrap_err();
+    assert_eq!(error.status(), status, "{error}");
+    error.to_string()
+}
