@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod error;
+pub mod input;
 pub mod kernels;
 pub mod strategy;
 pub mod tensor;

@@ -2,4 +2,5 @@
 
 pub mod dtype;
 pub mod layout;
+pub mod rows;
 pub mod view;
