@@ -9,6 +9,7 @@ pub mod layout;
 pub mod over_axes;
 pub mod over_replicas;
 pub mod reduction;
+pub mod rows;
 pub mod strided;
 pub mod update;
 pub mod view;

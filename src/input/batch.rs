@@ -1,0 +1,273 @@
+//! Several elements as one, with a dimension more in front.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::dataset::{Dataset, Kind};
+use crate::input::frame::{Frame, Pool, Slot, no_memory};
+use crate::input::slices::Arrays;
+use crate::input::spec::ElementSpec;
+use crate::input::stage::{Pass, Stage};
+use crate::kernels::rows;
+use crate::tensor::{MAX_RANK, Shape, Tensor};
+use crate::values::Value;
+
+impl Dataset {
+    /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
+    /// elements are left over; with `drop_remainder` they are left out, and dimension 0 is known.
+    ///
+    /// Over arrays in their own order batches are read-only views; over arrays in another order
+    /// each row is copied once, from the array to the batch.
+    ///
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
+    /// if the elements of a batch differ in shape (what was taken of that batch is left out) and
+    /// RESOURCE_EXHAUSTED if there is no memory for one.
+    pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        let wrong =
+            || Error::invalid("size", format!("{size} elements in a batch; it is 1 or more"));
+        let size = usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)?;
+        let dimension = drop_remainder.then_some(size);
+        let spec =
+            self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
+        let cardinality = self.cardinality().map(|count| match drop_remainder {
+            true => count / size as u64,
+            false => count.div_ceil(size as u64),
+        });
+        let plan = Plan {
+            size,
+            capacity: self.cardinality().bound().map_or(size, |count| count.min(size)),
+            drop_remainder,
+            spec: spec.clone(),
+        };
+        let stage: Arc<dyn Stage<Value>> = match self.kind() {
+            Kind::Rows(arrays, order) => {
+                Arc::new(BatchRows { plan, arrays: Arc::clone(arrays), order: order.clone() })
+            }
+            Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
+        };
+        Ok(Dataset::new(spec, cardinality, Kind::Stream(stage)))
+    }
+}
+
+#[derive(Clone)]
+struct Plan {
+    size: usize,
+    /// How many elements a batch can have, given how many there are.
+    capacity: usize,
+    drop_remainder: bool,
+    spec: ElementSpec,
+}
+
+impl Plan {
+    /// Whether a last batch of `count` elements is one.
+    fn keeps(&self, count: usize) -> bool {
+        count > 0 && !(self.drop_remainder && count < self.size)
+    }
+}
+
+/// Batches of rows of arrays.
+struct BatchRows {
+    plan: Plan,
+    arrays: Arc<Arrays>,
+    order: Option<Arc<dyn Stage<u64>>>,
+}
+
+impl Stage<Value> for BatchRows {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let mut numbers = Vec::new();
+        numbers
+            .try_reserve_exact(self.plan.capacity)
+            .map_err(|_| no_memory("the row numbers of a batch"))?;
+        let order = match &self.order {
+            Some(order) => Order::Any(order.start()?),
+            None => Order::Own { next: 0 },
+        };
+        let (plan, arrays) = (self.plan.clone(), Arc::clone(&self.arrays));
+        Ok(Box::new(BatchRowsPass { plan, arrays, order, numbers, pool: Pool::new() }))
+    }
+}
+
+enum Order {
+    /// The arrays' own: batches are ranges.
+    Own { next: u64 },
+    /// Any other.
+    Any(Box<dyn Pass<u64>>),
+}
+
+struct BatchRowsPass {
+    plan: Plan,
+    arrays: Arc<Arrays>,
+    order: Order,
+    /// The rows of the batch at hand. They stay if it cannot be made, for another attempt.
+    numbers: Vec<u64>,
+    pool: Pool<Frame>,
+}
+
+impl BatchRowsPass {
+    /// The next batch in the arrays' own order: the first row and how many.
+    fn next_range(&mut self) -> Result<Option<Value>> {
+        let Order::Own { next } = &mut self.order else { return Ok(None) };
+        let count = (self.arrays.rows - *next).min(self.plan.size as u64) as usize;
+        if !self.plan.keeps(count) {
+            return Ok(None);
+        }
+        let frame = self.pool.claim(|| Frame::new(&self.plan.spec))?;
+        let (components, first) = (&self.arrays.components, *next as usize);
+        frame.fill(&mut |leaf, slot| view_rows(&components[leaf], first, count, slot))?;
+        *next += count as u64;
+        Ok(Some(frame.value()))
+    }
+}
+
+impl Pass<Value> for BatchRowsPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let Order::Any(order) = &mut self.order else { return self.next_range() };
+        while self.numbers.len() < self.plan.size {
+            let Some(row) = order.next()? else { break };
+            self.numbers.try_reserve(1).map_err(|_| no_memory("the row numbers of a batch"))?;
+            self.numbers.push(row);
+        }
+        let Some((&first, count)) = self.numbers.first().zip(Some(self.numbers.len())) else {
+            return Ok(None);
+        };
+        if !self.plan.keeps(count) {
+            self.numbers.clear();
+            return Ok(None);
+        }
+        let (components, capacity) = (&self.arrays.components, self.plan.capacity.max(count));
+        let frame = self.pool.claim(|| {
+            let mut frame = Frame::new(&self.plan.spec)?;
+            frame.fill(&mut |leaf, slot| {
+                let (source, shape) = (&components[leaf], components[leaf].shape());
+                let bytes = resized(&shape, capacity)?.bytes(source.dtype())?;
+                slot.reserve(bytes).map(drop)
+            })?;
+            Ok(frame)
+        })?;
+        let numbers = &self.numbers;
+        let consecutive = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        frame.fill(&mut |leaf, slot| {
+            let source = &components[leaf];
+            if consecutive {
+                return view_rows(source, first as usize, count, slot);
+            }
+            let shape = resized(&source.shape(), count)?;
+            let target = slot.own(source.dtype(), shape, 0)?;
+            rows::copy_rows(&source.reading()?, numbers, &mut target.writing()?)
+        })?;
+        self.numbers.clear();
+        Ok(Some(frame.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.numbers.clear();
+        match &mut self.order {
+            Order::Own { next } => *next = 0,
+            Order::Any(order) => order.restart()?,
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+    }
+}
+
+/// `shape` with another number of rows, checked: the caller chooses the batch size.
+fn resized(shape: &Shape, rows: usize) -> Result<Shape> {
+    Shape::new(&shape.with_size(0, rows))
+}
+
+fn view_rows(source: &Tensor, first: usize, count: usize, slot: &mut Slot<'_>) -> Result<()> {
+    let (layout, offset) = source.layout().slice(0, first, first + count, 1)?;
+    slot.view(source, layout, offset)
+}
+
+/// Batches of elements that come one by one.
+struct BatchElements {
+    plan: Plan,
+    input: Arc<dyn Stage<Value>>,
+}
+
+impl Stage<Value> for BatchElements {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let (plan, input) = (self.plan.clone(), self.input.start()?);
+        Ok(Box::new(BatchElementsPass { plan, input, pool: Pool::new() }))
+    }
+}
+
+struct BatchElementsPass {
+    plan: Plan,
+    input: Box<dyn Pass<Value>>,
+    pool: Pool<Frame>,
+}
+
+impl Pass<Value> for BatchElementsPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let frame = self.pool.claim(|| Frame::new(&self.plan.spec))?;
+        let mut count = 0;
+        while count < self.plan.size {
+            let Some(element) = self.input.next()? else { break };
+            let capacity = self.plan.capacity.max(count + 1);
+            frame.fill(&mut |leaf, slot| stack(leaf_at(&element, leaf)?, count, capacity, slot))?;
+            count += 1;
+        }
+        if !self.plan.keeps(count) {
+            return Ok(None);
+        }
+        if count < self.plan.capacity {
+            frame.fill(&mut |_, slot| slot.shorten(count))?;
+        }
+        Ok(Some(frame.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+    }
+}
+
+/// Copies `tensor` to row `position` of a batch with room for `capacity` rows.
+fn stack(tensor: &Tensor, position: usize, capacity: usize, slot: &mut Slot<'_>) -> Result<()> {
+    let shape = tensor.shape();
+    if position == 0 {
+        let mut sizes = [capacity; MAX_RANK];
+        let rank = shape.rank() + 1;
+        let room = sizes.get_mut(1..rank).ok_or_else(|| {
+            Error::invalid("dataset", format!("an element of rank {MAX_RANK} cannot be batched"))
+        })?;
+        room.copy_from_slice(&shape);
+        slot.own(tensor.dtype(), Shape::new(&sizes[..rank])?, 0)?;
+    } else if slot.tensor().shape()[1..] != *shape || slot.tensor().dtype() != tensor.dtype() {
+        let first = slot.tensor();
+        return Err(Error::invalid(
+            "dataset",
+            format!(
+                "element {position} of a batch is {} of shape {shape}, element 0 is {} of shape \
+                 {}; the elements of one batch have one dtype and shape",
+                tensor.dtype(),
+                first.dtype(),
+                first.shape().without(0)
+            ),
+        ));
+    }
+    rows::copy_to_row(&tensor.reading()?, &mut slot.tensor().writing()?, position)
+}
+
+/// The tensor at `index` among the leaves of an element.
+fn leaf_at(element: &Value, index: usize) -> Result<&Tensor> {
+    let mut left = index;
+    let found = element.find_leaf(&mut |leaf| match (leaf, left) {
+        (Value::Tensor(tensor), 0) => Some(tensor),
+        _ => {
+            left = left.wrapping_sub(1);
+            None
+        }
+    });
+    found.ok_or_else(|| {
+        Error::invalid("dataset", format!("an element has no tensor {index}, as its spec says"))
+    })
+}

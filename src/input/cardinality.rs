@@ -1,0 +1,39 @@
+//! How many elements a dataset has.
+
+/// How many elements one pass over a dataset yields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cardinality {
+    /// Exactly so many.
+    Exact(u64),
+    /// It never ends.
+    Endless,
+    /// Only iterating tells.
+    Unknown,
+}
+
+impl Cardinality {
+    /// The number as the C API gives it: -1 for endless, -2 for unknown.
+    pub fn code(self) -> i64 {
+        match self {
+            // No source is larger, and products that would be are unknown.
+            Cardinality::Exact(count) => i64::try_from(count).unwrap_or(-2),
+            Cardinality::Endless => -1,
+            Cardinality::Unknown => -2,
+        }
+    }
+
+    /// An upper bound for what one pass holds, if there is one.
+    pub(super) fn bound(self) -> Option<usize> {
+        match self {
+            Cardinality::Exact(count) => usize::try_from(count).ok(),
+            Cardinality::Endless | Cardinality::Unknown => None,
+        }
+    }
+
+    pub(super) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
+        match self {
+            Cardinality::Exact(count) => Cardinality::Exact(map(count)),
+            other => other,
+        }
+    }
+}

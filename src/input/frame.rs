@@ -1,0 +1,258 @@
+//! Elements that are filled again once their consumer has dropped them.
+
+use std::sync::Arc;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::input::spec::ElementSpec;
+use crate::tensor::storage::Storage;
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
+use crate::values::Value;
+
+/// Something that can be used again once nobody else holds a part of it.
+pub(super) trait Reusable {
+    /// Lets go of what it refers to, and says whether nobody else refers to it.
+    fn release(&mut self) -> bool;
+}
+
+/// So many more frames than reserved are kept for consumers that hold several elements.
+const SPARE: usize = 8;
+
+/// Frames in use and to be used again. The pool holds on to a bounded number; consumers that keep
+/// more elements than that own the others alone.
+pub(super) struct Pool<F> {
+    frames: Vec<F>,
+    reserved: usize,
+    oldest: usize,
+}
+
+impl<F: Reusable> Pool<F> {
+    /// An empty pool.
+    pub(super) fn new() -> Pool<F> {
+        Pool { frames: Vec::new(), reserved: 1, oldest: 0 }
+    }
+
+    /// Makes so many more frames when the first is asked for.
+    pub(super) fn reserve(&mut self, frames: usize) {
+        self.reserved = self.reserved.saturating_add(frames);
+    }
+
+    /// Lets every frame that nobody uses go of what it refers to, such as the source's elements.
+    pub(super) fn release_idle(&mut self) {
+        for frame in &mut self.frames {
+            frame.release();
+        }
+    }
+
+    /// A frame that nobody else uses: one that came back, or else a new one.
+    pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
+        while self.frames.len() < self.reserved {
+            self.push(make()?)?;
+        }
+        let index = match self.frames.iter_mut().position(F::release) {
+            Some(free) => free,
+            None if self.frames.len() < self.reserved.saturating_add(SPARE) => {
+                self.push(make()?)?;
+                self.frames.len() - 1
+            }
+            None => {
+                let oldest = self.oldest % self.frames.len();
+                self.frames[oldest] = make()?;
+                self.oldest = oldest + 1;
+                oldest
+            }
+        };
+        Ok(&mut self.frames[index])
+    }
+
+    fn push(&mut self, frame: F) -> Result<()> {
+        self.frames.try_reserve(1).map_err(|_| no_memory("the elements of a dataset"))?;
+        self.frames.push(frame);
+        Ok(())
+    }
+}
+
+/// The error of an allocation that failed.
+pub(super) fn no_memory(what: &str) -> Error {
+    Error::ResourceExhausted(format!("memory for {what}"))
+}
+
+/// An element and, for each of its tensors, the memory that it was last copied to.
+pub(super) struct Frame {
+    value: Value,
+    buffers: Vec<Option<Arc<Storage>>>,
+    /// What idle tensors point at.
+    nothing: Tensor,
+}
+
+impl Frame {
+    /// A frame for elements like `spec`, with no elements yet.
+    pub(super) fn new(spec: &ElementSpec) -> Result<Frame> {
+        let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
+        let value = shell(spec, &nothing)?;
+        Ok(Frame { value, buffers: vec![None; spec.leaves()], nothing })
+    }
+
+    /// The element.
+    pub(super) fn value(&self) -> Value {
+        self.value.clone()
+    }
+
+    /// The element, to be filled.
+    pub(super) fn value_mut(&mut self) -> &mut Value {
+        &mut self.value
+    }
+
+    /// Gives each tensor, in order, to `fill`, with the memory that is its own to use.
+    pub(super) fn fill(
+        &mut self,
+        fill: &mut dyn FnMut(usize, &mut Slot<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffers = self.buffers.iter_mut().enumerate();
+        let ours = for_each_tensor(&mut self.value, &mut |tensor| {
+            let Some((leaf, buffer)) = buffers.next() else { return Ok(false) };
+            fill(leaf, &mut Slot { tensor, buffer })?;
+            Ok(true)
+        })?;
+        if ours { Ok(()) } else { Err(in_use()) }
+    }
+}
+
+impl Reusable for Frame {
+    fn release(&mut self) -> bool {
+        let Frame { value, buffers, nothing } = self;
+        let (storage, offset) = nothing.storage();
+        let (dtype, layout) = (nothing.dtype(), *nothing.layout());
+        let parts = TensorParts { storage, dtype, layout, offset, examples: None };
+        let ours = for_each_tensor(value, &mut |tensor| Ok(tensor.try_replace(&parts)));
+        // A consumer may have kept a slice of a tensor beyond the tensor. Asking for exclusive
+        // access, rather than counting, also orders its last access before our next one.
+        matches!(ours, Ok(true))
+            && buffers.iter_mut().flatten().all(|buffer| Arc::get_mut(buffer).is_some())
+    }
+}
+
+/// One tensor of a frame, to be filled.
+pub(super) struct Slot<'a> {
+    tensor: &'a mut Tensor,
+    buffer: &'a mut Option<Arc<Storage>>,
+}
+
+impl Slot<'_> {
+    /// Makes sure that the slot has `bytes` bytes of memory of its own.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<Arc<Storage>> {
+        let large_enough = self.buffer.take().filter(|buffer| buffer.bytes() >= bytes);
+        let buffer = match large_enough {
+            Some(buffer) => buffer,
+            None => Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?),
+        };
+        *self.buffer = Some(Arc::clone(&buffer));
+        Ok(buffer)
+    }
+
+    /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity`
+    /// bytes, and returns it for the caller to write.
+    pub(super) fn own(&mut self, dtype: DType, shape: Shape, capacity: usize) -> Result<&Tensor> {
+        let storage = self.reserve(capacity.max(shape.bytes(dtype)?))?;
+        let layout = Layout::row_major(shape);
+        let parts = TensorParts { storage: &storage, dtype, layout, offset: 0, examples: None };
+        if self.tensor.try_replace(&parts) { Ok(self.tensor) } else { Err(in_use()) }
+    }
+
+    /// The tensor as it was last made.
+    pub(super) fn tensor(&self) -> &Tensor {
+        self.tensor
+    }
+
+    /// Cuts the tensor down to its first `rows` rows.
+    pub(super) fn shorten(&mut self, rows: usize) -> Result<()> {
+        let (layout, _) = self.tensor.layout().slice(0, 0, rows, 1)?;
+        let (dtype, (storage, offset)) = (self.tensor.dtype(), self.tensor.storage());
+        let storage = Arc::clone(storage);
+        let parts = TensorParts { storage: &storage, dtype, layout, offset, examples: None };
+        if self.tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
+    }
+
+    /// Makes the tensor a view of `source`: `layout`, `elements` further on.
+    pub(super) fn view(&mut self, source: &Tensor, layout: Layout, elements: usize) -> Result<()> {
+        view(self.tensor, source, layout, elements, None)
+    }
+}
+
+/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on.
+pub(super) fn view(
+    tensor: &mut Tensor,
+    source: &Tensor,
+    layout: Layout,
+    elements: usize,
+    examples: Option<u64>,
+) -> Result<()> {
+    let (storage, start) = source.storage();
+    let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
+    let parts = TensorParts { storage, dtype, layout, offset, examples };
+    if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
+}
+
+/// The error of filling a frame that was not claimed from its pool.
+pub(super) fn in_use() -> Error {
+    Error::Internal("an element that is in use was to be filled".into())
+}
+
+/// A nest like `spec` of tensors without elements.
+fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
+    let empty = || nothing.slice(0, 0, 0, 1);
+    Ok(match spec {
+        ElementSpec::Leaf(_) => Value::Tensor(empty()?),
+        ElementSpec::PerReplica(replicas, _) => {
+            Value::per_replica((0..*replicas).map(|_| empty()).collect::<Result<_>>()?)?
+        }
+        ElementSpec::Tuple(items) => {
+            let items: Result<_> = items.iter().map(|item| shell(item, nothing)).collect();
+            Value::tuple(items?)
+        }
+        ElementSpec::Struct(fields) => {
+            let fields: Result<_> = fields
+                .iter()
+                .map(|(name, field)| Ok((name.clone(), shell(field, nothing)?)))
+                .collect();
+            Value::structure(fields?)?
+        }
+    })
+}
+
+/// Gives each tensor of a nest to `visit`, as long as that returns true and nobody else holds the
+/// nest; returns whether all were visited.
+fn for_each_tensor(
+    value: &mut Value,
+    visit: &mut dyn FnMut(&mut Tensor) -> Result<bool>,
+) -> Result<bool> {
+    match value {
+        Value::Tensor(tensor) => return visit(tensor),
+        Value::PerReplica(value) => {
+            let Some(value) = Arc::get_mut(value) else { return Ok(false) };
+            for component in value.components_mut() {
+                if !visit(component)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Value::Tuple(items) => {
+            let Some(items) = Arc::get_mut(items) else { return Ok(false) };
+            for item in items {
+                if !for_each_tensor(item, visit)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Value::Struct(fields) => {
+            let Some(fields) = Arc::get_mut(fields) else { return Ok(false) };
+            for (_, field) in fields {
+                if !for_each_tensor(field, visit)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Value::Variable(_) => return Ok(false),
+    }
+    Ok(true)
+}

@@ -1,0 +1,42 @@
+//! Memory that datasets read and never write: mapped files, and arrays lent by their owners.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+
+/// Maps a file into memory for reading.
+pub(super) fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: the map is private and read-only. That nobody shortens or rewrites the file while
+    // it is mapped is the agreement that the documentation of every reader states, as with any
+    // program that maps its data; nothing in memory other than these bytes depends on them.
+    unsafe { Mmap::map(file) }
+}
+
+/// A read-only storage over a mapped file, which stays mapped as long as the storage lives.
+pub(super) fn mapped_storage(map: Mmap) -> Storage {
+    let (data, bytes) = (map.as_ptr().cast_mut(), map.len());
+    // SAFETY: the map owns these bytes, which a file initialises, and does not move them when it
+    // is itself moved into the box; it is dropped with the storage. Read-only is said.
+    unsafe { Storage::foreign(data, bytes, DeviceId::HOST, true, Box::new(map)) }
+}
+
+/// The same elements, not to be written: a batch that is a view of an array must not be a way to
+/// change the array.
+pub(super) fn read_only(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_read_only() {
+        return Ok(tensor.clone());
+    }
+    let (storage, offset) = tensor.storage();
+    let owner = Box::new(Arc::clone(storage));
+    // SAFETY: the box keeps the storage, and with it these bytes, until the new storage is
+    // dropped; whoever makes a dataset of a tensor has set its elements. Read-only is said.
+    let shared =
+        unsafe { Storage::foreign(storage.data(), storage.bytes(), storage.device(), true, owner) };
+    Tensor::from_storage(Arc::new(shared), tensor.dtype(), *tensor.layout(), offset)
+}

@@ -1,0 +1,37 @@
+//! Input: datasets, their transformations, and their distribution over replicas.
+//!
+//! A [`Dataset`] is a description and holds no position. Iterating makes a *pass* from it
+//! ([`PassIterator`]); passes of one dataset are independent of each other. Each transformation is
+//! a file of its own, with a method on [`Dataset`] that checks its arguments, a `Stage` (what the
+//! dataset keeps) and a `Pass` (what iterating does).
+//!
+//! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat: these work on
+//! row numbers alone, and batch then copies each row once, from the array into the batch, or
+//! copies nothing where the rows follow each other. Everything else works on elements.
+//!
+//! Elements come from pools and are filled again once their consumer has dropped them, so that a
+//! pass allocates nothing after its first elements.
+
+mod batch;
+mod cardinality;
+mod dataset;
+mod distribute;
+mod frame;
+mod idx;
+mod iterator;
+mod memory;
+mod prefetch;
+mod repeat;
+mod shuffle;
+mod slices;
+mod spec;
+mod stage;
+mod take;
+mod zip;
+
+pub use cardinality::Cardinality;
+pub use dataset::Dataset;
+pub use distribute::{DistributeOptions, DistributedDataset, Splitting, distribute};
+pub use iterator::PassIterator;
+pub use shuffle::ShuffleOptions;
+pub use spec::{ElementSpec, LeafSpec};

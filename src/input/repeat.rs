@@ -1,0 +1,93 @@
+//! A dataset over and over.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Reorder};
+use crate::input::stage::{Pass, Stage};
+
+impl Dataset {
+    /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
+    /// the dataset is. Batches made before stay within their round, batches made of the result
+    /// cross from one round into the next. Repeating nothing ends at once.
+    /// INVALID_ARGUMENT if `count` is less than -1.
+    pub fn repeat(&self, count: i64) -> Result<Dataset> {
+        if count < -1 {
+            return Err(Error::invalid(
+                "count",
+                format!("{count}; it is the number of rounds, or -1 for no end"),
+            ));
+        }
+        let rounds = u64::try_from(count).ok();
+        let cardinality = match (self.cardinality(), rounds) {
+            (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
+            (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
+            (Cardinality::Unknown, _) => Cardinality::Unknown,
+            (Cardinality::Exact(once), Some(rounds)) => {
+                once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
+            }
+        };
+        Ok(self.reordered(&Repeat { rounds }, cardinality))
+    }
+}
+
+struct Repeat {
+    /// None: no end.
+    rounds: Option<u64>,
+}
+
+impl Reorder for Repeat {
+    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+        Arc::new(RepeatStage { rounds: self.rounds, input })
+    }
+}
+
+struct RepeatStage<T> {
+    rounds: Option<u64>,
+    input: Arc<dyn Stage<T>>,
+}
+
+impl<T: Send + 'static> Stage<T> for RepeatStage<T> {
+    fn start(&self) -> Result<Box<dyn Pass<T>>> {
+        let input = self.input.start()?;
+        Ok(Box::new(RepeatPass { rounds: self.rounds, left: self.rounds, empty: true, input }))
+    }
+}
+
+struct RepeatPass<T> {
+    rounds: Option<u64>,
+    /// The rounds to come, with the present one.
+    left: Option<u64>,
+    /// Whether the present round has yielded nothing so far.
+    empty: bool,
+    input: Box<dyn Pass<T>>,
+}
+
+impl<T: Send> Pass<T> for RepeatPass<T> {
+    fn next(&mut self) -> Result<Option<T>> {
+        while self.left != Some(0) {
+            if let Some(item) = self.input.next()? {
+                self.empty = false;
+                return Ok(Some(item));
+            }
+            // After a round of nothing more rounds of nothing would follow, perhaps for ever.
+            self.left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
+            if self.left != Some(0) {
+                self.empty = true;
+                self.input.restart()?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.left = self.rounds;
+        self.empty = true;
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.input.reserve(items);
+    }
+}

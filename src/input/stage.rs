@@ -1,0 +1,26 @@
+//! What every source and transformation is made of.
+
+use crate::error::Result;
+
+/// A source or a transformation as a dataset keeps it: a description, from which passes start.
+///
+/// `T` is what flows: row numbers (`u64`) in front of a batch over arrays, elements elsewhere.
+pub(super) trait Stage<T>: Send + Sync {
+    /// A new pass at its beginning. Reads nothing yet and starts no threads.
+    fn start(&self) -> Result<Box<dyn Pass<T>>>;
+}
+
+/// One way through a dataset.
+pub(super) trait Pass<T>: Send {
+    /// The next item, or nothing at the end and ever after. After an error it may be called
+    /// again and goes on behind what failed.
+    fn next(&mut self) -> Result<Option<T>>;
+
+    /// Goes back to the beginning, as another round: what is shuffled anew in each round is.
+    /// Memory and threads stay.
+    fn restart(&mut self) -> Result<()>;
+
+    /// Says that so many more items may be alive at once downstream, so that the pools of
+    /// elements have room for them from the start.
+    fn reserve(&mut self, items: usize);
+}

@@ -1,0 +1,99 @@
+//! The first elements of a dataset, and all but the first.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Kind, Reorder, not_negative};
+use crate::input::stage::{Pass, Stage};
+
+impl Dataset {
+    /// The first `count` elements, or all if there are fewer. INVALID_ARGUMENT if `count` is
+    /// negative.
+    pub fn take(&self, count: i64) -> Result<Dataset> {
+        let count = not_negative("count", count)?;
+        if let Kind::Rows(arrays, None) = self.kind() {
+            let part = arrays.part(0, count.min(arrays.rows))?;
+            return Ok(Dataset::of_arrays(self.element_spec().clone(), part));
+        }
+        let cardinality = match self.cardinality() {
+            Cardinality::Exact(all) => Cardinality::Exact(all.min(count)),
+            Cardinality::Endless => Cardinality::Exact(count),
+            Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
+            Cardinality::Unknown => Cardinality::Unknown,
+        };
+        Ok(self.reordered(&Range { skip: 0, take: Some(count) }, cardinality))
+    }
+
+    /// All elements but the first `count`; none if there are no more. INVALID_ARGUMENT if
+    /// `count` is negative.
+    pub fn skip(&self, count: i64) -> Result<Dataset> {
+        let count = not_negative("count", count)?;
+        if let Kind::Rows(arrays, None) = self.kind() {
+            let part = arrays.part(count.min(arrays.rows), arrays.rows)?;
+            return Ok(Dataset::of_arrays(self.element_spec().clone(), part));
+        }
+        let cardinality = self.cardinality().map(|all| all.saturating_sub(count));
+        Ok(self.reordered(&Range { skip: count, take: None }, cardinality))
+    }
+}
+
+/// How many items to leave out, and how many to take then; none stands for all.
+#[derive(Clone, Copy)]
+struct Range {
+    skip: u64,
+    take: Option<u64>,
+}
+
+impl Reorder for Range {
+    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+        Arc::new(RangeStage { range: *self, input })
+    }
+}
+
+struct RangeStage<T> {
+    range: Range,
+    input: Arc<dyn Stage<T>>,
+}
+
+impl<T: Send + 'static> Stage<T> for RangeStage<T> {
+    fn start(&self) -> Result<Box<dyn Pass<T>>> {
+        let input = self.input.start()?;
+        Ok(Box::new(RangePass { range: self.range, left: self.range, input }))
+    }
+}
+
+struct RangePass<T> {
+    range: Range,
+    /// What is still to be left out and to be taken.
+    left: Range,
+    input: Box<dyn Pass<T>>,
+}
+
+impl<T: Send> Pass<T> for RangePass<T> {
+    fn next(&mut self) -> Result<Option<T>> {
+        if self.left.take == Some(0) {
+            return Ok(None);
+        }
+        while self.left.skip > 0 {
+            if self.input.next()?.is_none() {
+                return Ok(None);
+            }
+            self.left.skip -= 1;
+        }
+        let item = self.input.next()?;
+        if let (Some(_), Some(take)) = (&item, &mut self.left.take) {
+            *take -= 1;
+        }
+        Ok(item)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.left = self.range;
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.input.reserve(items);
+    }
+}

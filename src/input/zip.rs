@@ -1,0 +1,181 @@
+//! Several datasets side by side.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Kind};
+use crate::input::frame::{Pool, Reusable, in_use};
+use crate::input::slices::Arrays;
+use crate::input::spec::ElementSpec;
+use crate::input::stage::{Pass, Stage};
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+impl Dataset {
+    /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
+    /// fields have these names. It ends with the first that ends.
+    ///
+    /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
+    pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
+        if datasets.is_empty() {
+            return Err(Error::invalid("datasets", "none; zip takes one or more"));
+        }
+        let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
+        let spec = match names {
+            None => ElementSpec::Tuple(specs.collect()),
+            Some(names) if names.len() == datasets.len() => {
+                let names = names.iter().map(|&name| name.to_owned());
+                ElementSpec::structure(names.zip(specs).collect())?
+            }
+            Some(names) => {
+                return Err(Error::invalid(
+                    "names",
+                    format!("{} names for {} datasets", names.len(), datasets.len()),
+                ));
+            }
+        };
+        let arrays: Option<Vec<&Arc<Arrays>>> = datasets
+            .iter()
+            .map(|dataset| match dataset.kind() {
+                Kind::Rows(arrays, None) => Some(arrays),
+                _ => None,
+            })
+            .collect();
+        if let Some(arrays) = arrays {
+            let rows = arrays.iter().map(|arrays| arrays.rows).min().unwrap_or(0);
+            let mut components = Vec::new();
+            for arrays in arrays {
+                components.extend(arrays.part(0, rows)?.components);
+            }
+            return Ok(Dataset::of_arrays(spec, Arrays { components, rows }));
+        }
+        let cardinality = datasets
+            .iter()
+            .map(Dataset::cardinality)
+            .reduce(shorter)
+            .unwrap_or(Cardinality::Unknown);
+        let inputs = datasets.iter().map(Dataset::stream).collect();
+        let names = names.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        let stage = Arc::new(Zip { names, inputs });
+        Ok(Dataset::new(spec, cardinality, Kind::Stream(stage)))
+    }
+}
+
+fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
+    use Cardinality::*;
+    match (one, other) {
+        (Exact(0), _) | (_, Exact(0)) => Exact(0),
+        (Unknown, _) | (_, Unknown) => Unknown,
+        (Endless, other) => other,
+        (one, Endless) => one,
+        (Exact(one), Exact(other)) => Exact(one.min(other)),
+    }
+}
+
+struct Zip {
+    names: Option<Vec<String>>,
+    inputs: Vec<Arc<dyn Stage<Value>>>,
+}
+
+impl Stage<Value> for Zip {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let inputs: Result<Vec<_>> = self.inputs.iter().map(|input| input.start()).collect();
+        let inputs = inputs?;
+        let nothing = Value::Tensor(Tensor::scalar(0u8)?);
+        let (names, taken) = (self.names.clone(), inputs.iter().map(|_| None).collect());
+        let mut pass = ZipPass { names, inputs, taken, ended: false, nothing, pool: Pool::new() };
+        pass.reserve(1);
+        Ok(Box::new(pass))
+    }
+}
+
+struct ZipPass {
+    names: Option<Vec<String>>,
+    inputs: Vec<Box<dyn Pass<Value>>>,
+    /// What the inputs have given for the element at hand. It stays if another fails, so that
+    /// the inputs keep in step.
+    taken: Vec<Option<Value>>,
+    ended: bool,
+    nothing: Value,
+    pool: Pool<Zipped>,
+}
+
+impl Pass<Value> for ZipPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if self.ended {
+            return Ok(None);
+        }
+        // The inputs can use again what only idle elements of ours hold.
+        self.pool.release_idle();
+        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
+            if taken.is_none() {
+                *taken = input.next()?;
+            }
+            if taken.is_none() {
+                self.ended = true;
+                self.taken.fill(None);
+                return Ok(None);
+            }
+        }
+        let frame =
+            self.pool.claim(|| Zipped::new(&self.names, self.inputs.len(), &self.nothing))?;
+        for (index, taken) in self.taken.iter_mut().enumerate() {
+            if let Some(element) = taken.take() {
+                *frame.item_mut(index).ok_or_else(in_use)? = element;
+            }
+        }
+        Ok(Some(frame.value.clone()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.taken.fill(None);
+        self.ended = false;
+        self.inputs.iter_mut().try_for_each(|input| input.restart())
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+        for input in &mut self.inputs {
+            input.reserve(items);
+        }
+    }
+}
+
+/// An element whose items are the elements of the inputs.
+struct Zipped {
+    value: Value,
+    nothing: Value,
+}
+
+impl Zipped {
+    fn new(names: &Option<Vec<String>>, count: usize, nothing: &Value) -> Result<Zipped> {
+        let items = (0..count).map(|_| nothing.clone());
+        let value = match names {
+            None => Value::tuple(items.collect()),
+            Some(names) => Value::structure(names.iter().cloned().zip(items).collect())?,
+        };
+        Ok(Zipped { value, nothing: nothing.clone() })
+    }
+
+    fn item_mut(&mut self, index: usize) -> Option<&mut Value> {
+        match &mut self.value {
+            Value::Tuple(items) => Arc::get_mut(items)?.get_mut(index),
+            Value::Struct(fields) => Arc::get_mut(fields)?.get_mut(index).map(|(_, field)| field),
+            _ => None,
+        }
+    }
+}
+
+impl Reusable for Zipped {
+    fn release(&mut self) -> bool {
+        for index in 0..self.value.count() {
+            let nothing = self.nothing.clone();
+            match self.item_mut(index) {
+                Some(item) => *item = nothing,
+                None => return false,
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,210 @@
+//! Rows, the slices along dimension 0: gathered by number, stacked one by one, filled with bytes.
+
+use std::ptr;
+
+use crate::error::{Error, Result};
+use crate::kernels::layout::{Layout, MAX_RANK};
+use crate::kernels::view::{View, ViewMut};
+
+/// Copies row `rows[i]` of `source` to row `i` of `target`, for all of `rows`.
+///
+/// `target` is contiguous, has the dtype of `source`, the same dimensions but the first, and at
+/// least `rows.len()` rows. The two do not overlap. INVALID_ARGUMENT if the views do not fit each
+/// other, OUT_OF_RANGE if there is no such row; nothing is copied then.
+pub fn copy_rows(source: &View, rows: &[u64], target: &mut ViewMut) -> Result<()> {
+    let layout = source.layout();
+    let Some(&available) = layout.shape.first() else {
+        return Err(Error::invalid("source", "a scalar has no rows"));
+    };
+    if let Some(row) = rows.iter().find(|&&row| row >= available as u64) {
+        return Err(Error::out_of_range("rows", format!("{row} is not in [0, {available})")));
+    }
+    let row = Layout::strided(layout.shape.without(0), &layout.strides()[1..])?;
+    let bytes = checked_target(source, &row, target, rows.len())?;
+    let step = layout.strides()[0] as usize * source.dtype().size();
+    // A row of a few bytes is a label or an index, and its copy is one load and one store; the
+    // call that copies any number of bytes costs more than they do.
+    match (row.is_contiguous(), bytes) {
+        (_, 0) => {}
+        // SAFETY: `copy_sized` asks for what was just checked: every number is below the rows
+        // that the view promises to reach, whose contiguous rows have `bytes` bytes, and `target`
+        // has room for as many rows as there are numbers.
+        (true, 1) => unsafe { copy_sized::<1>(source.data(), step, rows, target.data()) },
+        // SAFETY: as above.
+        (true, 2) => unsafe { copy_sized::<2>(source.data(), step, rows, target.data()) },
+        // SAFETY: as above.
+        (true, 4) => unsafe { copy_sized::<4>(source.data(), step, rows, target.data()) },
+        // SAFETY: as above.
+        (true, 8) => unsafe { copy_sized::<8>(source.data(), step, rows, target.data()) },
+        (contiguous, _) => {
+            for (position, &number) in rows.iter().enumerate() {
+                // SAFETY: as above: row `number` of the source and row `position` of the target
+                // exist, and views of distinct tensors that are read and written do not overlap.
+                unsafe {
+                    let from = source.data().add(number as usize * step);
+                    let to = target.data().add(position * bytes);
+                    if contiguous {
+                        ptr::copy_nonoverlapping(from, to, bytes);
+                    } else {
+                        copy_strided(from, &row, source.dtype().size(), to);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies all of `source` to row `position` of `target`.
+///
+/// `target` is contiguous, has the dtype of `source`, and its dimensions but the first are those
+/// of `source`. The two do not overlap. INVALID_ARGUMENT if the views do not fit each other or
+/// `target` has no such row.
+pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Result<()> {
+    let rows = position.checked_add(1).ok_or_else(|| Error::invalid("position", "too large"))?;
+    let bytes = checked_target(source, source.layout(), target, rows)?;
+    // SAFETY: the target has a row `position` of `bytes` bytes, the source that many in its
+    // layout, and what is written overlaps with nothing that is read.
+    unsafe {
+        let to = target.data().add(position * bytes);
+        if source.layout().is_contiguous() {
+            ptr::copy_nonoverlapping(source.data(), to, bytes);
+        } else {
+            copy_strided(source.data(), source.layout(), source.dtype().size(), to);
+        }
+    }
+    Ok(())
+}
+
+/// Copies `bytes` into the contiguous `target`, from its byte `offset` on. INVALID_ARGUMENT if
+/// they do not fit.
+pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<()> {
+    let room = target.layout().shape.bytes(target.dtype())?;
+    let end = offset.checked_add(bytes.len());
+    if !target.layout().is_contiguous() || end.is_none_or(|end| end > room) {
+        return Err(Error::invalid(
+            "bytes",
+            format!("{} from byte {offset} on do not fit in {room} contiguous bytes", bytes.len()),
+        ));
+    }
+    // SAFETY: the range was just checked to lie in the view, whose builder promised that nobody
+    // else has access to it, so that it does not overlap with `bytes` either.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), target.data().add(offset), bytes.len()) };
+    Ok(())
+}
+
+/// Checks that `target` takes `rows` rows like `row`, and returns the bytes of one.
+fn checked_target(source: &View, row: &Layout, target: &ViewMut, rows: usize) -> Result<usize> {
+    let shape = target.layout().shape;
+    let fits = source.dtype() == target.dtype()
+        && target.layout().is_contiguous()
+        && shape.first().is_some_and(|&room| room >= rows)
+        && shape[1..] == *row.shape;
+    if !fits {
+        return Err(Error::invalid(
+            "target",
+            format!(
+                "{} of shape {shape} cannot take {rows} rows of {} and shape {}",
+                target.dtype(),
+                source.dtype(),
+                row.shape
+            ),
+        ));
+    }
+    row.shape.bytes(source.dtype())
+}
+
+/// Copies contiguous rows of `SIZE` bytes.
+///
+/// # Safety
+/// `from + number * step` is readable for `SIZE` bytes for each of `rows`, `to` is writable for
+/// `rows.len() * SIZE` bytes, and the two do not overlap.
+unsafe fn copy_sized<const SIZE: usize>(from: *const u8, step: usize, rows: &[u64], to: *mut u8) {
+    for (position, &number) in rows.iter().enumerate() {
+        // SAFETY: the caller's promise, for this number and position.
+        unsafe {
+            let row = from.add(number as usize * step).cast::<[u8; SIZE]>();
+            to.add(position * SIZE).cast::<[u8; SIZE]>().write(*row);
+        }
+    }
+}
+
+/// Copies elements that lie apart to a place where they lie densely in row-major order.
+///
+/// # Safety
+/// `layout` reaches only readable elements of `size` bytes from `from` on; `to` is writable for
+/// all of them; the two do not overlap.
+unsafe fn copy_strided(from: *const u8, layout: &Layout, size: usize, to: *mut u8) {
+    let (shape, strides) = (layout.shape, layout.strides());
+    let mut position = [0usize; MAX_RANK];
+    for element in 0..shape.elements() {
+        let offset: usize =
+            position.iter().zip(strides).map(|(&index, &stride)| index * stride as usize).sum();
+        // SAFETY: `position` is within the shape, so the offset is one that the layout reaches.
+        unsafe { ptr::copy_nonoverlapping(from.add(offset * size), to.add(element * size), size) };
+        for axis in (0..shape.rank()).rev() {
+            position[axis] += 1;
+            if position[axis] < shape[axis] {
+                break;
+            }
+            position[axis] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::DeviceId;
+    use crate::error::Status;
+    use crate::tensor::{DType, Shape, Tensor};
+
+    fn numbers(shape: &[usize]) -> Tensor {
+        let shape = Shape::new(shape).unwrap();
+        let data: Vec<i16> = (0..shape.elements() as i16).collect();
+        Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap()
+    }
+
+    fn room(shape: &[usize]) -> Tensor {
+        Tensor::zeros(DType::Int16, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap()
+    }
+
+    fn elements(tensor: &Tensor) -> Vec<i16> {
+        tensor.reading().unwrap().as_slice().unwrap().to_vec()
+    }
+
+    #[test]
+    fn rows_of_every_size_arrive() {
+        for columns in [0, 1, 2, 3, 4, 7] {
+            let (source, target) = (numbers(&[5, columns]), room(&[3, columns]));
+            let mut view = target.writing().unwrap();
+            super::copy_rows(&source.reading().unwrap(), &[4, 0, 4], &mut view).unwrap();
+            let expected: Vec<i16> = [4, 0, 4]
+                .iter()
+                .flat_map(|&row| (0..columns).map(move |column| (row * columns + column) as i16))
+                .collect();
+            assert_eq!(elements(&target), expected);
+        }
+    }
+
+    #[test]
+    fn strided_rows_arrive_in_row_major_order() {
+        let source = numbers(&[2, 3, 4]).transpose(&[2, 1, 0]).unwrap();
+        let target = room(&[2, 3, 2]);
+        let mut view = target.writing().unwrap();
+        super::copy_rows(&source.reading().unwrap(), &[3, 1], &mut view).unwrap();
+        assert_eq!(elements(&target), [3, 15, 7, 19, 11, 23, 1, 13, 5, 17, 9, 21]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let (source, target) = (numbers(&[5, 2]), room(&[2, 2]));
+        let (read, mut write) = (source.reading().unwrap(), target.writing().unwrap());
+        let copy = |rows: &[u64], view: &mut _| super::copy_rows(&read, rows, view);
+        assert_eq!(copy(&[5], &mut write).unwrap_err().status(), Status::OutOfRange);
+        assert_eq!(copy(&[0, 1, 2], &mut write).unwrap_err().status(), Status::InvalidArgument);
+        assert!(super::copy_to_row(&read, &mut write, 0).is_err());
+        assert!(super::write_bytes(&mut write, 7, &[0; 2]).is_err());
+        super::write_bytes(&mut write, 6, &9i16.to_ne_bytes()).unwrap();
+        assert_eq!(elements(&target), [0, 0, 0, 9]);
+    }
+}
