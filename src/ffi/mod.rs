@@ -54,6 +54,7 @@ mod hazard;
 pub mod library;
 pub mod object;
 pub(crate) mod options;
+pub mod replica_context;
 pub mod status;
 pub mod tensor;
 pub(crate) mod text;

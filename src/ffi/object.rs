@@ -1,6 +1,13 @@
 //! Which handle types there are: the opaque C structs, their kinds, and the objects behind them.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
+use crate::input::{Dataset, DistributedDataset, PassIterator};
+use crate::optimizer::{Gradients, Optimizer};
+use crate::strategy::cancellation::Cancellation;
+use crate::strategy::context::Scope;
+use crate::strategy::{ReplicaContext, Strategy};
 use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -151,7 +158,16 @@ macro_rules! objects {
 objects! {
     Tensor: umbo_tensor => Tensor;
     Value: umbo_value => Value;
+    Strategy: umbo_strategy => Strategy;
+    Scope: umbo_scope => Scope;
+    ReplicaContext: umbo_replica_context => ReplicaContext;
     Variable: umbo_variable => Variable;
+    Dataset: umbo_dataset => Dataset;
+    DistributedDataset: umbo_distributed_dataset => Arc<DistributedDataset>;
+    Iterator: umbo_iterator => Arc<PassIterator>;
+    Gradients: umbo_gradients => Arc<Gradients>;
+    Optimizer: umbo_optimizer => Arc<Optimizer>;
+    Cancellation: umbo_cancellation => Cancellation;
 }
 
 /// Elements of one type on one device, strided, with shared ownership.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::commit::{CommitAction, StepParticipant};
+use super::context::{require_cross_replica, step_frame};
 use super::metrics::MetricTable;
+use super::run::Limits;
 use super::step::StepRecord;
 use crate::error::{Error, Result};
 
@@ -48,6 +50,22 @@ impl Strategy {
             return Err(Error::precondition("no step is open that the change could wait for"));
         }
         transaction.deferred.push(action);
+        Ok(())
+    }
+
+    /// Whether this thread is inside of an open step of this strategy, in cross-replica context.
+    pub fn is_in_step(&self) -> bool {
+        step_frame(self).is_some()
+    }
+
+    /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and
+    /// changes central state if that succeeded.
+    pub fn change(&self, what: &str, action: &mut dyn CommitAction) -> Result<()> {
+        require_cross_replica(self, what)?;
+        let _turn = self.take_turn(&Limits::default())?;
+        action.prepare()?;
+        let _changing = self.inner().central.write();
+        action.commit();
         Ok(())
     }
 
