@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 # Tools that scripts/setup.sh could not get from the system.
-export PATH := $(PATH):$(CURDIR)/build/tools/bin:$(HOME)/.cargo/bin
+export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
 BUILD := build/release
 PREFIX := build/prefix

@@ -9,9 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
-# CMake and ninja from pip land here; the Makefile puts it on PATH.
+# CMake and ninja from pip land here; the Makefile puts them on PATH.
 tools=$PWD/build/tools
-export PATH=$PATH:$tools/bin:$HOME/.cargo/bin
+export PATH=$tools/bin:$PATH:$HOME/.cargo/bin
 
 say() { echo "setup: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }

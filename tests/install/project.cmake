@@ -1,5 +1,5 @@
 # Copies PROJECT out of the source tree, configures it with the prefix alone, builds it,
-# runs its tests and the programs in RUN. README_PROGRAM: first takes README's program.
+# runs its tests and the commands in RUN ("+" between them). README_PROGRAM: first takes README's program.
 include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
 
 get_filename_component(name "${PROJECT}" NAME)
@@ -24,5 +24,8 @@ step("test ${name}" "${CMAKE_COMMAND}" -E chdir "${build}"
      "${cmake_directory}/ctest" --output-on-failure)
 string(REPLACE "+" ";" programs "${RUN}")
 foreach(program IN LISTS programs)
-  step("run ${program}" "${build}/${program}")
+  separate_arguments(command UNIX_COMMAND "${program}")
+  list(POP_FRONT command executable)
+  # The programs are named by path from the build tree, their data from the source copy.
+  step("run ${program}" "${CMAKE_COMMAND}" -E chdir "${copy}" "${build}/${executable}" ${command})
 endforeach()
