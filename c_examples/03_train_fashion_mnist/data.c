@@ -29,8 +29,7 @@ static umbo_dataset *open_file(const char *folder, const char *name) {
 }
 
 /* Zips pictures and labels to structs {x, y} and counts them. */
-static umbo_dataset *open_set(const char *folder, const char *images_name, const char *labels_name,
-                              int64_t *examples) {
+static umbo_dataset *open_set(const char *folder, const char *images_name, const char *labels_name, int64_t *examples) {
   umbo_dataset *images = open_file(folder, images_name), *labels = open_file(folder, labels_name), *set = NULL;
   int64_t label_count = 0;
   CHECK(umbo_dataset_cardinality(images, examples));
@@ -111,8 +110,7 @@ static void name_after(picture_data *data, const char *folder) {
 picture_data data_open(const char *folder) {
   picture_data data = {0};
   int64_t test_examples = 0;
-  data.training =
-      open_set(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", &data.training_examples);
+  data.training = open_set(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", &data.training_examples);
   data.test = open_set(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", &test_examples);
   picture_data test = {0};
   measure(&data, data.training);

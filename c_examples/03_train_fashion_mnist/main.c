@@ -46,10 +46,9 @@ static outcome train(trainer *t, const picture_data *data, const options *choice
 
 static void describe(const options *choices, const picture_data *data, const trainer *t, int blas_threads) {
   if (choices->json_only) return;
-  printf("%.*s: %lld examples, %lld parameters, %d replicas, products by %s with %d thread%s each\n",
-         data->name_length, data->name, (long long)data->training_examples,
-         (long long)mlp_parameter_count(&t->shape), choices->replicas, matrix_library(), blas_threads,
-         blas_threads == 1 ? "" : "s");
+  printf("%.*s: %lld examples, %lld parameters, %d replicas, products by %s with %d thread%s each\n", data->name_length,
+         data->name, (long long)data->training_examples, (long long)mlp_parameter_count(&t->shape), choices->replicas,
+         matrix_library(), blas_threads, blas_threads == 1 ? "" : "s");
 }
 
 static void print_json_string(const char *text, int length) {
@@ -75,10 +74,11 @@ static void print_json(const options *choices, const picture_data *data, const o
          choices->replicas, choices->epochs, result->test_accuracy, result->examples / result->seconds,
          result->seconds);
   if (compared != NULL) {
-    printf(", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "
-           "\"samples_per_second\": %.1f}, \"speedup\": %.3f",
-           compared->samples_per_second, compared->baseline_blas_threads, compared->baseline_samples_per_second,
-           compared->samples_per_second / compared->baseline_samples_per_second);
+    printf(
+        ", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "
+        "\"samples_per_second\": %.1f}, \"speedup\": %.3f",
+        compared->samples_per_second, compared->baseline_blas_threads, compared->baseline_samples_per_second,
+        compared->samples_per_second / compared->baseline_samples_per_second);
   }
   puts("}");
 }

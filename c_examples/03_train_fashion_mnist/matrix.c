@@ -8,8 +8,8 @@ static void multiply(CBLAS_TRANSPOSE transpose_a, CBLAS_TRANSPOSE transpose_b, i
                      const float *a, const float *b, float *c) {
   const int64_t a_columns = transpose_a == CblasTrans ? m : k;
   const int64_t b_columns = transpose_b == CblasTrans ? k : n;
-  cblas_sgemm(CblasRowMajor, transpose_a, transpose_b, (blasint)m, (blasint)n, (blasint)k, 1.0f, a,
-              (blasint)a_columns, b, (blasint)b_columns, 0.0f, c, (blasint)n);
+  cblas_sgemm(CblasRowMajor, transpose_a, transpose_b, (blasint)m, (blasint)n, (blasint)k, 1.0f, a, (blasint)a_columns,
+              b, (blasint)b_columns, 0.0f, c, (blasint)n);
 }
 
 void matrix_multiply(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c) {

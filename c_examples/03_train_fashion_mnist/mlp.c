@@ -122,9 +122,8 @@ mlp_score mlp_evaluate(const mlp_shape *shape, const mlp_parameters *parameters,
   return softmax_cross_entropy(rows, shape->sizes[shape->layers], activations[shape->layers], labels, NULL);
 }
 
-mlp_score mlp_differentiate(const mlp_shape *shape, const mlp_parameters *parameters, int64_t rows,
-                            const float *inputs, const uint8_t *labels, void *workspace,
-                            const mlp_gradients *gradients) {
+mlp_score mlp_differentiate(const mlp_shape *shape, const mlp_parameters *parameters, int64_t rows, const float *inputs,
+                            const uint8_t *labels, void *workspace, const mlp_gradients *gradients) {
   const float *activations[MLP_MOST_LAYERS + 1];
   float *gradient = forward(shape, parameters, rows, inputs, workspace, activations);
   float *gradient_below = gradient + rows * widest_layer(shape);

@@ -45,8 +45,7 @@ mlp_score mlp_evaluate(const mlp_shape *shape, const mlp_parameters *parameters,
                        const uint8_t *labels, void *workspace);
 
 /* Forward and backward pass; every gradient is overwritten with the sum over the rows. */
-mlp_score mlp_differentiate(const mlp_shape *shape, const mlp_parameters *parameters, int64_t rows,
-                            const float *inputs, const uint8_t *labels, void *workspace,
-                            const mlp_gradients *gradients);
+mlp_score mlp_differentiate(const mlp_shape *shape, const mlp_parameters *parameters, int64_t rows, const float *inputs,
+                            const uint8_t *labels, void *workspace, const mlp_gradients *gradients);
 
 #endif

@@ -25,11 +25,8 @@ static const char usage[] =
     "  --json-only             print nothing but the last line, one JSON object\n"
     "  --help                  print this\n";
 
-#if defined(__GNUC__)
-__attribute__((noreturn, format(printf, 1, 2)))
-#endif
-static void
-refuse(const char *format, ...) {
+/* Says what is wrong, and ends the program. */
+static void refuse(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   fputs("03_train_fashion_mnist: ", stderr);

@@ -15,6 +15,10 @@ static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const um
   UMBO_TRY(umbo_value_view(batch, "x", &x));
   UMBO_TRY(umbo_value_view(batch, "y", &y));
   const int64_t rows = x.shape[0], count = rows * t->shape.sizes[0];
+  if (rows == 0) { /* a last batch can be too small for all replicas */
+    *result = (part){0, NULL, NULL, NULL};
+    return UMBO_OK;
+  }
   void *memory = NULL, *workspace = NULL;
   UMBO_TRY(umbo_replica_context_scratch(ctx, (size_t)count * sizeof(float), &memory));
   UMBO_TRY(umbo_replica_context_scratch(ctx, mlp_workspace_bytes(&t->shape, rows), &workspace));
@@ -64,7 +68,7 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   mlp_gradients gradients;
   mlp_score score = {0.0, 0};
   UMBO_TRY(prepare(ctx, t, batch, &p));
-  if (p.rows > 0) { /* a last batch can be too small for all replicas: such a part weighs nothing */
+  if (p.rows > 0) { /* a part without rows weighs nothing, so nobody reads its gradients */
     UMBO_TRY(view_parameters(ctx, t, &parameters));
     UMBO_TRY(view_gradients(ctx, t, &gradients));
     score = mlp_differentiate(&t->shape, &parameters, p.rows, p.inputs, p.labels, p.workspace, &gradients);
@@ -73,8 +77,7 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   return umbo_gradients_submit(ctx, t->gradients);
 }
 
-static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, void *user_data,
-                            umbo_value **result) {
+static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
   (void)result;
   const trainer *t = user_data;
   part p;
