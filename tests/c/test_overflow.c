@@ -29,7 +29,6 @@ int main(void) {
     const int64_t two[1] = {2}, far_stride[1] = {(int64_t)1 << 62};
     float memory[2] = {0};
     umbo_tensor *tensor = NULL;
-    umbo_status status;
 
     refuse(3, product, UMBO_INVALID_ARGUMENT, "shape");
     refuse(1, bytes, UMBO_INVALID_ARGUMENT, "shape");
@@ -40,10 +39,7 @@ int main(void) {
     refuse(1, not_here, UMBO_RESOURCE_EXHAUSTED, "");
 
     /* A dimension of zero makes no elements, but may not hide a shape that cannot be. */
-    status = umbo_tensor_zeros(UMBO_FLOAT32, 3, hidden_by_zero, NULL, &tensor);
-    CHECK(status == UMBO_OK || status == UMBO_INVALID_ARGUMENT);
-    umbo_tensor_release(tensor);
-    tensor = NULL;
+    refuse(3, hidden_by_zero, UMBO_INVALID_ARGUMENT, "shape");
 
     CHECK_STATUS(umbo_tensor_from_memory(UMBO_FLOAT32, 1, two, far_stride, memory, NULL, NULL,
                                          NULL, &tensor),
