@@ -49,20 +49,31 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod collective;
 pub(crate) mod handle;
 mod hazard;
 pub mod library;
 pub mod object;
 pub(crate) mod options;
 pub mod replica_context;
+pub mod run;
+pub mod scope;
 pub mod status;
+pub mod strategy;
 pub mod tensor;
 pub(crate) mod text;
 pub mod value;
+pub mod variable;
 
 pub use callback::umbo_destroy;
+pub use collective::*;
 pub use library::*;
 pub use object::*;
+pub use replica_context::*;
+pub use run::*;
+pub use scope::*;
 pub use status::*;
+pub use strategy::*;
 pub use tensor::*;
 pub use value::*;
+pub use variable::*;
