@@ -3,6 +3,8 @@
 
 mod oracle;
 
+use std::slice::from_ref;
+
 use half::{bf16, f16};
 use oracle::{Model, Placing, bytes_of, elements, group, placed};
 use proptest::prelude::*;
@@ -326,10 +328,10 @@ fn reductions_refuse_what_does_not_fit() {
     fails(sum(&pair, Some(&[1]), None), Status::OutOfRange, &["[-1, 1)"]);
     fails(sum(&pair, Some(&[0, -1]), None), invalid, &["twice"]);
     let scalar = Tensor::scalar(1f32).unwrap();
-    fails(sum(&[scalar.clone()], Some(&[0]), None), Status::OutOfRange, &["axis"]);
+    fails(sum(from_ref(&scalar), Some(&[0]), None), Status::OutOfRange, &["axis"]);
     let flags = Tensor::from_bytes(DType::Bool, Shape::new(&[2]).unwrap(), &[0, 1], HOST).unwrap();
-    fails(sum(&[flags.clone()], None, None), invalid, &["bool"]);
-    fails(sum(&[flags.clone()], Some(&[0]), None), invalid, &["bool"]);
+    fails(sum(from_ref(&flags), None, None), invalid, &["bool"]);
+    fails(sum(from_ref(&flags), Some(&[0]), None), invalid, &["bool"]);
     fails(combine_into(Assignment::Add, &flags, &flags), invalid, &["bool"]);
     fails(sum(&pair, None, Some(&scalar)), invalid, &["output", "[2]"]);
     fails(sum(&pair, None, Some(&row(&[0i32; 2]))), invalid, &["output", "float32"]);

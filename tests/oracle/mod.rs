@@ -198,8 +198,8 @@ pub fn placed<T: Model>(
             model = model.permuted_axes(axes);
         }
         Placing::Sparse => {
-            for axis in 0..memory.len() {
-                tensor = tensor.slice(axis, 0, memory[axis], 2).unwrap();
+            for (axis, &size) in memory.iter().enumerate() {
+                tensor = tensor.slice(axis, 0, size, 2).unwrap();
                 model.slice_axis_inplace(Axis(axis), Slice::new(0, None, 2));
             }
         }
