@@ -14,7 +14,8 @@
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //!
-//! Then one file per noun, in the header's order: [`library`], [`tensor`], [`value`], ...
+//! Then one file per noun, in the header's order: [`library`], [`device`], [`tensor`],
+//! [`value`], ...
 //!
 //! # To add a function
 //!
@@ -49,6 +50,7 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod device;
 pub(crate) mod handle;
 mod hazard;
 pub mod library;
@@ -60,6 +62,7 @@ pub(crate) mod text;
 pub mod value;
 
 pub use callback::umbo_destroy;
+pub use device::*;
 pub use library::*;
 pub use object::*;
 pub use status::*;
