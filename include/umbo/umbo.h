@@ -42,8 +42,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- library ----------------------------------------------------------------------------------- */
-
 /** The version of this header; umbo_version() tells the library's. */
 #define UMBO_VERSION "0.1.0"
 #define UMBO_VERSION_MAJOR 0
@@ -61,12 +59,28 @@
 
 /** Starting values of the structs that begin with their size. */
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
+#define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 
 
 /**
  * The largest rank of a tensor.
  */
 #define UMBO_MAX_RANK 8
+
+/**
+ * Elements of one type on one device, strided, with shared ownership.
+ */
+typedef struct umbo_tensor umbo_tensor;
+
+/**
+ * A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests.
+ */
+typedef struct umbo_value umbo_value;
+
+/**
+ * A value on the parameter device that steps read and change.
+ */
+typedef struct umbo_variable umbo_variable;
 
 /**
  * The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
@@ -83,7 +97,7 @@ typedef void (*umbo_destroy)(void *user_data);
 /**
  * One failure: of the call, or of one replica of it.
  */
-typedef struct {
+typedef struct umbo_error_info {
   /**
    * `sizeof(umbo_error_info)`; set by the caller.
    */
@@ -116,21 +130,20 @@ typedef struct {
 } umbo_error_info;
 
 /**
+ * How important a log message is.
+ */
+typedef int32_t umbo_log_level;
+
+/**
+ * Receives a log message, which lives as long as the call. May be called from several threads at
+ * the same time.
+ */
+typedef void (*umbo_log_callback)(umbo_log_level level, const char *message, void *user_data);
+
+/**
  * A type of handle: one of the `UMBO_HANDLE_` constants.
  */
 typedef int32_t umbo_handle_type;
-
-/**
- * The type of a tensor's elements.
- */
-typedef int32_t umbo_dtype;
-
-/**
- * Elements of one type on one device, strided, with shared ownership.
- */
-typedef struct {
-  uint8_t _opaque[0];
-} umbo_tensor;
 
 /**
  * A kind of device.
@@ -140,7 +153,7 @@ typedef int32_t umbo_device_type;
 /**
  * A logical device of this process.
  */
-typedef struct {
+typedef struct umbo_device {
   /**
    * UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
    */
@@ -152,10 +165,33 @@ typedef struct {
 } umbo_device;
 
 /**
+ * The memory of the physical device that a logical device is a part of.
+ */
+typedef struct umbo_memory_info {
+  /**
+   * `sizeof(umbo_memory_info)`; set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * All of it.
+   */
+  uint64_t total_bytes;
+  /**
+   * What could be allocated now, if nobody else asks.
+   */
+  uint64_t available_bytes;
+} umbo_memory_info;
+
+/**
+ * The type of a tensor's elements.
+ */
+typedef int32_t umbo_dtype;
+
+/**
  * Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
  * it was taken from.
  */
-typedef struct {
+typedef struct umbo_view {
   /**
    * The first element.
    */
@@ -179,22 +215,8 @@ typedef struct {
   /**
    * Where the memory is.
    */
-  umbo_device device;
+  struct umbo_device device;
 } umbo_view;
-
-/**
- * A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests.
- */
-typedef struct {
-  uint8_t _opaque[0];
-} umbo_value;
-
-/**
- * A value on the parameter device that steps read and change.
- */
-typedef struct {
-  uint8_t _opaque[0];
-} umbo_variable;
 
 /**
  * What a value is.
@@ -347,6 +369,36 @@ typedef int32_t umbo_value_kind;
 #define UMBO_DATA_LOSS 15
 
 /**
+ * Something failed that no caller hears of otherwise.
+ */
+#define UMBO_LOG_ERROR 1
+
+/**
+ * It works, but probably not as meant.
+ */
+#define UMBO_LOG_WARNING 2
+
+/**
+ * What was set up and how.
+ */
+#define UMBO_LOG_INFO 3
+
+/**
+ * Details, for a search for a fault.
+ */
+#define UMBO_LOG_DEBUG 4
+
+/**
+ * A share of the host's processors, with host memory.
+ */
+#define UMBO_DEVICE_CPU 1
+
+/**
+ * A CUDA device or a share of one.
+ */
+#define UMBO_DEVICE_GPU 2
+
+/**
  * IEEE 754 binary16.
  */
 #define UMBO_FLOAT16 1
@@ -412,16 +464,6 @@ typedef int32_t umbo_value_kind;
 #define UMBO_BOOL 13
 
 /**
- * A share of the host's processors, with host memory.
- */
-#define UMBO_DEVICE_CPU 1
-
-/**
- * A CUDA device or a share of one.
- */
-#define UMBO_DEVICE_GPU 2
-
-/**
  * A tensor.
  */
 #define UMBO_VALUE_TENSOR 1
@@ -450,7 +492,7 @@ typedef int32_t umbo_value_kind;
 extern "C" {
 #endif // __cplusplus
 
-/* ---- status and last error --------------------------------------------------------------------- */
+/* ---- status and last error ----------------------------------------------------------------- */
 
 /**
  * The name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none.
@@ -479,7 +521,7 @@ int64_t umbo_last_error_count(void);
  * The functions of this section do not change the last error when they fail: OUT_OF_RANGE if
  * there is no failure at `index`, INVALID_ARGUMENT if `info` is NULL or its `struct_size` unset.
  */
-umbo_status umbo_last_error_at(int64_t index, umbo_error_info *info);
+umbo_status umbo_last_error_at(int64_t index, struct umbo_error_info *info);
 
 /**
  * Says why a callback is about to fail; to be called in it, as
@@ -502,6 +544,8 @@ umbo_status umbo_set_last_error(umbo_status status,
  */
 void umbo_clear_last_error(void);
 
+/* ---- library ------------------------------------------------------------------------------- */
+
 /**
  * The version of the library that is loaded, such as "0.1.0". Compare with UMBO_VERSION, the
  * header's. Lives as long as the process.
@@ -521,12 +565,91 @@ uint32_t umbo_version_number(void);
 const char *umbo_build_info(void);
 
 /**
+ * Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
+ * a device. 0 for a name that this version does not know.
+ */
+umbo_status umbo_has_feature(const char *name, int32_t *result);
+
+/**
+ * Sends log messages up to the level `most_verbose` to `callback`, in place of the one before.
+ * NULL sends them nowhere, as it is at the start. `destroy` (or NULL) releases `user_data` when
+ * the callback is replaced and its last call is over, and also if this function fails.
+ */
+umbo_status umbo_set_log_callback(umbo_log_level most_verbose,
+                                  umbo_log_callback callback,
+                                  void *user_data,
+                                  umbo_destroy destroy);
+
+/**
+ * Sets how many threads do central work (reductions, updates, copies), the calling one included.
+ * The start is the number of processors that the process may use. Results do not depend on it.
+ */
+umbo_status umbo_set_worker_count(int32_t count);
+
+/**
+ * How many threads do central work.
+ */
+umbo_status umbo_worker_count(int32_t *count);
+
+/**
  * How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.
  * A program that releases all it makes sees 0 at its end.
  */
 umbo_status umbo_live_handles(umbo_handle_type type, int64_t *count);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------------- */
+
+/**
+ * How many physical devices of a type there are: one CPU, which is the host, and the GPUs that
+ * the CUDA driver shows to this process; 0 GPUs if there is no driver.
+ */
+umbo_status umbo_physical_device_count(umbo_device_type type, int32_t *count);
+
+/**
+ * How many logical devices of a type there are; their indices are 0 to one less.
+ */
+umbo_status umbo_logical_device_count(umbo_device_type type, int32_t *count);
+
+/**
+ * Splits a physical device into `count` logical ones, in place of the split before. The host is
+ * physical CPU 0; its logical devices share its processors out.
+ *
+ * NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count that is less than 1
+ * or too large, UNIMPLEMENTED for a GPU and more than one, FAILED_PRECONDITION while a strategy
+ * lives that uses a device which would vanish; then nothing changes.
+ */
+umbo_status umbo_set_logical_device_count(umbo_device_type type,
+                                          int32_t physical_index,
+                                          int32_t count);
+
+/**
+ * The canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
+ * Parts that `name` lacks come from `defaults`, whose own come from CPU:0 of this process, as
+ * they do if `defaults` is NULL. The device need not exist.
+ *
+ * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+ * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+ * is not written.
+ */
+umbo_status umbo_device_canonical_name(const char *name,
+                                       const char *defaults,
+                                       char *buffer,
+                                       size_t capacity,
+                                       size_t *length);
+
+/**
+ * The device of this process that a name means. It need not exist. NOT_FOUND if the name is of
+ * another process.
+ */
+umbo_status umbo_device_parse(const char *name, struct umbo_device *device);
+
+/**
+ * The memory of the physical device that `device` (NULL: CPU:0) is a part of. NOT_FOUND if there
+ * is no such device, UNAVAILABLE if the system or the driver does not tell.
+ */
+umbo_status umbo_device_memory_info(const char *device, struct umbo_memory_info *info);
+
+/* ---- tensors ------------------------------------------------------------------------------- */
 
 /**
  * A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
@@ -538,7 +661,7 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               int32_t rank,
                               const int64_t *shape,
                               const char *device,
-                              umbo_tensor **tensor);
+                              struct umbo_tensor **tensor);
 
 /**
  * A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
@@ -547,7 +670,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       int32_t rank,
                                       const int64_t *shape,
                                       const char *device,
-                                      umbo_tensor **tensor);
+                                      struct umbo_tensor **tensor);
 
 /**
  * A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
@@ -558,7 +681,7 @@ umbo_status umbo_tensor_from_data(umbo_dtype dtype,
                                   const int64_t *shape,
                                   const void *data,
                                   const char *device,
-                                  umbo_tensor **tensor);
+                                  struct umbo_tensor **tensor);
 
 /**
  * A new tensor over memory of the caller's, which must stay there until `destroy` (or NULL) is
@@ -577,77 +700,96 @@ umbo_status umbo_tensor_from_memory(umbo_dtype dtype,
                                     const char *device,
                                     void *user_data,
                                     umbo_destroy destroy,
-                                    umbo_tensor **tensor);
+                                    struct umbo_tensor **tensor);
 
 /**
  * Where the elements lie. The view is valid as long as the tensor's memory: until the last
  * tensor over it is released.
  */
-umbo_status umbo_tensor_view(const umbo_tensor *tensor, umbo_view *view);
+umbo_status umbo_tensor_view(const struct umbo_tensor *tensor, struct umbo_view *view);
 
 /**
  * Every `step`-th position from `start` to before `stop` along `axis` (negative: counted from
  * the last): a new tensor that shares the memory. OUT_OF_RANGE if 0 <= start <= stop <= size
  * does not hold; INVALID_ARGUMENT if `step` is less than 1.
  */
-umbo_status umbo_tensor_slice(const umbo_tensor *tensor,
+umbo_status umbo_tensor_slice(const struct umbo_tensor *tensor,
                               int32_t axis,
                               int64_t start,
                               int64_t stop,
                               int64_t step,
-                              umbo_tensor **slice);
+                              struct umbo_tensor **slice);
 
 /**
  * The same elements in row-major order under another shape: a new tensor that shares the memory.
  * INVALID_ARGUMENT if the numbers of elements differ, or if the tensor's strides are not
  * row-major: copy it first.
  */
-umbo_status umbo_tensor_reshape(const umbo_tensor *tensor,
+umbo_status umbo_tensor_reshape(const struct umbo_tensor *tensor,
                                 int32_t rank,
                                 const int64_t *shape,
-                                umbo_tensor **reshaped);
+                                struct umbo_tensor **reshaped);
 
 /**
  * The same elements with the axes in another order: a new tensor that shares the memory. `axes`
  * has as many numbers as the tensor has axes, the first of which says which axis comes first;
  * NULL reverses them.
  */
-umbo_status umbo_tensor_transpose(const umbo_tensor *tensor,
+umbo_status umbo_tensor_transpose(const struct umbo_tensor *tensor,
                                   const int32_t *axes,
-                                  umbo_tensor **transposed);
+                                  struct umbo_tensor **transposed);
+
+/**
+ * A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+ * nothing.
+ */
+umbo_status umbo_tensor_copy(const struct umbo_tensor *tensor,
+                             const char *device,
+                             struct umbo_tensor **copy);
+
+/**
+ * Copies the elements to host memory, in row-major order. `bytes` is the size of `destination`,
+ * which must be that of all elements; its address must be a multiple of an element's size.
+ */
+umbo_status umbo_tensor_copy_to_host(const struct umbo_tensor *tensor,
+                                     void *destination,
+                                     size_t bytes);
 
 /**
  * The canonical name of the device that holds the elements, such as
  * "/job:localhost/replica:0/task:0/device:CPU:0". Lives as long as the process.
  */
-umbo_status umbo_tensor_device_name(const umbo_tensor *tensor, const char **name);
+umbo_status umbo_tensor_device_name(const struct umbo_tensor *tensor, const char **name);
 
 /**
  * One more reference to the handle, to be released like the first.
  */
-umbo_status umbo_tensor_retain(const umbo_tensor *tensor);
+umbo_status umbo_tensor_retain(const struct umbo_tensor *tensor);
 
 /**
  * Releases a reference. NULL is fine.
  */
-void umbo_tensor_release(const umbo_tensor *tensor);
+void umbo_tensor_release(const struct umbo_tensor *tensor);
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values -------------------------------------------------------------------------------- */
 
 /**
  * A value that is a tensor: the same object, so that the value and the tensor share memory.
  */
-umbo_status umbo_value_from_tensor(const umbo_tensor *tensor, umbo_value **value);
+umbo_status umbo_value_from_tensor(const struct umbo_tensor *tensor, struct umbo_value **value);
 
 /**
  * A value that is a variable, passed as itself and not as what it holds now.
  */
-umbo_status umbo_value_from_variable(const umbo_variable *variable, umbo_value **value);
+umbo_status umbo_value_from_variable(const struct umbo_variable *variable,
+                                     struct umbo_value **value);
 
 /**
  * A tuple of `count` values. The items stay the caller's to release.
  */
-umbo_status umbo_value_tuple(int32_t count, const umbo_value *const *items, umbo_value **value);
+umbo_status umbo_value_tuple(int32_t count,
+                             const struct umbo_value *const *items,
+                             struct umbo_value **value);
 
 /**
  * A struct of `count` values with names, which must differ. Names are copied; the items stay the
@@ -655,53 +797,57 @@ umbo_status umbo_value_tuple(int32_t count, const umbo_value *const *items, umbo
  */
 umbo_status umbo_value_struct(int32_t count,
                               const char *const *names,
-                              const umbo_value *const *items,
-                              umbo_value **value);
+                              const struct umbo_value *const *items,
+                              struct umbo_value **value);
 
 /**
  * A per-replica value: one component per replica, each of them a tensor. The components need not
  * agree in shape. They stay the caller's to release.
  */
 umbo_status umbo_value_per_replica(int32_t count,
-                                   const umbo_value *const *components,
-                                   umbo_value **value);
+                                   const struct umbo_value *const *components,
+                                   struct umbo_value **value);
 
 /**
  * What the value is: one of the `UMBO_VALUE_` constants.
  */
-umbo_status umbo_value_kind_of(const umbo_value *value, umbo_value_kind *kind);
+umbo_status umbo_value_kind_of(const struct umbo_value *value, umbo_value_kind *kind);
 
 /**
  * How many items, fields or components there are; 1 for a tensor or a variable.
  */
-umbo_status umbo_value_count(const umbo_value *value, int32_t *count);
+umbo_status umbo_value_count(const struct umbo_value *value, int32_t *count);
 
 /**
  * The item of a tuple, the field of a struct by position, or the component of a per-replica
  * value: the same object, a new handle. OUT_OF_RANGE if there is none at `index`.
  */
-umbo_status umbo_value_item(const umbo_value *value, int32_t index, umbo_value **item);
+umbo_status umbo_value_item(const struct umbo_value *value,
+                            int32_t index,
+                            struct umbo_value **item);
 
 /**
  * The field `name` of a struct; "a.b" is field b of field a, and a number is the item of a tuple.
  * The same object, a new handle. NOT_FOUND if there is none.
  */
-umbo_status umbo_value_field(const umbo_value *value, const char *name, umbo_value **field);
+umbo_status umbo_value_field(const struct umbo_value *value,
+                             const char *name,
+                             struct umbo_value **field);
 
 /**
  * The name of the field of a struct at `index`. Lives as long as the process.
  */
-umbo_status umbo_value_field_name(const umbo_value *value, int32_t index, const char **name);
+umbo_status umbo_value_field_name(const struct umbo_value *value, int32_t index, const char **name);
 
 /**
  * The tensor of a value that is one: the same object, a new handle.
  */
-umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
+umbo_status umbo_value_tensor(const struct umbo_value *value, struct umbo_tensor **tensor);
 
 /**
  * The variable of a value that is one: the same variable, a new handle.
  */
-umbo_status umbo_value_variable(const umbo_value *value, umbo_variable **variable);
+umbo_status umbo_value_variable(const struct umbo_value *value, struct umbo_variable **variable);
 
 /**
  * Where the elements of a tensor in the value lie. `name` is NULL for the value itself, "x" for a
@@ -709,33 +855,35 @@ umbo_status umbo_value_variable(const umbo_value *value, umbo_variable **variabl
  *
  * The view is valid as long as the tensor's memory; in a callback, as long as the callback.
  */
-umbo_status umbo_value_view(const umbo_value *value, const char *name, umbo_view *view);
+umbo_status umbo_value_view(const struct umbo_value *value,
+                            const char *name,
+                            struct umbo_view *view);
 
 /**
  * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
  * that it was given for the call. The memory of an element of a dataset is reused for a later one
  * only if nobody has kept it.
  */
-umbo_status umbo_value_clone(const umbo_value *value, umbo_value **clone);
+umbo_status umbo_value_clone(const struct umbo_value *value, struct umbo_value **clone);
 
 /**
  * How many examples of the global batch an element of a distributed dataset holds: the part of
  * `replica`, or all parts together if `replica` is -1. INVALID_ARGUMENT for a value that is not
  * such an element and has no per-replica value in it.
  */
-umbo_status umbo_value_examples(const umbo_value *value, int32_t replica, int64_t *count);
+umbo_status umbo_value_examples(const struct umbo_value *value, int32_t replica, int64_t *count);
 
 /**
  * One more reference to the handle, to be released like the first. FAILED_PRECONDITION for an
  * argument of a callback, which is borrowed for the call: umbo_value_clone() makes one that you
  * own.
  */
-umbo_status umbo_value_retain(const umbo_value *value);
+umbo_status umbo_value_retain(const struct umbo_value *value);
 
 /**
  * Releases a reference. NULL is fine.
  */
-void umbo_value_release(const umbo_value *value);
+void umbo_value_release(const struct umbo_value *value);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -14,7 +14,8 @@
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //!
-//! Then one file per noun, in the header's order: [`library`], [`tensor`], [`value`], ...
+//! Then one file per noun, in the header's order: [`library`], [`device`], [`tensor`],
+//! [`value`], ...
 //!
 //! # To add a function
 //!
@@ -50,6 +51,7 @@
 pub(crate) mod boundary;
 pub(crate) mod callback;
 pub mod collective;
+pub mod device;
 pub(crate) mod handle;
 mod hazard;
 pub mod library;
@@ -67,6 +69,7 @@ pub mod variable;
 
 pub use callback::umbo_destroy;
 pub use collective::*;
+pub use device::*;
 pub use library::*;
 pub use object::*;
 pub use replica_context::*;

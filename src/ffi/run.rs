@@ -225,5 +225,5 @@ pub unsafe extern "C" fn umbo_cancellation_retain(
 /// Releases a reference. Runs that have the token keep it until they end. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {
-    quietly(|| handle::release(cancellation, "cancellation"));
+    quietly("umbo_cancellation_release", || handle::release(cancellation, "cancellation"));
 }

@@ -295,5 +295,5 @@ pub unsafe extern "C" fn umbo_strategy_retain(strategy: *const umbo_strategy) ->
 /// this returns; a thread whose callback is late is left to come back on its own. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_release(strategy: *const umbo_strategy) {
-    quietly(|| handle::release(strategy, "strategy"));
+    quietly("umbo_strategy_release", || handle::release(strategy, "strategy"));
 }

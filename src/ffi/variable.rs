@@ -375,5 +375,5 @@ pub unsafe extern "C" fn umbo_variable_retain(variable: *const umbo_variable) ->
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_release(variable: *const umbo_variable) {
-    quietly(|| handle::release(variable, "variable"));
+    quietly("umbo_variable_release", || handle::release(variable, "variable"));
 }
