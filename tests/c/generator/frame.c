@@ -42,7 +42,8 @@ static CHECK_MAYBE_UNUSED void refused(umbo_status status, const char *function,
 static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
                                        const char *parameter) {
     const char *const message = umbo_last_error_message();
-    if (status != UMBO_OK && strstr(message, parameter) != NULL && strstr(message, "NULL") != NULL) {
+    if (status != UMBO_OK && strstr(message, parameter) != NULL &&
+        strstr(message, "NULL") != NULL) {
         fprintf(stderr, "%s: the documentation allows NULL for '%s', but: %s\n", function,
                 parameter, message);
         failures++;
