@@ -21,7 +21,8 @@ typedef struct umbo_tensor umbo_tensor;
 typedef struct umbo_thing_options { size_t struct_size; void (*hook)(void *user_data); } umbo_thing_options;
 typedef umbo_status (*umbo_scope_fn)(struct umbo_strategy *strategy, void *user_data);
 /**
- * Does a thing. `options` may be NULL: the defaults. A NULL tensor is refused.
+ * Does a thing with `tensor` by `options` (NULL: the defaults). `fn` may be NULL if there is
+ * nothing to do; `out` gets NULL then.
  */
 umbo_status umbo_thing_do(const struct umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
                           const umbo_thing_options *options, struct umbo_tensor **out);

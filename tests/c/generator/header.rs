@@ -153,17 +153,28 @@ impl Header {
         };
         if parameters != "void" && !parameters.is_empty() {
             for parameter in parameters.split(',') {
-                let parameter = parameter.trim();
-                let (kind, name) = parameter
-                    .rsplit_once(' ')
-                    .filter(|(_, name)| *name != "*")
-                    .ok_or_else(|| format!("{}: a parameter has no name: {text}", function.name))?;
+                let (kind, name) =
+                    parameter.trim().rsplit_once(' ').filter(|(_, name)| *name != "*").ok_or_else(
+                        || format!("{}: a parameter has no name: {text}", function.name),
+                    )?;
                 function.parameters.push(Parameter {
                     name: name.to_owned(),
                     kind: kind.replace("struct ", ""),
-                    nullable: may_be_null(documentation, name),
+                    nullable: false,
                 });
             }
+        }
+        let is_pointer = |parameter: &&Parameter| {
+            parameter.kind.ends_with('*') || self.callbacks.contains(&parameter.kind)
+        };
+        let names: Vec<_> = function
+            .parameters
+            .iter()
+            .filter(is_pointer)
+            .map(|parameter| parameter.name.clone())
+            .collect();
+        for parameter in &mut function.parameters {
+            parameter.nullable = may_be_null(documentation, &parameter.name, &names);
         }
         self.functions.push(function);
         Ok(())
@@ -176,15 +187,22 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(").replace("( *", "( *")
 }
 
-/// Whether a sentence of the documentation that names the parameter (in backticks or after
-/// `@param`) speaks of `NULL`. User data and its destroy function may always be left out.
-fn may_be_null(documentation: &str, name: &str) -> bool {
+/// Whether the documentation says that the parameter may be `NULL`: each `NULL` in it speaks of the
+/// nearest pointer parameter that is named, in backticks, before it. "NULL if ..." is a condition that good
+/// arguments do not meet, and "gets NULL" is about what a function writes. User data and its
+/// destroy function may always be left out.
+fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
     if matches!(name, "user_data" | "destroy" | "payload") {
         return true;
     }
-    let text: Vec<_> = documentation.split_whitespace().filter(|word| *word != "*").collect();
-    let (quoted, tagged) = (format!("`{name}`"), format!("@param {name} "));
-    text.join(" ").replace("@param", ". @param").split(". ").any(|sentence| {
-        (sentence.contains(&quoted) || sentence.starts_with(&tagged)) && sentence.contains("NULL")
+    let words: Vec<_> = documentation.split_whitespace().filter(|word| *word != "*").collect();
+    let text = words.join(" ");
+    text.match_indices("NULL").any(|(position, _)| {
+        let (before, after) = text.split_at(position);
+        let last_mention = |name: &String| before.rfind(&format!("`{name}`"));
+        let nearest = names.iter().max_by_key(|name| last_mention(name));
+        nearest.is_some_and(|nearest| nearest == name && last_mention(nearest).is_some())
+            && !after.starts_with("NULL if ")
+            && !before.ends_with("gets ")
     })
 }
