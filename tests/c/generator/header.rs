@@ -184,7 +184,7 @@ impl Header {
 /// Single blanks, and `*`, `(` set apart by them.
 fn spaced(text: &str) -> String {
     let text = text.replace('*', " * ").replace('(', "( ").replace(')', " )");
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(").replace("( *", "( *")
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(")
 }
 
 /// Whether the documentation says that the parameter may be `NULL`: each `NULL` in it speaks of the
