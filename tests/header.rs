@@ -15,6 +15,10 @@ const SECTIONS: &[(&str, &str)] = &[
     ("library", "library"),
     ("tensor", "tensors"),
     ("value", "values"),
+    ("dataset", "datasets"),
+    ("iterator", "iterators"),
+    ("gradients", "gradients"),
+    ("optimizer", "optimizers"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";

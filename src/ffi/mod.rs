@@ -49,10 +49,14 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod dataset;
+pub mod gradients;
 pub(crate) mod handle;
 mod hazard;
+pub mod iterator;
 pub mod library;
 pub mod object;
+pub mod optimizer;
 pub(crate) mod options;
 pub mod replica_context;
 pub mod status;
@@ -61,8 +65,12 @@ pub(crate) mod text;
 pub mod value;
 
 pub use callback::umbo_destroy;
+pub use dataset::*;
+pub use gradients::*;
+pub use iterator::*;
 pub use library::*;
 pub use object::*;
+pub use optimizer::*;
 pub use status::*;
 pub use tensor::*;
 pub use value::*;

@@ -377,7 +377,7 @@ mod tests {
             assert_eq!(count(), workers);
             for elements in [0, 1, 63, 64, 65, 1000, 4096] {
                 let (sum, calls) = sum_of_ranges(elements);
-                assert_eq!(sum, (0..elements).sum());
+                assert_eq!(sum, (0..elements).sum::<usize>());
                 assert!(calls <= workers.min(elements.div_ceil(64)));
             }
         }
