@@ -59,13 +59,24 @@
 
 /** Starting values of the structs that begin with their size. */
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
+#define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
+#define UMBO_STRATEGY_OPTIONS_INIT \
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
+#define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
+#define UMBO_REDUCE_OPTIONS_INIT \
+  { sizeof(umbo_reduce_options), NULL, 0, 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
+#define UMBO_VARIABLE_OPTIONS_INIT \
+  { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
 #define UMBO_DISTRIBUTE_OPTIONS_INIT { sizeof(umbo_distribute_options), { 0, 0, 0, 0 } }
 #define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
-#define UMBO_MOMENTUM_OPTIONS_INIT                                                                 \
+#define UMBO_MOMENTUM_OPTIONS_INIT \
   { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_ADAM_OPTIONS_INIT                                                                     \
+#define UMBO_ADAM_OPTIONS_INIT \
   { sizeof(umbo_adam_options), 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
 #define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), { 0, 0, 0, 0 } }
 #define UMBO_APPLY_REPORT_INIT { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0 }
@@ -75,6 +86,11 @@
  * The largest rank of a tensor.
  */
 #define UMBO_MAX_RANK 8
+
+/**
+ * A request to stop, which any thread may make.
+ */
+typedef struct umbo_cancellation umbo_cancellation;
 
 /**
  * A sequence of elements, described but not yet produced.
@@ -106,6 +122,11 @@ typedef struct umbo_optimizer umbo_optimizer;
  * given it.
  */
 typedef struct umbo_replica_context umbo_replica_context;
+
+/**
+ * A strategy's scope that a thread has entered.
+ */
+typedef struct umbo_scope umbo_scope;
 
 /**
  * How a training step is replicated over devices, and where its variables live.
@@ -175,14 +196,20 @@ typedef struct umbo_error_info {
 } umbo_error_info;
 
 /**
+ * How important a log message is.
+ */
+typedef int32_t umbo_log_level;
+
+/**
+ * Receives a log message, which lives as long as the call. May be called from several threads at
+ * the same time.
+ */
+typedef void (*umbo_log_callback)(umbo_log_level level, const char *message, void *user_data);
+
+/**
  * A type of handle: one of the `UMBO_HANDLE_` constants.
  */
 typedef int32_t umbo_handle_type;
-
-/**
- * The type of a tensor's elements.
- */
-typedef int32_t umbo_dtype;
 
 /**
  * A kind of device.
@@ -202,6 +229,29 @@ typedef struct umbo_device {
    */
   int32_t index;
 } umbo_device;
+
+/**
+ * The memory of the physical device that a logical device is a part of.
+ */
+typedef struct umbo_memory_info {
+  /**
+   * `sizeof(umbo_memory_info)`; set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * All of it.
+   */
+  uint64_t total_bytes;
+  /**
+   * What could be allocated now, if nobody else asks.
+   */
+  uint64_t available_bytes;
+} umbo_memory_info;
+
+/**
+ * The type of a tensor's elements.
+ */
+typedef int32_t umbo_dtype;
 
 /**
  * Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
@@ -238,6 +288,309 @@ typedef struct umbo_view {
  * What a value is.
  */
 typedef int32_t umbo_value_kind;
+
+/**
+ * Whether replica threads are bound to the processors of their devices.
+ */
+typedef int32_t umbo_thread_binding;
+
+/**
+ * How a central storage strategy is set up. Start from UMBO_STRATEGY_OPTIONS_INIT.
+ */
+typedef struct umbo_strategy_options {
+  /**
+   * sizeof(umbo_strategy_options).
+   */
+  size_t struct_size;
+  /**
+   * Names of the compute devices, one replica each, all different. NULL: `cpu_replicas`
+   * decides; if that is 0 too, CPU:0. (This version computes on CPU devices.)
+   */
+  const char *const *compute_devices;
+  /**
+   * How many names there are.
+   */
+  int32_t compute_device_count;
+  /**
+   * This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
+   * devices. Not together with `compute_devices`.
+   */
+  int32_t cpu_replicas;
+  /**
+   * The device that holds the variables. NULL: the compute device if there is exactly one, else
+   * CPU:0.
+   */
+  const char *parameter_device;
+  /**
+   * UMBO_BIND_THREADS or UMBO_LEAVE_THREADS.
+   */
+  umbo_thread_binding thread_binding;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_strategy_options;
+
+/**
+ * A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by
+ * adding sums and weights.
+ */
+typedef struct umbo_metric {
+  /**
+   * sizeof(umbo_metric).
+   */
+  size_t struct_size;
+  /**
+   * The sum that the replicas added up to, in replica order.
+   */
+  double sum;
+  /**
+   * The sum of the weights.
+   */
+  double weight;
+  /**
+   * sum / weight; NaN if the weight is 0.
+   */
+  double mean;
+} umbo_metric;
+
+/**
+ * What runs in a scope. `strategy` is the one whose scope it is.
+ */
+typedef umbo_status (*umbo_scope_fn)(struct umbo_strategy *strategy, void *user_data);
+
+/**
+ * What runs on each replica, on a thread of its own (replica 0: on the calling thread, unless the
+ * run has a deadline or a token). `ctx` and `args` are borrowed for the call; `args` is this
+ * replica's part of the run's arguments (each per-replica value is replaced by this replica's
+ * component), NULL if the run was given none. `*result` is NULL on entry; a value that is stored
+ * there is taken over by the library. A status other than UMBO_OK fails the run; say why with
+ * umbo_set_last_error().
+ *
+ * Replicas run concurrently; they may wait for each other. A replica whose part of a batch is
+ * empty runs too.
+ */
+typedef umbo_status (*umbo_replica_fn)(struct umbo_replica_context *ctx,
+                                       const struct umbo_value *args,
+                                       void *user_data,
+                                       struct umbo_value **result);
+
+/**
+ * How a run is done. Start from UMBO_RUN_OPTIONS_INIT.
+ */
+typedef struct umbo_run_options {
+  /**
+   * sizeof(umbo_run_options).
+   */
+  size_t struct_size;
+  /**
+   * The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED. 0: no
+   * deadline.
+   */
+  double deadline_seconds;
+  /**
+   * The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
+   */
+  const struct umbo_cancellation *cancellation;
+  /**
+   * Releases `user_data`, exactly once, when the last callback is back, which may be after the
+   * run has returned, on another thread; also if the run could not start. May be NULL.
+   */
+  umbo_destroy user_data_destroy;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_run_options;
+
+/**
+ * The place of a replica's part in the global batch, so that what depends on an example (dropout,
+ * say) can be keyed by it and come out the same for any number of replicas. Start from
+ * UMBO_BATCH_POSITION_INIT.
+ */
+typedef struct umbo_batch_position {
+  /**
+   * sizeof(umbo_batch_position).
+   */
+  size_t struct_size;
+  /**
+   * How many examples of the global batch the replicas before this one have.
+   */
+  int64_t first_example;
+  /**
+   * How many this replica has; may be 0. -1 if the run's arguments do not tell: there is no
+   * element of a distributed dataset and no per-replica value among them.
+   */
+  int64_t local_examples;
+  /**
+   * How many all replicas have together; 0 if the arguments do not tell.
+   */
+  int64_t global_examples;
+  /**
+   * The number of the step, counted from 1 over the strategy's life.
+   */
+  int64_t step;
+} umbo_batch_position;
+
+/**
+ * What runs once for all replicas in a merge call, on the thread that called umbo_strategy_run(),
+ * in cross-replica context. `strategy` and `args` are borrowed for the call; `args` is what the
+ * replicas passed, merged as the results of a run are, or NULL. `*result` is NULL on entry; a
+ * value stored there is taken over by the library, and each replica gets its component of it.
+ */
+typedef umbo_status (*umbo_merge_fn)(struct umbo_strategy *strategy,
+                                     const struct umbo_value *args,
+                                     void *user_data,
+                                     struct umbo_value **result);
+
+/**
+ * How values are reduced.
+ */
+typedef int32_t umbo_reduce_op;
+
+/**
+ * How a reduction or a gathering is done. Start from UMBO_REDUCE_OPTIONS_INIT.
+ */
+typedef struct umbo_reduce_options {
+  /**
+   * sizeof(umbo_reduce_options).
+   */
+  size_t struct_size;
+  /**
+   * Axes that are reduced within each replica too; negative ones count from the back. NULL:
+   * reduce over the replicas only.
+   */
+  const int64_t *axes;
+  /**
+   * How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
+   */
+  int32_t axis_count;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * The device of the result. NULL: CPU:0.
+   */
+  const char *destination;
+  /**
+   * A tensor of the result's dtype and shape to write the result into, which must not share
+   * memory with the value. NULL: a fresh one. Not for nests.
+   */
+  const struct umbo_tensor *output;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_reduce_options;
+
+/**
+ * Where a reduction goes: exactly one of the fields is set. Start from UMBO_DESTINATION_INIT.
+ */
+typedef struct umbo_destination {
+  /**
+   * sizeof(umbo_destination).
+   */
+  size_t struct_size;
+  /**
+   * A device.
+   */
+  const char *device;
+  /**
+   * The device of a tensor; of a per-replica value the devices of all components, each of which
+   * gets a copy.
+   */
+  const struct umbo_value *like;
+  /**
+   * The device of a variable.
+   */
+  const struct umbo_variable *variable;
+} umbo_destination;
+
+/**
+ * What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
+ * the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
+ * on entry; a value stored there is taken over by the library.
+ */
+typedef umbo_status (*umbo_update_fn)(struct umbo_variable *variable,
+                                      const struct umbo_value *args,
+                                      void *user_data,
+                                      struct umbo_value **result);
+
+/**
+ * Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
+ */
+typedef umbo_status (*umbo_initializer)(const struct umbo_view *memory, void *user_data);
+
+/**
+ * Whether an optimizer should change a variable.
+ */
+typedef int32_t umbo_trainable;
+
+/**
+ * When copies of a variable would be synchronised. There is one copy, so this has no effect on
+ * its value; it is recorded, and ON_READ makes `trainable` default to no.
+ */
+typedef int32_t umbo_synchronization;
+
+/**
+ * How values that replicas assign to a variable are combined.
+ */
+typedef int32_t umbo_aggregation;
+
+/**
+ * What a new variable is to be. Start from UMBO_VARIABLE_OPTIONS_INIT.
+ */
+typedef struct umbo_variable_options {
+  /**
+   * sizeof(umbo_variable_options).
+   */
+  size_t struct_size;
+  /**
+   * Called once, during the call, in place of an initial value.
+   */
+  umbo_initializer initializer;
+  /**
+   * Given to `initializer`.
+   */
+  void *initializer_user_data;
+  /**
+   * The element type; with an initializer.
+   */
+  umbo_dtype dtype;
+  /**
+   * The rank; with an initializer.
+   */
+  int32_t rank;
+  /**
+   * The sizes of the dimensions; with an initializer.
+   */
+  const int64_t *shape;
+  /**
+   * One of the UMBO_TRAINABLE_ constants.
+   */
+  umbo_trainable trainable;
+  /**
+   * One of the UMBO_SYNCHRONIZATION_ constants.
+   */
+  umbo_synchronization synchronization;
+  /**
+   * One of the UMBO_AGGREGATION_ constants.
+   */
+  umbo_aggregation aggregation;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_variable_options;
 
 /**
  * How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
@@ -586,6 +939,36 @@ typedef struct umbo_apply_report {
 #define UMBO_DATA_LOSS 15
 
 /**
+ * Something failed that no caller hears of otherwise.
+ */
+#define UMBO_LOG_ERROR 1
+
+/**
+ * It works, but probably not as meant.
+ */
+#define UMBO_LOG_WARNING 2
+
+/**
+ * What was set up and how.
+ */
+#define UMBO_LOG_INFO 3
+
+/**
+ * Details, for a search for a fault.
+ */
+#define UMBO_LOG_DEBUG 4
+
+/**
+ * A share of the host's processors, with host memory.
+ */
+#define UMBO_DEVICE_CPU 1
+
+/**
+ * A CUDA device or a share of one.
+ */
+#define UMBO_DEVICE_GPU 2
+
+/**
  * IEEE 754 binary16.
  */
 #define UMBO_FLOAT16 1
@@ -651,16 +1034,6 @@ typedef struct umbo_apply_report {
 #define UMBO_BOOL 13
 
 /**
- * A share of the host's processors, with host memory.
- */
-#define UMBO_DEVICE_CPU 1
-
-/**
- * A CUDA device or a share of one.
- */
-#define UMBO_DEVICE_GPU 2
-
-/**
  * A tensor.
  */
 #define UMBO_VALUE_TENSOR 1
@@ -684,6 +1057,83 @@ typedef struct umbo_apply_report {
  * A variable.
  */
 #define UMBO_VALUE_VARIABLE 5
+
+/**
+ * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
+ * inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
+ */
+#define UMBO_BIND_THREADS 0
+
+/**
+ * Threads run where the operating system puts them.
+ */
+#define UMBO_LEAVE_THREADS 1
+
+/**
+ * The sum. Integers wrap; 16-bit floats add up in 32 bits and 32-bit ones in 64, in replica
+ * order, rounded once.
+ */
+#define UMBO_REDUCE_SUM 1
+
+/**
+ * The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
+ */
+#define UMBO_REDUCE_MEAN 2
+
+/**
+ * Assigning in replica context is INVALID_ARGUMENT.
+ */
+#define UMBO_AGGREGATION_NONE 0
+
+/**
+ * The replicas' values are added.
+ */
+#define UMBO_AGGREGATION_SUM 1
+
+/**
+ * The sum is divided by the number of replicas. Not for integer variables.
+ */
+#define UMBO_AGGREGATION_MEAN 2
+
+/**
+ * Replica 0's value counts.
+ */
+#define UMBO_AGGREGATION_ONLY_FIRST_REPLICA 3
+
+/**
+ * The strategy decides.
+ */
+#define UMBO_SYNCHRONIZATION_AUTO 0
+
+/**
+ * Never.
+ */
+#define UMBO_SYNCHRONIZATION_NONE 1
+
+/**
+ * On every write.
+ */
+#define UMBO_SYNCHRONIZATION_ON_WRITE 2
+
+/**
+ * On every read.
+ */
+#define UMBO_SYNCHRONIZATION_ON_READ 3
+
+/**
+ * Yes, unless the variable is synchronised on reading.
+ */
+#define UMBO_TRAINABLE_DEFAULT 0
+
+/**
+ * Yes.
+ */
+#define UMBO_TRAINABLE_YES 1
+
+/**
+ * No.
+ */
+#define UMBO_TRAINABLE_NO 2
 
 /**
  * The callback sums over its examples. The update takes the sum over replicas, divided by the
@@ -790,10 +1240,89 @@ uint32_t umbo_version_number(void);
 const char *umbo_build_info(void);
 
 /**
+ * Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
+ * a device. 0 for a name that this version does not know.
+ */
+umbo_status umbo_has_feature(const char *name, int32_t *result);
+
+/**
+ * Sends log messages up to the level `most_verbose` to `callback`, in place of the one before.
+ * NULL sends them nowhere, as it is at the start. `destroy` (or NULL) releases `user_data` when
+ * the callback is replaced and its last call is over, and also if this function fails.
+ */
+umbo_status umbo_set_log_callback(umbo_log_level most_verbose,
+                                  umbo_log_callback callback,
+                                  void *user_data,
+                                  umbo_destroy destroy);
+
+/**
+ * Sets how many threads do central work (reductions, updates, copies), the calling one included.
+ * The start is the number of processors that the process may use. Results do not depend on it.
+ */
+umbo_status umbo_set_worker_count(int32_t count);
+
+/**
+ * How many threads do central work.
+ */
+umbo_status umbo_worker_count(int32_t *count);
+
+/**
  * How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.
  * A program that releases all it makes sees 0 at its end.
  */
 umbo_status umbo_live_handles(umbo_handle_type type, int64_t *count);
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+/**
+ * How many physical devices of a type there are: one CPU, which is the host, and the GPUs that
+ * the CUDA driver shows to this process; 0 GPUs if there is no driver.
+ */
+umbo_status umbo_physical_device_count(umbo_device_type type, int32_t *count);
+
+/**
+ * How many logical devices of a type there are; their indices are 0 to one less.
+ */
+umbo_status umbo_logical_device_count(umbo_device_type type, int32_t *count);
+
+/**
+ * Splits a physical device into `count` logical ones, in place of the split before. The host is
+ * physical CPU 0; its logical devices share its processors out.
+ *
+ * NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count that is less than 1
+ * or too large, UNIMPLEMENTED for a GPU and more than one, FAILED_PRECONDITION while a strategy
+ * lives that uses a device which would vanish; then nothing changes.
+ */
+umbo_status umbo_set_logical_device_count(umbo_device_type type,
+                                          int32_t physical_index,
+                                          int32_t count);
+
+/**
+ * The canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
+ * Parts that `name` lacks come from `defaults`, whose own come from CPU:0 of this process, as
+ * they do if `defaults` is NULL. The device need not exist.
+ *
+ * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+ * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+ * is not written.
+ */
+umbo_status umbo_device_canonical_name(const char *name,
+                                       const char *defaults,
+                                       char *buffer,
+                                       size_t capacity,
+                                       size_t *length);
+
+/**
+ * The device of this process that a name means. It need not exist. NOT_FOUND if the name is of
+ * another process.
+ */
+umbo_status umbo_device_parse(const char *name, struct umbo_device *device);
+
+/**
+ * The memory of the physical device that `device` (NULL: CPU:0) is a part of. NOT_FOUND if there
+ * is no such device, UNAVAILABLE if the system or the driver does not tell.
+ */
+umbo_status umbo_device_memory_info(const char *device, struct umbo_memory_info *info);
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
@@ -884,6 +1413,22 @@ umbo_status umbo_tensor_reshape(const struct umbo_tensor *tensor,
 umbo_status umbo_tensor_transpose(const struct umbo_tensor *tensor,
                                   const int32_t *axes,
                                   struct umbo_tensor **transposed);
+
+/**
+ * A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+ * nothing.
+ */
+umbo_status umbo_tensor_copy(const struct umbo_tensor *tensor,
+                             const char *device,
+                             struct umbo_tensor **copy);
+
+/**
+ * Copies the elements to host memory, in row-major order. `bytes` is the size of `destination`,
+ * which must be that of all elements; its address must be a multiple of an element's size.
+ */
+umbo_status umbo_tensor_copy_to_host(const struct umbo_tensor *tensor,
+                                     void *destination,
+                                     size_t bytes);
 
 /**
  * The canonical name of the device that holds the elements, such as
@@ -1014,6 +1559,510 @@ umbo_status umbo_value_retain(const struct umbo_value *value);
  * Releases a reference. NULL is fine.
  */
 void umbo_value_release(const struct umbo_value *value);
+
+/* ---- strategies ---------------------------------------------------------------------------- */
+
+/**
+ * Makes a strategy that keeps every variable on one parameter device and replicates callbacks
+ * over the compute devices. `options` may be NULL. Starts a thread for each replica but the
+ * first, which runs on the thread that calls umbo_strategy_run().
+ *
+ * Device names are taken in every form: "CPU:1", "/cpu:1", "/device:CPU:1" or the full
+ * "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
+ * or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
+ * GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+ */
+umbo_status umbo_central_storage_strategy_create(const struct umbo_strategy_options *options,
+                                                 struct umbo_strategy **strategy);
+
+/**
+ * The default strategy, which is current where no other one is: one replica on CPU:0. It cannot
+ * be copied and never ends; the handle is released like any other.
+ */
+umbo_status umbo_default_strategy(struct umbo_strategy **strategy);
+
+/**
+ * How many replicas run in sync: gradients are aggregated over this many.
+ */
+umbo_status umbo_strategy_num_replicas_in_sync(const struct umbo_strategy *strategy,
+                                               int32_t *count);
+
+/**
+ * The canonical name of the compute device of `replica`. Lives as long as the process.
+ */
+umbo_status umbo_strategy_compute_device(const struct umbo_strategy *strategy,
+                                         int32_t replica,
+                                         const char **name);
+
+/**
+ * The canonical name of the device that holds the variables. Lives as long as the process.
+ */
+umbo_status umbo_strategy_parameter_device(const struct umbo_strategy *strategy, const char **name);
+
+/**
+ * An independent strategy with the same devices. Variables stay those of the strategy they were
+ * made in. FAILED_PRECONDITION for the default strategy.
+ */
+umbo_status umbo_strategy_copy(const struct umbo_strategy *strategy, struct umbo_strategy **copy);
+
+/**
+ * Whether two handles are of the same strategy: 1 or 0.
+ */
+umbo_status umbo_strategy_same(const struct umbo_strategy *a,
+                               const struct umbo_strategy *b,
+                               int32_t *same);
+
+/**
+ * Whether the variable was made in the scope of this very strategy: 1 or 0.
+ */
+umbo_status umbo_strategy_created_variable(const struct umbo_strategy *strategy,
+                                           const struct umbo_variable *variable,
+                                           int32_t *result);
+
+/**
+ * How many replicas have not come back from the callback of a run that ended without them, by
+ * deadline or cancellation. While there are any the strategy is draining: values can be read;
+ * runs, assignments and applies give FAILED_PRECONDITION and name the replicas.
+ */
+umbo_status umbo_strategy_late_replicas(const struct umbo_strategy *strategy, int32_t *count);
+
+/**
+ * Waits until all work of the strategy is done: late callbacks have come back, and runs of other
+ * threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
+ */
+umbo_status umbo_strategy_synchronize(struct umbo_strategy *strategy);
+
+/**
+ * What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
+ * NOT_FOUND if none of them added a metric of this name.
+ */
+umbo_status umbo_strategy_metric(const struct umbo_strategy *strategy,
+                                 const char *name,
+                                 struct umbo_metric *metric);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_strategy_retain(const struct umbo_strategy *strategy);
+
+/**
+ * Releases a reference. With the last one, and no run under way, the replica threads end before
+ * this returns; a thread whose callback is late is left to come back on its own. NULL is fine.
+ */
+void umbo_strategy_release(const struct umbo_strategy *strategy);
+
+/* ---- scopes and contexts ------------------------------------------------------------------- */
+
+/**
+ * Calls `function` once, on this thread, in the strategy's scope: the strategy is current and the
+ * context is cross-replica context. Scopes that `function` entered and did not leave are left.
+ * Returns what `function` returned.
+ *
+ * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
+ * scope or a run of another one.
+ */
+umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
+                                umbo_scope_fn function,
+                                void *user_data);
+
+/**
+ * Makes the strategy current for this thread, in cross-replica context, until
+ * umbo_scope_exit(). Errors as for umbo_strategy_scope().
+ */
+umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
+
+/**
+ * Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+ * that this thread has open, or was entered by another thread: then it stays open and its handle
+ * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
+ * is released.
+ */
+umbo_status umbo_scope_exit(struct umbo_scope *scope);
+
+/**
+ * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
+ * clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+ */
+umbo_status umbo_set_strategy(struct umbo_strategy *strategy);
+
+/**
+ * Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
+ */
+umbo_status umbo_has_strategy(int32_t *result);
+
+/**
+ * Whether this thread speaks for all replicas: in a scope, in a merge call, in an update. 1 or 0.
+ * Exactly one of this and "there is a replica context" is true.
+ */
+umbo_status umbo_in_cross_replica_context(int32_t *result);
+
+/**
+ * The current strategy; the default one where no other is current. A new handle, to be released.
+ */
+umbo_status umbo_current_strategy(struct umbo_strategy **strategy);
+
+/**
+ * The context of the replica whose callback this thread runs; in the default context that of
+ * replica 0 of 1 of the default strategy; NULL in cross-replica context. Borrowed: it is of use
+ * on this thread and until the callback returns.
+ */
+umbo_status umbo_current_replica_context(struct umbo_replica_context **context);
+
+/* ---- run ----------------------------------------------------------------------------------- */
+
+/**
+ * Runs `function` once on each replica, concurrently, and waits until all have returned.
+ *
+ * `args` may be NULL; to pass several arguments, or named ones, pass a tuple or a struct. Per
+ * replica values in it must have a component for each replica. `options` may be NULL.
+ *
+ * The replicas' results are merged into `*result`: structures leaf by leaf; a leaf for which all
+ * replicas returned the very same tensor stays a tensor, others become per-replica values; with
+ * one replica nothing is wrapped. All replicas return a value, or none does: then `*result` is
+ * NULL. `result` may be NULL, which discards the results.
+ *
+ * The run succeeds if all callbacks do, and only then do assignments and applies that were made
+ * in it change central state. If callbacks fail, the status is that of the first replica in
+ * replica order that failed by itself, and the last error lists all of them. When one fails,
+ * replicas that wait in a merge call are woken with CANCELLED; others run to their end, and
+ * umbo_replica_context_is_cancelled() tells them.
+ *
+ * With a deadline or a token every replica has a thread of its own and this thread watches. When
+ * the time is up the run returns, with all as it was before, and callbacks that have not returned
+ * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released.
+ *
+ * Runs of one strategy, from whichever thread, are taken in order, one at a time. Inside of a
+ * merge call a run is part of the step around it: what it assigns is committed with that step.
+ *
+ * FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
+ * strategy is draining.
+ */
+umbo_status umbo_strategy_run(struct umbo_strategy *strategy,
+                              umbo_replica_fn function,
+                              void *user_data,
+                              const struct umbo_value *args,
+                              const struct umbo_run_options *options,
+                              struct umbo_value **result);
+
+/**
+ * Makes a token with which any thread can stop runs, each of them or several.
+ */
+umbo_status umbo_cancellation_create(struct umbo_cancellation **cancellation);
+
+/**
+ * Stops the runs that have this token, now and later: they return CANCELLED. Does not wait, and
+ * cannot be undone. Any thread may call it, a callback too.
+ */
+umbo_status umbo_cancellation_cancel(struct umbo_cancellation *cancellation);
+
+/**
+ * Whether umbo_cancellation_cancel() was called: 1 or 0.
+ */
+umbo_status umbo_cancellation_is_cancelled(const struct umbo_cancellation *cancellation,
+                                           int32_t *result);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_cancellation_retain(const struct umbo_cancellation *cancellation);
+
+/**
+ * Releases a reference. Runs that have the token keep it until they end. NULL is fine.
+ */
+void umbo_cancellation_release(const struct umbo_cancellation *cancellation);
+
+/* ---- replica context ----------------------------------------------------------------------- */
+
+/**
+ * The replica's id: 0 to the number of replicas less one.
+ */
+umbo_status umbo_replica_context_replica_id(const struct umbo_replica_context *ctx,
+                                            int32_t *replica);
+
+/**
+ * How many replicas run in sync.
+ */
+umbo_status umbo_replica_context_num_replicas_in_sync(const struct umbo_replica_context *ctx,
+                                                      int32_t *count);
+
+/**
+ * The canonical name of this replica's compute device. Lives as long as the process.
+ */
+umbo_status umbo_replica_context_device(const struct umbo_replica_context *ctx, const char **name);
+
+/**
+ * The strategy whose run this is. A new handle, to be released.
+ */
+umbo_status umbo_replica_context_strategy(const struct umbo_replica_context *ctx,
+                                          struct umbo_strategy **strategy);
+
+/**
+ * The stream on which this replica's device works: a CUstream on a GPU, NULL on a CPU, which
+ * needs none.
+ */
+umbo_status umbo_replica_context_stream(const struct umbo_replica_context *ctx, void **stream);
+
+/**
+ * The place of this replica's part in the global batch.
+ */
+umbo_status umbo_replica_context_batch_position(const struct umbo_replica_context *ctx,
+                                                struct umbo_batch_position *position);
+
+/**
+ * Whether the callback should return early, since its result will not be used: another replica
+ * has failed, the run was cancelled, or its deadline has passed. 1 or 0. Cheap enough for every
+ * few thousand operations of a long loop; a callback that returns then returns UMBO_CANCELLED.
+ */
+umbo_status umbo_replica_context_is_cancelled(const struct umbo_replica_context *ctx,
+                                              int32_t *result);
+
+/**
+ * Memory for the callback's own use, until it returns: `bytes` bytes at a multiple of 64, of
+ * undefined contents. Each call grants another region. The memory is kept for the next step, so
+ * a step that asks for the same as the one before allocates nothing. RESOURCE_EXHAUSTED if there
+ * is not enough.
+ */
+umbo_status umbo_replica_context_scratch(struct umbo_replica_context *ctx,
+                                         size_t bytes,
+                                         void **memory);
+
+/**
+ * Adds `sum` to the metric `name` of this step, and `weight` (usually a number of examples) to
+ * its weight. umbo_strategy_metric() tells the total over all replicas after the run. Names are
+ * copied; up to a few dozen are looked up fast. INVALID_ARGUMENT for a weight that is negative or
+ * not finite.
+ */
+umbo_status umbo_replica_context_add_metric(struct umbo_replica_context *ctx,
+                                            const char *name,
+                                            double sum,
+                                            double weight);
+
+/**
+ * Waits until all replicas have called this with the same function, has the function run once,
+ * and goes on with this replica's part of its result. `user_data` is that of replica 0. `args`
+ * may be NULL, on all replicas or on none. `result` may be NULL, which discards the part; a part
+ * is a new handle, NULL if the function stored no value.
+ *
+ * All replicas must make the same synchronising calls in the same order: merge calls, all-reduce,
+ * all-gather, assignments to variables, applies. If they do not, all of them get
+ * FAILED_PRECONDITION, and so does the run; the message says who was where. CANCELLED if another
+ * replica failed, or the run ended. If `function` fails, the run fails with its status, and the
+ * replicas get CANCELLED.
+ *
+ * In the default context the function runs at once.
+ */
+umbo_status umbo_replica_context_merge_call(struct umbo_replica_context *ctx,
+                                            umbo_merge_fn function,
+                                            void *user_data,
+                                            const struct umbo_value *args,
+                                            struct umbo_value **result);
+
+/**
+ * Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
+ * Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
+ * The components must agree in shape and dtype (INVALID_ARGUMENT). See
+ * umbo_replica_context_merge_call() for what synchronising calls have in common.
+ */
+umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
+                                            umbo_reduce_op op,
+                                            const struct umbo_value *value,
+                                            struct umbo_value **result);
+
+/**
+ * Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
+ * order; negative axes count from the back. Each replica gets the whole, on its device. One
+ * synchronising call. The components must agree in rank, dtype and all other dimensions
+ * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there.
+ */
+umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
+                                            const struct umbo_value *value,
+                                            int64_t axis,
+                                            struct umbo_value **result);
+
+/* ---- reduce, gather, update ---------------------------------------------------------------- */
+
+/**
+ * Reduces a value over the replicas and, if `options` names axes, within each replica along them.
+ * `options` may be NULL. Nests are reduced leaf by leaf.
+ *
+ * Without axes the components of a per-replica value, which must agree in shape and dtype, are
+ * added element by element; MEAN divides by their number. With axes each component is summed
+ * along them and the sums are added, so components may differ in those dimensions: axis 0 is
+ * right for the last, partial batch. MEAN then divides by the number of elements that were added,
+ * over all replicas. Empty components count as nothing; the mean of nothing is NaN.
+ *
+ * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+ * INVALID_ARGUMENT. With axes it counts once for each replica.
+ *
+ * INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
+ * output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+ * replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
+ */
+umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
+                                 umbo_reduce_op op,
+                                 const struct umbo_value *value,
+                                 const struct umbo_reduce_options *options,
+                                 struct umbo_value **result);
+
+/**
+ * Concatenates the components of a per-replica value along `axis`, in replica order; a negative
+ * axis counts from the back. `options` may be NULL; of its fields destination and output count.
+ * Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
+ * are.
+ *
+ * The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
+ * replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
+ * not there. Contexts as for umbo_strategy_reduce().
+ */
+umbo_status umbo_strategy_gather(struct umbo_strategy *strategy,
+                                 const struct umbo_value *value,
+                                 int64_t axis,
+                                 const struct umbo_reduce_options *options,
+                                 struct umbo_value **result);
+
+/**
+ * The local results of a value, as a tuple: the components of a per-replica value; for a nest one
+ * nest for each replica; anything else alone. In every context.
+ */
+umbo_status umbo_strategy_local_results(const struct umbo_strategy *strategy,
+                                        const struct umbo_value *value,
+                                        struct umbo_value **results);
+
+/**
+ * Reduces a value over the replicas onto a destination: a plain value on one device, or a
+ * per-replica value with one copy for each component of a per-replica destination. Otherwise as
+ * umbo_strategy_reduce() without axes.
+ */
+umbo_status umbo_strategy_reduce_to(struct umbo_strategy *strategy,
+                                    umbo_reduce_op op,
+                                    const struct umbo_value *value,
+                                    const struct umbo_destination *destination,
+                                    struct umbo_value **result);
+
+/**
+ * Calls `function` once with the variable, on this thread, in cross-replica context. What it
+ * assigns, to this or other variables of the strategy, becomes central state if it succeeds and
+ * is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
+ * Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
+ */
+umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
+                                 struct umbo_variable *variable,
+                                 umbo_update_fn function,
+                                 void *user_data,
+                                 const struct umbo_value *args,
+                                 struct umbo_value **result);
+
+/* ---- variables ----------------------------------------------------------------------------- */
+
+/**
+ * Makes a variable on the strategy's parameter device. `strategy` may be NULL: then it is made in
+ * the current strategy, so that a function which makes variables can be called in a scope.
+ * `name` may be NULL; names need not differ. `initial_value`, of which the variable gets a copy,
+ * is NULL if the options have an initializer; exactly one of the two is given. `options` may be
+ * NULL.
+ *
+ * FAILED_PRECONDITION in a replica's callback of `strategy` or in another strategy's scope;
+ * UNIMPLEMENTED, in this version, in a callback of several replicas.
+ */
+umbo_status umbo_variable_create(struct umbo_strategy *strategy,
+                                 const char *name,
+                                 const struct umbo_tensor *initial_value,
+                                 const struct umbo_variable_options *options,
+                                 struct umbo_variable **variable);
+
+/**
+ * Where the variable's value lies right now, for reading: never write through it. In a replica's
+ * callback `ctx` is its context: the view is on the replica's device, shows what this step has
+ * written so far, and is valid until the callback returns or the variable is written. Outside of
+ * runs `ctx` is NULL, and the view is valid until the variable is written next or released; no
+ * other thread may write it meanwhile.
+ */
+umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
+                               const struct umbo_variable *variable,
+                               struct umbo_view *view);
+
+/**
+ * A copy of the value that the variable has now: in a run or a merge call with what the step has
+ * written so far, elsewhere the value of the last step that succeeded. A new tensor on the
+ * variable's device.
+ */
+umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo_tensor **value);
+
+/**
+ * Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+ *
+ * In cross-replica and default context it acts once; of a per-replica value the first component
+ * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
+ * says and the result is assigned once. Later reads in the step see it; it becomes central state
+ * when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all
+ * replicas is INVALID_ARGUMENT. A variable of the default strategy is written by each replica in
+ * turn, at once.
+ *
+ * FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
+ * its strategy is draining.
+ */
+umbo_status umbo_variable_assign(struct umbo_variable *variable, const struct umbo_value *value);
+
+/**
+ * Adds a value; otherwise as umbo_variable_assign().
+ */
+umbo_status umbo_variable_assign_add(struct umbo_variable *variable,
+                                     const struct umbo_value *value);
+
+/**
+ * Subtracts a value; otherwise as umbo_variable_assign().
+ */
+umbo_status umbo_variable_assign_sub(struct umbo_variable *variable,
+                                     const struct umbo_value *value);
+
+/**
+ * The variable's name. Lives as long as the process.
+ */
+umbo_status umbo_variable_name(const struct umbo_variable *variable, const char **name);
+
+/**
+ * The type of the variable's elements.
+ */
+umbo_status umbo_variable_dtype(const struct umbo_variable *variable, umbo_dtype *dtype);
+
+/**
+ * Whether an optimizer should change the variable: 1 or 0.
+ */
+umbo_status umbo_variable_trainable(const struct umbo_variable *variable, int32_t *trainable);
+
+/**
+ * How values that replicas assign are combined.
+ */
+umbo_status umbo_variable_aggregation(const struct umbo_variable *variable,
+                                      umbo_aggregation *aggregation);
+
+/**
+ * The synchronisation that the variable was made with.
+ */
+umbo_status umbo_variable_synchronization(const struct umbo_variable *variable,
+                                          umbo_synchronization *synchronization);
+
+/**
+ * The canonical name of the device that holds the variable. Lives as long as the process.
+ */
+umbo_status umbo_variable_device(const struct umbo_variable *variable, const char **name);
+
+/**
+ * An independent variable of the same strategy, with the same name and modes and the value that
+ * this one has now. FAILED_PRECONDITION in another strategy's scope.
+ */
+umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_variable_retain(const struct umbo_variable *variable);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_variable_release(const struct umbo_variable *variable);
 
 /* ---- datasets ------------------------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@ use std::slice;
 
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 
 /// Runs the body of a C function. An error becomes the thread's last error and its status is
 /// returned; so does a panic, as INTERNAL.
@@ -18,9 +19,12 @@ pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
-/// argument changes nothing and does not become the last error, since nobody would look there.
-pub(crate) fn quietly(body: impl FnOnce() -> Result<()>) {
-    drop(caught(body));
+/// argument changes nothing and is logged; it does not become the last error, since nobody would
+/// look there.
+pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
+    if let Err(error) = caught(body) {
+        log::log(Level::Error, || format!("{function}: {error}"));
+    }
 }
 
 fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {

@@ -310,7 +310,7 @@ pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> um
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {
-    quietly(|| handle::release(dataset, "dataset"));
+    quietly("umbo_dataset_release", || handle::release(dataset, "dataset"));
 }
 
 /// One more reference to the handle, to be released like the first.
@@ -326,5 +326,5 @@ pub unsafe extern "C" fn umbo_distributed_dataset_retain(
 pub unsafe extern "C" fn umbo_distributed_dataset_release(
     distributed: *const umbo_distributed_dataset,
 ) {
-    quietly(|| handle::release(distributed, "distributed"));
+    quietly("umbo_distributed_dataset_release", || handle::release(distributed, "distributed"));
 }

@@ -174,5 +174,5 @@ pub unsafe extern "C" fn umbo_gradients_retain(gradients: *const umbo_gradients)
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {
-    quietly(|| handle::release(gradients, "gradients"));
+    quietly("umbo_gradients_release", || handle::release(gradients, "gradients"));
 }

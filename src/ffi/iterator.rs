@@ -46,5 +46,5 @@ pub unsafe extern "C" fn umbo_iterator_retain(iterator: *const umbo_iterator) ->
 /// fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {
-    quietly(|| handle::release(iterator, "iterator"));
+    quietly("umbo_iterator_release", || handle::release(iterator, "iterator"));
 }

@@ -322,5 +322,5 @@ pub unsafe extern "C" fn umbo_optimizer_retain(optimizer: *const umbo_optimizer)
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {
-    quietly(|| handle::release(optimizer, "optimizer"));
+    quietly("umbo_optimizer_release", || handle::release(optimizer, "optimizer"));
 }

@@ -350,5 +350,5 @@ pub unsafe extern "C" fn umbo_value_retain(value: *const umbo_value) -> umbo_sta
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {
-    quietly(|| handle::release(value, "value"));
+    quietly("umbo_value_release", || handle::release(value, "value"));
 }

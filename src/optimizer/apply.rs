@@ -149,10 +149,10 @@ impl ApplyAction {
     fn prepare_variables(&self, contributions: Contributions<'_>) -> Result<()> {
         let rule = self.optimizer.rule();
         let state = &mut *self.optimizer.lock();
-        let exhausted = |_| Error::ResourceExhausted("memory for the apply's operands".into());
+        let operands = |_| Error::ResourceExhausted("memory for the apply's operands".into());
         // Both are empty between passes, so this is the capacity.
-        state.contributions.try_reserve(self.gradients.replicas()).map_err(exhausted)?;
-        state.slots.try_reserve(rule.slots().len()).map_err(exhausted)?;
+        state.contributions.try_reserve(self.gradients.replicas()).map_err(operands)?;
+        state.slots.try_reserve(rule.slots().len()).map_err(operands)?;
         for (index, variable) in self.gradients.variables().iter().enumerate() {
             if !contributions.has_variable(index) {
                 continue;

@@ -1,6 +1,7 @@
 //! An optimizer: its rule, its learning rate, and its state for each variable.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -144,7 +145,12 @@ impl State {
         variable: &Variable,
         rule: &dyn UpdateRule,
     ) -> Result<&mut VariableState> {
-        use std::collections::hash_map::Entry;
+        let out_of_memory =
+            |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
+        // Room first: the entry itself then allocates nothing. A known variable needs none.
+        if !self.variables.contains_key(&variable.key()) {
+            self.variables.try_reserve(1).map_err(out_of_memory)?;
+        }
         match self.variables.entry(variable.key()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {

@@ -167,9 +167,26 @@ impl Strategy {
         });
         Ok(Scope { serial, thread: thread_number() })
     }
+
+    /// Calls `body` in this strategy's scope.
+    pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
+        require_cross_replica(self, "umbo_strategy_scope")?;
+        // No handle leads to this scope, so it needs no number.
+        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body))
+    }
 }
 
 impl Scope {
+    /// Whether it may still be open: certain for the thread that entered it.
+    pub fn may_be_open(&self) -> bool {
+        self.thread != thread_number()
+            || FRAMES.with_borrow(|frames| frames.iter().any(|frame| self.is(frame)))
+    }
+
+    fn is(&self, frame: &Frame) -> bool {
+        matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial)
+    }
+
     /// Leaves the scope. It must be the innermost one that this thread has open.
     pub fn exit(&self) -> Result<()> {
         if self.thread != thread_number() {
@@ -178,18 +195,14 @@ impl Scope {
             ));
         }
         let popped = FRAMES.with_borrow_mut(|frames| {
-            match frames.last() {
-                Some(Frame::Scope { serial, .. }) if *serial == self.serial => {}
-                _ if frames.iter().any(
-                    |frame| matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial),
-                ) =>
-                {
-                    return Err(Error::precondition(
-                        "scope: is not the innermost one; scopes are left in the reverse order of \
-                         entering",
-                    ));
-                }
-                _ => return Err(Error::precondition("scope: was left already")),
+            if !frames.iter().any(|frame| self.is(frame)) {
+                return Err(Error::precondition("scope: was left already"));
+            }
+            if !frames.last().is_some_and(|frame| self.is(frame)) {
+                return Err(Error::precondition(
+                    "scope: is not the innermost one; scopes are left in the reverse order of \
+                     entering",
+                ));
             }
             Ok(frames.pop())
         })?;

@@ -1,0 +1,82 @@
+# The front door. Every recipe is a few plain commands; see CONTRIBUTING.md.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := install
+# The whole build shares two things that parallel recipes would fight over: cargo and build/.
+.NOTPARALLEL:
+
+# Tools that scripts/setup.sh could not get from the system.
+export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
+
+BUILD := build/release
+PREFIX := build/prefix
+EPOCHS ?= 3
+SEED ?= 1
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+# A build tree keeps the generator it was made with.
+configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then \
+    cmake -S $(2) -B $(1) -DCMAKE_BUILD_TYPE=Release $(3); \
+  else \
+    cmake -S $(2) -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=Release $(3); \
+  fi
+section = echo; echo "==== $(1)"
+
+.PHONY: help setup install demo test test-rust test-loom test-c bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+setup: ## Install the tools that are missing
+	@scripts/setup.sh build
+
+install: setup ## Build the library and install it into build/prefix (the default)
+	@$(call section,Build and install into $(PREFIX))
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX)
+
+demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=, SEED=)
+	@scripts/setup.sh demo
+	@$(MAKE) --no-print-directory install
+	@$(call section,Build the examples against $(PREFIX))
+	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
+	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call section,Train)
+	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare
+
+test: ## Run every check: format, lints, Rust tests, C and C++ tests
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory test-rust test-loom test-c
+	@$(call section,All checks passed)
+
+test-rust:
+	@$(call section,cargo fmt)
+	@cargo fmt --check
+	@$(call section,cargo clippy)
+	@cargo clippy --locked --all-targets -- -D warnings
+	@$(call section,cargo test)
+	@cargo test --locked
+
+# loom explores every interleaving of the models; its build differs in every crate.
+test-loom:
+	@if compgen -G 'tests/loom_*.rs' >/dev/null; then \
+	  $(call section,loom); \
+	  RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+	    cargo test --locked --release --test 'loom_*'; \
+	fi
+
+test-c:
+	@$(call section,CMake)
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@$(call section,ctest)
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+bench: ## Measure the library on this machine
+	@scripts/setup.sh bench
+	@$(call section,Benchmarks)
+	@cargo bench --locked
+
+clean: ## Remove everything that was built
+	@rm -rf build target

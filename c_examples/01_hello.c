@@ -1,0 +1,58 @@
+/* The library says hello: its version, the devices of this machine, and one function run on two replicas. */
+#include "check.h"
+
+/* Runs once on every replica, at the same time. What it stores in *result comes back as a per-replica value. */
+static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+  (void)args;
+  (void)user_data;
+  int32_t replica = 0;
+  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+
+  const int32_t answer = 10 * (replica + 1);
+  umbo_tensor *tensor = NULL;
+  UMBO_TRY(umbo_tensor_from_data(UMBO_INT32, 0, NULL, &answer, NULL, &tensor));
+  const umbo_status status = umbo_value_from_tensor(tensor, result);
+  umbo_tensor_release(tensor); /* the value holds a reference of its own */
+  return status;
+}
+
+int main(void) {
+  printf("umbo %s\n", umbo_version());
+
+  int32_t cpus = 0, gpus = 0;
+  CHECK(umbo_physical_device_count(UMBO_DEVICE_CPU, &cpus));
+  CHECK(umbo_physical_device_count(UMBO_DEVICE_GPU, &gpus));
+  printf("physical devices: %d CPU, %d GPU\n", (int)cpus, (int)gpus);
+
+  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+  options.cpu_replicas = 2;
+  umbo_strategy *strategy = NULL;
+  CHECK(umbo_central_storage_strategy_create(&options, &strategy));
+  const char *parameter_device = NULL;
+  CHECK(umbo_strategy_parameter_device(strategy, &parameter_device));
+  printf("variables live on %s\n", parameter_device);
+
+  umbo_value *greetings = NULL;
+  CHECK(umbo_strategy_run(strategy, greet, NULL, NULL, NULL, &greetings));
+
+  /* The replicas ran in no particular order; their results come in replica order. */
+  umbo_value *results = NULL;
+  CHECK(umbo_strategy_local_results(strategy, greetings, &results));
+  int32_t count = 0;
+  CHECK(umbo_value_count(results, &count));
+  for (int32_t replica = 0; replica < count; ++replica) {
+    umbo_value *item = NULL;
+    umbo_view view;
+    const char *device = NULL;
+    CHECK(umbo_value_item(results, replica, &item));
+    CHECK(umbo_value_view(item, NULL, &view));
+    CHECK(umbo_strategy_compute_device(strategy, replica, &device));
+    printf("replica %d on %s says %d\n", (int)replica, device, (int)*(const int32_t *)view.data);
+    umbo_value_release(item);
+  }
+
+  umbo_value_release(results);
+  umbo_value_release(greetings);
+  umbo_strategy_release(strategy);
+  return EXIT_SUCCESS;
+}

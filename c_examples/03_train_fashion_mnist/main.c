@@ -1,0 +1,106 @@
+/* Trains a multilayer perceptron on Fashion-MNIST, on several replicas whose variables live in one place.
+ *
+ *   options   the command line            data      the pictures, as a distributed dataset
+ *   mlp       the network itself          trainer   the network under a strategy: start reading here
+ *   matrix    BLAS, or plain C            progress  what the user sees
+ *   compare   N replicas against one
+ */
+#include "compare.h"
+#include "data.h"
+#include "matrix.h"
+#include "options.h"
+#include "progress.h"
+#include "trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+  double seconds; /* of training, without evaluation */
+  double examples;
+  double test_accuracy;
+} outcome;
+
+/* The learning rate falls to 0 along a line over the whole training. */
+static double rate_at(const options *choices, double share_done) { return choices->learning_rate * (1.0 - share_done); }
+
+static outcome train(trainer *t, const picture_data *data, const options *choices) {
+  outcome result = {0.0, 0.0, 0.0};
+  progress shown = progress_begin(choices->json_only, choices->epochs, data->training_examples);
+  const double all = (double)data->training_examples * choices->epochs;
+  for (int epoch = 1; epoch <= choices->epochs; ++epoch) {
+    tally total = {0.0, 0.0, 0.0};
+    const double start = progress_clock();
+    while (trainer_step(t, rate_at(choices, (result.examples + total.examples) / all), &total)) {
+      progress_step(&shown, epoch, &total, result.seconds + progress_clock() - start);
+    }
+    const double seconds = progress_clock() - start;
+    result.seconds += seconds;
+    result.examples += total.examples;
+    const tally test = trainer_evaluate(t);
+    result.test_accuracy = test.correct / test.examples;
+    progress_epoch(&shown, epoch, &total, &test, seconds);
+  }
+  return result;
+}
+
+static void describe(const options *choices, const picture_data *data, const trainer *t, int blas_threads) {
+  if (choices->json_only) return;
+  printf("%.*s: %lld examples, %lld parameters, %d replicas, products by %s with %d thread%s each\n", data->name_length,
+         data->name, (long long)data->training_examples, (long long)mlp_parameter_count(&t->shape), choices->replicas,
+         matrix_library(), blas_threads, blas_threads == 1 ? "" : "s");
+}
+
+static void print_json_string(const char *text, int length) {
+  putchar('"');
+  for (int i = 0; i < length; ++i) {
+    const unsigned char c = (unsigned char)text[i];
+    if (c == '"' || c == '\\') {
+      printf("\\%c", c);
+    } else if (c < 0x20) {
+      printf("\\u%04x", c);
+    } else {
+      putchar(c);
+    }
+  }
+  putchar('"');
+}
+
+static void print_json(const options *choices, const picture_data *data, const outcome *result,
+                       const comparison *compared) {
+  fputs("{\"dataset\": ", stdout);
+  print_json_string(data->name, data->name_length);
+  printf(", \"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, \"seconds\": %.3f",
+         choices->replicas, choices->epochs, result->test_accuracy, result->examples / result->seconds,
+         result->seconds);
+  if (compared != NULL) {
+    printf(
+        ", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "
+        "\"samples_per_second\": %.1f}, \"speedup\": %.3f",
+        compared->samples_per_second, compared->baseline_blas_threads, compared->baseline_samples_per_second,
+        compared->samples_per_second / compared->baseline_samples_per_second);
+  }
+  puts("}");
+}
+
+int main(int argc, char **argv) {
+  const options choices = options_parse(argc, argv);
+  picture_data data = data_open(choices.data);
+
+  /* Several replicas already use several processors; one replica may leave that to BLAS. */
+  const int blas_threads = matrix_set_threads(choices.replicas > 1 ? 1 : matrix_most_threads());
+  trainer t;
+  trainer_create(&t, &data, &choices, choices.replicas, choices.replicas == 1);
+  describe(&choices, &data, &t, blas_threads);
+  const outcome result = train(&t, &data, &choices);
+  trainer_destroy(&t);
+
+  if (choices.compare) {
+    const comparison compared = compare_with_one_replica(&data, &choices);
+    print_json(&choices, &data, &result, &compared);
+  } else {
+    print_json(&choices, &data, &result, NULL);
+  }
+  data_close(&data);
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,24 @@
+/* What the command line asks for. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdint.h>
+
+typedef enum { RULE_ADAM, RULE_MOMENTUM } update_rule;
+
+typedef struct {
+  const char *data; /* folder of the IDX files */
+  int replicas;
+  int epochs;
+  int64_t batch_size; /* over all replicas */
+  uint64_t seed;
+  update_rule rule;
+  double learning_rate;
+  int compare;
+  int json_only;
+} options;
+
+/* Ends the program with status 2 and a message when an option is wrong, and with 0 after --help. */
+options options_parse(int argc, char **argv);
+
+#endif

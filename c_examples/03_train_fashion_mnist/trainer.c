@@ -1,0 +1,226 @@
+#include "trainer.h"
+
+#include "../check.h"
+
+/* This replica's part of a batch, with its pixels as floats of mean 0 and deviation 1. */
+typedef struct {
+  int64_t rows;
+  const float *inputs;
+  const uint8_t *labels;
+  void *workspace;
+} part;
+
+static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const umbo_value *batch, part *result) {
+  umbo_view x, y;
+  UMBO_TRY(umbo_value_view(batch, "x", &x));
+  UMBO_TRY(umbo_value_view(batch, "y", &y));
+  const int64_t rows = x.shape[0], count = rows * t->shape.sizes[0];
+  if (rows == 0) { /* a last batch can be too small for all replicas */
+    *result = (part){0, NULL, NULL, NULL};
+    return UMBO_OK;
+  }
+  void *memory = NULL, *workspace = NULL;
+  UMBO_TRY(umbo_replica_context_scratch(ctx, (size_t)count * sizeof(float), &memory));
+  UMBO_TRY(umbo_replica_context_scratch(ctx, mlp_workspace_bytes(&t->shape, rows), &workspace));
+
+  const uint8_t *pixels = x.data;
+  float *inputs = memory;
+  const float scale = 1.0f / t->deviation, shift = -t->mean / t->deviation;
+  for (int64_t i = 0; i < count; ++i) inputs[i] = (float)pixels[i] * scale + shift;
+  *result = (part){rows, inputs, y.data, workspace};
+  return UMBO_OK;
+}
+
+static umbo_status view_parameters(const umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
+  umbo_view view;
+  for (int layer = 0; layer < t->shape.layers; ++layer) {
+    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer], &view));
+    parameters->weights[layer] = view.data;
+    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer + 1], &view));
+    parameters->biases[layer] = view.data;
+  }
+  return UMBO_OK;
+}
+
+/* The buffers are this replica's own and are written whole, so nobody needs to clear them first. */
+static umbo_status view_gradients(umbo_replica_context *ctx, const trainer *t, mlp_gradients *gradients) {
+  umbo_view view;
+  for (int layer = 0; layer < t->shape.layers; ++layer) {
+    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer, UMBO_OVERWRITE, &view));
+    gradients->weights[layer] = view.data;
+    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer + 1, UMBO_OVERWRITE, &view));
+    gradients->biases[layer] = view.data;
+  }
+  return UMBO_OK;
+}
+
+static umbo_status report(umbo_replica_context *ctx, mlp_score score, int64_t rows) {
+  UMBO_TRY(umbo_replica_context_add_metric(ctx, "loss", score.loss, (double)rows));
+  return umbo_replica_context_add_metric(ctx, "accuracy", (double)score.correct, (double)rows);
+}
+
+/* The training step of one replica. */
+static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
+  (void)result;
+  const trainer *t = user_data;
+  part p;
+  mlp_parameters parameters;
+  mlp_gradients gradients;
+  mlp_score score = {0.0, 0};
+  UMBO_TRY(prepare(ctx, t, batch, &p));
+  if (p.rows > 0) { /* a part without rows weighs nothing, so nobody reads its gradients */
+    UMBO_TRY(view_parameters(ctx, t, &parameters));
+    UMBO_TRY(view_gradients(ctx, t, &gradients));
+    score = mlp_differentiate(&t->shape, &parameters, p.rows, p.inputs, p.labels, p.workspace, &gradients);
+  }
+  UMBO_TRY(report(ctx, score, p.rows));
+  return umbo_gradients_submit(ctx, t->gradients);
+}
+
+static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
+  (void)result;
+  const trainer *t = user_data;
+  part p;
+  mlp_parameters parameters;
+  mlp_score score = {0.0, 0};
+  UMBO_TRY(prepare(ctx, t, batch, &p));
+  if (p.rows > 0) {
+    UMBO_TRY(view_parameters(ctx, t, &parameters));
+    score = mlp_evaluate(&t->shape, &parameters, p.rows, p.inputs, p.labels, p.workspace);
+  }
+  return report(ctx, score, p.rows);
+}
+
+typedef struct {
+  const trainer *trainer;
+  int layer;
+} layer_of;
+
+static umbo_status initialize_weights(const umbo_view *memory, void *user_data) {
+  const layer_of *which = user_data;
+  mlp_initialize_weights(&which->trainer->shape, which->layer, which->trainer->seed, memory->data);
+  return UMBO_OK;
+}
+
+static umbo_status initialize_biases(const umbo_view *memory, void *user_data) {
+  (void)user_data;
+  float *biases = memory->data;
+  for (int64_t i = 0; i < memory->shape[0]; ++i) biases[i] = 0.0f;
+  return UMBO_OK;
+}
+
+/* Runs within the strategy's scope: variables made here live on its parameter device. */
+static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
+  (void)strategy;
+  trainer *t = user_data;
+  for (int layer = 0; layer < t->shape.layers; ++layer) {
+    char name[32];
+    layer_of which = {t, layer};
+    umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
+    choices.dtype = UMBO_FLOAT32;
+
+    snprintf(name, sizeof(name), "layer%d/weights", layer);
+    choices.initializer = initialize_weights;
+    choices.initializer_user_data = &which;
+    choices.rank = 2;
+    choices.shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
+    UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer]));
+
+    snprintf(name, sizeof(name), "layer%d/biases", layer);
+    choices.initializer = initialize_biases;
+    choices.rank = 1;
+    choices.shape = &t->shape.sizes[layer + 1];
+    UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer + 1]));
+  }
+  return UMBO_OK;
+}
+
+static umbo_gradients *create_gradients(const trainer *t) {
+  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
+  sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows; the library divides by all rows */
+  const umbo_variable *variables[2 * MLP_MOST_LAYERS];
+  for (int i = 0; i < 2 * t->shape.layers; ++i) variables[i] = t->variables[i];
+  umbo_gradients *gradients = NULL;
+  CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, &sums, &gradients));
+  return gradients;
+}
+
+static umbo_optimizer *create_optimizer(umbo_strategy *strategy, const options *choices) {
+  umbo_optimizer *optimizer = NULL;
+  if (choices->rule == RULE_ADAM) {
+    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
+    adam.learning_rate = choices->learning_rate;
+    CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+  } else {
+    umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
+    momentum.learning_rate = choices->learning_rate;
+    CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
+  }
+  return optimizer;
+}
+
+void trainer_create(trainer *t, const picture_data *data, const options *choices, int replicas, int leave_threads) {
+  *t = (trainer){
+      .shape = {.layers = 4, .sizes = {data->pixels, 256, 128, 64, data->classes}},
+      .seed = choices->seed,
+      .mean = data->mean,
+      .deviation = data->deviation,
+  };
+  umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
+  strategy.cpu_replicas = replicas;
+  strategy.thread_binding = leave_threads ? UMBO_LEAVE_THREADS : UMBO_BIND_THREADS;
+  CHECK(umbo_central_storage_strategy_create(&strategy, &t->strategy));
+  CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
+  t->gradients = create_gradients(t);
+  t->optimizer = create_optimizer(t->strategy, choices);
+  t->training_batches = data_training_batches(data, t->strategy, choices->batch_size, choices->seed);
+  t->test_batches = data_test_batches(data, t->strategy);
+}
+
+void trainer_destroy(trainer *t) {
+  umbo_iterator_release(t->test_batches);
+  umbo_iterator_release(t->training_batches);
+  umbo_optimizer_release(t->optimizer);
+  umbo_gradients_release(t->gradients);
+  for (int i = 0; i < 2 * t->shape.layers; ++i) umbo_variable_release(t->variables[i]);
+  umbo_strategy_release(t->strategy);
+}
+
+/* Takes what the replicas of the last run reported. */
+static void add_metrics(const trainer *t, tally *total) {
+  umbo_metric loss = {.struct_size = sizeof(umbo_metric)}, accuracy = {.struct_size = sizeof(umbo_metric)};
+  CHECK(umbo_strategy_metric(t->strategy, "loss", &loss));
+  CHECK(umbo_strategy_metric(t->strategy, "accuracy", &accuracy));
+  total->loss += loss.sum;
+  total->correct += accuracy.sum;
+  total->examples += loss.weight;
+}
+
+int trainer_step(trainer *t, double learning_rate, tally *total) {
+  umbo_value *batch = NULL;
+  CHECK(umbo_iterator_next(t->training_batches, &batch));
+  if (batch == NULL) {
+    CHECK(umbo_iterator_reset(t->training_batches));
+    return 0;
+  }
+  CHECK(umbo_optimizer_set_learning_rate(t->optimizer, learning_rate));
+  CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
+  CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
+  add_metrics(t, total);
+  umbo_value_release(batch);
+  return 1;
+}
+
+tally trainer_evaluate(trainer *t) {
+  tally total = {0.0, 0.0, 0.0};
+  for (;;) {
+    umbo_value *batch = NULL;
+    CHECK(umbo_iterator_next(t->test_batches, &batch));
+    if (batch == NULL) break;
+    CHECK(umbo_strategy_run(t->strategy, evaluate, t, batch, NULL, NULL));
+    add_metrics(t, &total);
+    umbo_value_release(batch);
+  }
+  CHECK(umbo_iterator_reset(t->test_batches));
+  return total;
+}

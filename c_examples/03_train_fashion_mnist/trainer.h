@@ -1,0 +1,40 @@
+/* The perceptron under a strategy: where the network of mlp.h meets Umbo. */
+#ifndef TRAINER_H
+#define TRAINER_H
+
+#include "data.h"
+#include "mlp.h"
+#include "options.h"
+
+#include <umbo/umbo.h>
+
+/* Sums over examples. */
+typedef struct {
+  double loss;
+  double correct;
+  double examples;
+} tally;
+
+typedef struct {
+  mlp_shape shape;
+  uint64_t seed;
+  float mean, deviation; /* of a pixel */
+  umbo_strategy *strategy;
+  umbo_variable *variables[2 * MLP_MOST_LAYERS]; /* the weights and then the biases of each layer */
+  umbo_gradients *gradients;
+  umbo_optimizer *optimizer;
+  umbo_iterator *training_batches;
+  umbo_iterator *test_batches;
+} trainer;
+
+/* leave_threads: the threads may run on any processor (for a replica whose BLAS has threads of its own). */
+void trainer_create(trainer *t, const picture_data *data, const options *choices, int replicas, int leave_threads);
+void trainer_destroy(trainer *t);
+
+/* One batch: run, then apply. Adds to total; returns 0, and begins the next pass, when this one has no more. */
+int trainer_step(trainer *t, double learning_rate, tally *total);
+
+/* The loss and the accuracy over the whole test set. */
+tally trainer_evaluate(trainer *t);
+
+#endif

@@ -1,0 +1,33 @@
+# Runs PROGRAM with ARGUMENTS. Its status must be EXPECTED_STATUS (0 if not given); the last line of its output must
+# then be a JSON object whose test_accuracy is LEAST_ACCURACY at least.
+cmake_minimum_required(VERSION 3.19)
+
+if(NOT DEFINED EXPECTED_STATUS)
+  set(EXPECTED_STATUS 0)
+endif()
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS}
+  OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+message("${output}\n${errors}")
+if(NOT status STREQUAL EXPECTED_STATUS)
+  message(FATAL_ERROR "The program ended with ${status}, not with ${EXPECTED_STATUS}.")
+endif()
+if(NOT status STREQUAL "0")
+  return()
+endif()
+
+string(REGEX MATCH "[^\n]*$" last_line "${output}")
+string(JSON accuracy GET "${last_line}" test_accuracy)
+string(JSON rate GET "${last_line}" samples_per_second)
+if(rate LESS_EQUAL 0)
+  message(FATAL_ERROR "samples_per_second is ${rate}.")
+endif()
+if(accuracy LESS LEAST_ACCURACY)
+  message(FATAL_ERROR "test_accuracy is ${accuracy}, less than ${LEAST_ACCURACY}.")
+endif()
+if("--compare" IN_LIST ARGUMENTS)
+  string(JSON speedup GET "${last_line}" speedup)
+  string(JSON baseline_replicas GET "${last_line}" baseline replicas)
+  if(speedup LESS_EQUAL 0 OR NOT baseline_replicas EQUAL 1)
+    message(FATAL_ERROR "The comparison is incomplete: ${last_line}")
+  endif()
+endif()

@@ -1,0 +1,71 @@
+# Runs cargo and lays its results out as an ordinary library: the real file
+# libumbo.so.X.Y.Z, the links libumbo.so.X.Y (the SONAME) and libumbo.so, and
+# libumbo.a. Defines the target umbo_cargo and the paths UMBO_SHARED_LIBRARY,
+# UMBO_STATIC_LIBRARY and UMBO_TOOL.
+
+find_program(UMBO_CARGO cargo HINTS "$ENV{CARGO_HOME}/bin" "$ENV{HOME}/.cargo/bin"
+             DOC "Rust's build tool")
+if(NOT UMBO_CARGO)
+  message(FATAL_ERROR "umbo: cargo was not found. Install Rust (https://rustup.rs), "
+                      "or give its place with -DUMBO_CARGO=/path/to/cargo.")
+endif()
+
+# A multi-configuration generator has no build type while it configures; it gets release.
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(UMBO_CARGO_PROFILE dev)
+  set(profile_directory debug)
+else()
+  set(UMBO_CARGO_PROFILE release)
+  set(profile_directory release)
+endif()
+
+set(UMBO_CARGO_FLAGS --locked --profile ${UMBO_CARGO_PROFILE}
+    --manifest-path "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
+    --target-dir "${UMBO_CARGO_TARGET_DIR}")
+set(UMBO_CARGO_ENVIRONMENT "")
+set(cargo_output "${UMBO_CARGO_TARGET_DIR}/${profile_directory}")
+if(UMBO_RUST_TARGET)
+  list(APPEND UMBO_CARGO_FLAGS --target ${UMBO_RUST_TARGET})
+  set(cargo_output "${UMBO_CARGO_TARGET_DIR}/${UMBO_RUST_TARGET}/${profile_directory}")
+  if(CMAKE_CROSSCOMPILING)
+    # The linker that knows the target is the one CMake was given for it.
+    string(TOUPPER "${UMBO_RUST_TARGET}" triple)
+    string(REPLACE "-" "_" triple "${triple}")
+    set(UMBO_CARGO_ENVIRONMENT "CARGO_TARGET_${triple}_LINKER=${CMAKE_C_COMPILER}")
+  endif()
+elseif(CMAKE_CROSSCOMPILING)
+  message(FATAL_ERROR "umbo: cross-compiling needs -DUMBO_RUST_TARGET=<Rust target triple>")
+endif()
+
+set(UMBO_SONAME "libumbo.so.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+set(library_directory "${CMAKE_CURRENT_BINARY_DIR}/lib")
+set(UMBO_SHARED_LIBRARY "${library_directory}/libumbo.so.${PROJECT_VERSION}")
+set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
+set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
+
+file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*")
+file(GLOB cargo_inputs CONFIGURE_DEPENDS
+     "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
+     "${CMAKE_CURRENT_SOURCE_DIR}/build.rs" "${CMAKE_CURRENT_SOURCE_DIR}/cbindgen.toml"
+     "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
+     "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
+
+add_custom_command(
+  OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
+         "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
+  COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
+          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --lib --bins
+  COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
+          "${CMAKE_CURRENT_BINARY_DIR}/bin"
+  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"
+  COMMAND ${CMAKE_COMMAND} -E create_symlink
+          "libumbo.so.${PROJECT_VERSION}" "${library_directory}/${UMBO_SONAME}"
+  COMMAND ${CMAKE_COMMAND} -E create_symlink
+          "${UMBO_SONAME}" "${library_directory}/libumbo.so"
+  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.a" "${UMBO_STATIC_LIBRARY}"
+  COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/umbo" "${UMBO_TOOL}"
+  DEPENDS ${rust_sources} ${cargo_inputs}
+  COMMENT "Building libumbo ${PROJECT_VERSION} with cargo (profile ${UMBO_CARGO_PROFILE})"
+  USES_TERMINAL VERBATIM)
+add_custom_target(umbo_cargo ALL DEPENDS "${UMBO_SHARED_LIBRARY}" "${UMBO_STATIC_LIBRARY}"
+                                         "${UMBO_TOOL}")

@@ -1,0 +1,62 @@
+# The install tree: libraries, headers, CMake package, pkg-config file, tool,
+# licences and documents. Nothing in it names the place where it was built.
+
+set(UMBO_PACKAGE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/umbo")
+set(UMBO_INSTALLED_LIBRARIES "${CMAKE_INSTALL_LIBDIR}")
+set(UMBO_INSTALLED_HEADERS "${CMAKE_INSTALL_INCLUDEDIR}")
+configure_package_config_file(
+  cmake/umboConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
+  INSTALL_DESTINATION "${UMBO_PACKAGE_DIRECTORY}"
+  PATH_VARS UMBO_INSTALLED_LIBRARIES UMBO_INSTALLED_HEADERS)
+# While the major version is 0, a new minor version may break what a program was built with.
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+
+# What find_package(umbo) meets inside this build: the targets are already there.
+file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/package/umboConfig.cmake"
+     "set(umbo_shared_FOUND TRUE)\nset(umbo_static_FOUND TRUE)\n")
+file(COPY "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
+     DESTINATION "${CMAKE_CURRENT_BINARY_DIR}/package")
+
+if(NOT UMBO_INSTALL)
+  return()
+endif()
+
+# pkg-config finds the prefix from the place of the file, unless a path was given absolute.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(UMBO_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+  set(UMBO_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")
+else()
+  file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(UMBO_PC_PREFIX "\${pcfiledir}/${up}")
+  set(UMBO_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(UMBO_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+  set(UMBO_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+list(JOIN UMBO_NATIVE_STATIC_LIBRARIES " " UMBO_PC_LIBS_PRIVATE)
+configure_file(cmake/umbo.pc.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc" @ONLY)
+
+install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${library_directory}/${UMBO_SONAME}" "${library_directory}/libumbo.so"
+              "${UMBO_STATIC_LIBRARY}"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(PROGRAMS "${UMBO_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY include/umbo DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
+              "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
+              cmake/UmboTargets.cmake
+        DESTINATION "${UMBO_PACKAGE_DIRECTORY}")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md")
+# The examples are a project of their own: with them, an installed package can be tried at once.
+if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/c_examples/CMakeLists.txt")
+  install(DIRECTORY c_examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endif()

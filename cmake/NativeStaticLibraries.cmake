@@ -1,0 +1,5 @@
+# System libraries that a program linking libumbo.a needs, in link order. This is
+# what `rustc --print native-static-libs` reports on Linux; the test
+# package.native_static_libraries asks rustc again and compares. They are written
+# as linker options because a plain `util` would also name a CMake target.
+set(UMBO_NATIVE_STATIC_LIBRARIES -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc)

@@ -1,0 +1,142 @@
+// Status codes as exceptions, and exceptions through the C border and back.
+#ifndef UMBO_CPP_ERROR_HPP
+#define UMBO_CPP_ERROR_HPP
+
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <umbo/umbo.h>
+
+namespace umbo {
+
+// What one replica (or the call itself: replica -1) has to say about a failure.
+struct error_record {
+    umbo_status status = UMBO_OK;
+    std::int32_t replica = -1;
+    std::string device;
+    std::string message;
+    std::exception_ptr exception; // what a callable threw there, if it threw
+};
+
+// A call that failed. `what()` is the library's message, which lists every failed replica.
+class error : public std::runtime_error {
+public:
+    error(umbo_status status, const std::string &message, std::vector<error_record> records = {})
+        : std::runtime_error(message), status_(status), records_(std::move(records)) {}
+
+    umbo_status status() const noexcept { return status_; }
+
+    // One record for each replica that failed or was stopped, in replica order.
+    const std::vector<error_record> &records() const noexcept { return records_; }
+
+private:
+    umbo_status status_;
+    std::vector<error_record> records_;
+};
+
+namespace detail {
+
+// Also the mark by which `check` knows that a payload is one of ours.
+inline void destroy_exception(void *payload) noexcept {
+    delete static_cast<std::exception_ptr *>(payload);
+}
+
+inline std::vector<error_record> last_error_records() {
+    std::vector<error_record> records;
+    const std::int64_t count = umbo_last_error_count();
+    for (std::int64_t index = 0; index < count; ++index) {
+        umbo_error_info info{};
+        info.struct_size = sizeof(info);
+        if (umbo_last_error_at(index, &info) != UMBO_OK) break;
+        error_record record;
+        record.status = info.status;
+        record.replica = info.replica;
+        record.device = info.device == nullptr ? "" : info.device;
+        record.message = info.message == nullptr ? "" : info.message;
+        if (info.payload != nullptr && info.payload_destroy == &destroy_exception) {
+            record.exception = *static_cast<const std::exception_ptr *>(info.payload);
+        }
+        records.push_back(std::move(record));
+    }
+    return records;
+}
+
+[[noreturn]] inline void throw_last_error(umbo_status status) {
+    const std::string message = umbo_last_error_message();
+    std::vector<error_record> records = last_error_records();
+    // The status of a step is that of the first replica, in replica order, that failed by itself;
+    // replicas that were only stopped have another one. So its exception is the first with it.
+    for (const error_record &record : records) {
+        if (record.status == status && record.exception) std::rethrow_exception(record.exception);
+    }
+    throw error(status, message, std::move(records));
+}
+
+// Reports the exception being handled to the library. What the library itself said inside of the
+// callable goes back to it as status and message, so that it can add which replica it was; any
+// other exception travels as itself.
+inline umbo_status report_current_exception() noexcept {
+    umbo_status status = UMBO_UNKNOWN;
+    try {
+        std::string message = "a C++ exception that is not a std::exception";
+        bool travels = true;
+        try {
+            throw;
+        } catch (const error &caught) {
+            status = caught.status();
+            message = caught.what();
+            travels = typeid(caught) != typeid(error);
+        } catch (const std::bad_alloc &caught) {
+            status = UMBO_RESOURCE_EXHAUSTED;
+            message = caught.what();
+        } catch (const std::exception &caught) {
+            message = caught.what();
+        } catch (...) {
+        }
+        if (!travels) return umbo_set_last_error(status, message.c_str(), nullptr, nullptr);
+        auto *payload = new std::exception_ptr(std::current_exception());
+        return umbo_set_last_error(status, message.c_str(), payload, &destroy_exception);
+    } catch (...) {
+        return umbo_set_last_error(UMBO_RESOURCE_EXHAUSTED, "no memory to report an exception",
+                                   nullptr, nullptr);
+    }
+}
+
+// A number of things as the C API counts them.
+inline std::int32_t count_of(std::size_t size, const char *argument) {
+    if (size > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+        throw error(UMBO_INVALID_ARGUMENT, std::string(argument) + ": more than 2147483647");
+    }
+    return static_cast<std::int32_t>(size);
+}
+
+// A C string that may be left out.
+inline const char *optional_text(const std::string &text) noexcept {
+    return text.empty() ? nullptr : text.c_str();
+}
+
+// A struct of the C API, zeroed, that knows its size.
+template <class Struct>
+Struct sized() noexcept {
+    Struct made{};
+    made.struct_size = sizeof(Struct);
+    return made;
+}
+
+} // namespace detail
+
+// Throws unless the call succeeded: what a callable threw, else `umbo::error`.
+inline void check(umbo_status status) {
+    if (status != UMBO_OK) detail::throw_last_error(status);
+}
+
+} // namespace umbo
+
+#endif

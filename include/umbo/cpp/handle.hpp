@@ -1,0 +1,99 @@
+// Ownership of a reference to a handle.
+#ifndef UMBO_CPP_HANDLE_HPP
+#define UMBO_CPP_HANDLE_HPP
+
+#include <utility>
+
+#include <umbo/cpp/error.hpp>
+
+namespace umbo {
+namespace detail {
+
+// How references to a kind of handle are made and given back.
+template <class Raw>
+struct references;
+
+#define UMBO_DETAIL_REFERENCES(noun)                                            \
+    template <>                                                                 \
+    struct references<umbo_##noun> {                                            \
+        static umbo_##noun *another(umbo_##noun *raw) {                         \
+            check(umbo_##noun##_retain(raw));                                   \
+            return raw;                                                         \
+        }                                                                       \
+        static void give_back(umbo_##noun *raw) noexcept { umbo_##noun##_release(raw); } \
+    }
+
+UMBO_DETAIL_REFERENCES(tensor);
+UMBO_DETAIL_REFERENCES(strategy);
+UMBO_DETAIL_REFERENCES(variable);
+UMBO_DETAIL_REFERENCES(dataset);
+UMBO_DETAIL_REFERENCES(iterator);
+UMBO_DETAIL_REFERENCES(gradients);
+UMBO_DETAIL_REFERENCES(optimizer);
+UMBO_DETAIL_REFERENCES(cancellation);
+UMBO_DETAIL_REFERENCES(distributed_dataset);
+
+#undef UMBO_DETAIL_REFERENCES
+
+} // namespace detail
+
+// Owns one reference to a handle, or nothing. What a callable is given is only lent: a copy of it
+// throws, except of a value, whose copy is how a callable keeps it. As thread-safe as a `std::shared_ptr`: several
+// threads may use several owners of one handle.
+template <class Raw>
+class handle {
+public:
+    using raw_type = Raw;
+
+    handle() noexcept = default;
+
+    // Takes over the reference.
+    explicit handle(Raw *raw) noexcept : raw_(raw) {}
+
+    handle(const handle &other)
+        : raw_(other.raw_ == nullptr ? nullptr : detail::references<Raw>::another(other.raw_)) {}
+
+    handle(handle &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+
+    handle &operator=(handle other) noexcept {
+        std::swap(raw_, other.raw_);
+        return *this;
+    }
+
+    ~handle() {
+        if (raw_ != nullptr) detail::references<Raw>::give_back(raw_);
+    }
+
+    // Lends the handle; NULL when empty.
+    Raw *get() const noexcept { return raw_; }
+
+    // Gives the reference up to the caller.
+    [[nodiscard]] Raw *release() noexcept { return std::exchange(raw_, nullptr); }
+
+    explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+private:
+    Raw *raw_ = nullptr;
+};
+
+namespace detail {
+
+// An owner's interface to a handle that is only lent, as callbacks get them.
+template <class Owner>
+class borrowed {
+public:
+    explicit borrowed(typename Owner::raw_type *raw) noexcept : owner_(raw) {}
+    borrowed(const borrowed &) = delete;
+    borrowed &operator=(const borrowed &) = delete;
+    ~borrowed() { static_cast<void>(owner_.release()); }
+
+    Owner &operator*() noexcept { return owner_; }
+
+private:
+    Owner owner_;
+};
+
+} // namespace detail
+} // namespace umbo
+
+#endif

@@ -1,0 +1,156 @@
+// What a callable of `run` can do on its replica.
+#ifndef UMBO_CPP_REPLICA_CONTEXT_HPP
+#define UMBO_CPP_REPLICA_CONTEXT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <umbo/cpp/optimizer.hpp>
+
+namespace umbo {
+
+// The context of one replica of a running step. Lent: usable until the callable returns, on the
+// thread that it was given to.
+class replica_context {
+public:
+    explicit replica_context(umbo_replica_context *raw) noexcept : raw_(raw) {}
+
+    // The context of this thread; empty in cross-replica context.
+    static replica_context current() {
+        umbo_replica_context *out = nullptr;
+        check(umbo_current_replica_context(&out));
+        return replica_context(out);
+    }
+
+    umbo_replica_context *get() const noexcept { return raw_; }
+    explicit operator bool() const noexcept { return raw_ != nullptr; }
+
+    std::int32_t replica_id() const {
+        std::int32_t out = 0;
+        check(umbo_replica_context_replica_id(raw_, &out));
+        return out;
+    }
+
+    std::int32_t num_replicas_in_sync() const {
+        std::int32_t out = 0;
+        check(umbo_replica_context_num_replicas_in_sync(raw_, &out));
+        return out;
+    }
+
+    std::string device() const {
+        const char *out = nullptr;
+        check(umbo_replica_context_device(raw_, &out));
+        return out;
+    }
+
+    umbo::strategy strategy() const {
+        umbo_strategy *out = nullptr;
+        check(umbo_replica_context_strategy(raw_, &out));
+        return umbo::strategy(out);
+    }
+
+    // The stream to queue work on; NULL on a CPU.
+    void *stream() const {
+        void *out = nullptr;
+        check(umbo_replica_context_stream(raw_, &out));
+        return out;
+    }
+
+    // This replica's place in the global batch.
+    umbo_batch_position batch_position() const {
+        auto out = detail::sized<umbo_batch_position>();
+        check(umbo_replica_context_batch_position(raw_, &out));
+        return out;
+    }
+
+    bool is_cancelled() const {
+        std::int32_t out = 0;
+        check(umbo_replica_context_is_cancelled(raw_, &out));
+        return out != 0;
+    }
+
+    // Uninitialised memory for `count` elements, 64-byte aligned, until the callable returns.
+    template <class T>
+    T *scratch(std::size_t count) const {
+        static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64,
+                      "scratch memory is raw memory");
+        if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
+            throw error(UMBO_INVALID_ARGUMENT, "count: more bytes than memory can address");
+        }
+        void *out = nullptr;
+        check(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
+        return static_cast<T *>(out);
+    }
+
+    void add_metric(const char *name, double sum, double weight) const {
+        check(umbo_replica_context_add_metric(raw_, name, sum, weight));
+    }
+
+    // The variable's current value on this replica's device, read-only.
+    template <class T>
+    view_of<const T> read(const variable &of) const {
+        umbo_view out{};
+        check(umbo_variable_view(raw_, of.get(), &out));
+        return view_of<const T>(out);
+    }
+
+    // Waits for all replicas, then `fn(strategy &, const value &args)` runs once with the merged
+    // arguments; each replica gets its part of the result.
+    template <class Fn>
+    value merge_call(Fn &&fn, const value &args = value()) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_replica_context_merge_call(raw_, &detail::merge_trampoline<callable>,
+                                              detail::as_user_data(fn), args.get(), &out));
+        return value(out);
+    }
+
+    value all_reduce(umbo_reduce_op op, const value &what) const {
+        umbo_value *out = nullptr;
+        check(umbo_replica_context_all_reduce(raw_, op, what.get(), &out));
+        return value(out);
+    }
+
+    value all_gather(const value &what, std::int64_t axis) const {
+        umbo_value *out = nullptr;
+        check(umbo_replica_context_all_gather(raw_, what.get(), axis, &out));
+        return value(out);
+    }
+
+    // This replica's buffer for the gradient of variable `index`.
+    template <class T>
+    view_of<T> gradient(const gradients &of, std::int32_t index, umbo_gradient_mode mode) const {
+        umbo_view out{};
+        check(umbo_gradients_view(raw_, of.get(), index, mode, &out));
+        return view_of<T>(out);
+    }
+
+    // The weight is the number of examples of this replica's part.
+    void submit(const gradients &of) const { check(umbo_gradients_submit(raw_, of.get())); }
+
+    void submit(const gradients &of, double weight) const {
+        check(umbo_gradients_submit_weighted(raw_, of.get(), weight));
+    }
+
+private:
+    umbo_replica_context *raw_;
+};
+
+namespace detail {
+
+template <class Callable>
+umbo_status replica_trampoline(umbo_replica_context *raw, const umbo_value *args, void *callable,
+                               umbo_value **result) noexcept {
+    return guarded([&] {
+        replica_context context(raw);
+        borrowed<value> lent_args(lent(args));
+        call_for_value(*static_cast<Callable *>(callable), result, context, *lent_args);
+    });
+}
+
+} // namespace detail
+} // namespace umbo
+
+#endif

@@ -1,0 +1,386 @@
+// Strategies: scope, run, reduce, gather, update.
+#ifndef UMBO_CPP_STRATEGY_HPP
+#define UMBO_CPP_STRATEGY_HPP
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <umbo/cpp/callback.hpp>
+#include <umbo/cpp/dataset.hpp>
+
+namespace umbo {
+
+class replica_context;
+class strategy;
+
+// Asks running steps to stop; any thread may cancel.
+class cancellation : public handle<umbo_cancellation> {
+public:
+    using handle::handle;
+
+    static cancellation create() {
+        umbo_cancellation *out = nullptr;
+        check(umbo_cancellation_create(&out));
+        return cancellation(out);
+    }
+
+    void cancel() const { check(umbo_cancellation_cancel(get())); }
+
+    bool is_cancelled() const {
+        std::int32_t out = 0;
+        check(umbo_cancellation_is_cancelled(get(), &out));
+        return out != 0;
+    }
+};
+
+// An entered scope; left by the destructor, or by `exit`, which reports errors. Belongs to the
+// thread that entered it, and scopes are left in reverse order.
+class scope {
+public:
+    explicit scope(umbo_scope *raw) noexcept : raw_(raw) {}
+    scope(scope &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+    scope &operator=(scope &&) = delete;
+
+    ~scope() {
+        if (raw_ != nullptr) static_cast<void>(umbo_scope_exit(raw_));
+    }
+
+    void exit() {
+        check(umbo_scope_exit(raw_));
+        raw_ = nullptr;
+    }
+
+    umbo_scope *get() const noexcept { return raw_; }
+    [[nodiscard]] umbo_scope *release() noexcept { return std::exchange(raw_, nullptr); }
+
+private:
+    umbo_scope *raw_;
+};
+
+struct strategy_options {
+    std::vector<std::string> compute_devices; // none: the default devices, or `cpu_replicas`
+    std::int32_t cpu_replicas = 0;
+    std::string parameter_device;
+    bool bind_threads = true;
+};
+
+struct run_options {
+    double deadline_seconds = 0; // 0: none
+    umbo::cancellation cancellation;
+};
+
+struct reduce_options {
+    std::optional<std::vector<std::int64_t>> axes; // none: over the replicas only
+    std::string destination;
+    tensor output; // written instead of a new tensor
+};
+
+// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
+class destination {
+public:
+    explicit destination(const char *device) noexcept { raw_.device = device; }
+    explicit destination(const value &like) noexcept { raw_.like = like.get(); }
+    explicit destination(const variable &beside) noexcept { raw_.variable = beside.get(); }
+
+    const umbo_destination &raw() const noexcept { return raw_; }
+
+private:
+    umbo_destination raw_ = detail::sized<umbo_destination>();
+};
+
+namespace detail {
+
+// The C form of `reduce_options`; lives no longer than they do.
+inline umbo_reduce_options raw_options(const reduce_options &how) {
+    auto raw = sized<umbo_reduce_options>();
+    if (how.axes) {
+        // No axes at all is something else than the absence of axes, which is NULL.
+        static const std::int64_t none = 0;
+        raw.axes = how.axes->empty() ? &none : how.axes->data();
+        raw.axis_count = count_of(how.axes->size(), "axes");
+    }
+    raw.destination = optional_text(how.destination);
+    raw.output = how.output.get();
+    return raw;
+}
+
+inline umbo_variable_options raw_options(const variable_options &how) noexcept {
+    auto raw = sized<umbo_variable_options>();
+    raw.trainable = how.trainable;
+    raw.synchronization = how.synchronization;
+    raw.aggregation = how.aggregation;
+    return raw;
+}
+
+template <class Initializer>
+umbo_status initializer_trampoline(const umbo_view *memory, void *callable) noexcept {
+    return guarded([&] { (*static_cast<Initializer *>(callable))(*memory); });
+}
+
+template <class Callable>
+umbo_status scope_trampoline(umbo_strategy *raw, void *callable) noexcept;
+
+template <class Callable>
+umbo_status replica_trampoline(umbo_replica_context *context, const umbo_value *args,
+                               void *callable, umbo_value **result) noexcept;
+
+template <class Callable>
+umbo_status merge_trampoline(umbo_strategy *raw, const umbo_value *args, void *callable,
+                             umbo_value **result) noexcept;
+
+template <class Callable>
+umbo_status update_trampoline(umbo_variable *raw, const umbo_value *args, void *callable,
+                              umbo_value **result) noexcept {
+    return guarded([&] {
+        borrowed<variable> lent_variable(raw);
+        borrowed<value> lent_args(lent(args));
+        call_for_value(*static_cast<Callable *>(callable), result, *lent_variable, *lent_args);
+    });
+}
+
+} // namespace detail
+
+// A strategy. Copying the C++ object makes another reference; `copy()` makes another strategy.
+class strategy : public handle<umbo_strategy> {
+public:
+    using handle::handle;
+
+    static strategy central_storage(const strategy_options &how = {}) {
+        const auto devices = detail::raw_texts(how.compute_devices);
+        auto options = detail::sized<umbo_strategy_options>();
+        options.compute_devices = devices.empty() ? nullptr : devices.data();
+        options.compute_device_count = detail::count_of(devices.size(), "compute_devices");
+        options.cpu_replicas = how.cpu_replicas;
+        options.parameter_device = detail::optional_text(how.parameter_device);
+        options.thread_binding = how.bind_threads ? UMBO_BIND_THREADS : UMBO_LEAVE_THREADS;
+        umbo_strategy *out = nullptr;
+        check(umbo_central_storage_strategy_create(&options, &out));
+        return strategy(out);
+    }
+
+    // The one in force where no scope is entered.
+    static strategy default_strategy() {
+        umbo_strategy *out = nullptr;
+        check(umbo_default_strategy(&out));
+        return strategy(out);
+    }
+
+    // The one in force in this thread.
+    static strategy current() {
+        umbo_strategy *out = nullptr;
+        check(umbo_current_strategy(&out));
+        return strategy(out);
+    }
+
+    std::int32_t num_replicas_in_sync() const {
+        std::int32_t out = 0;
+        check(umbo_strategy_num_replicas_in_sync(get(), &out));
+        return out;
+    }
+
+    std::string compute_device(std::int32_t replica) const {
+        const char *out = nullptr;
+        check(umbo_strategy_compute_device(get(), replica, &out));
+        return out;
+    }
+
+    std::string parameter_device() const {
+        const char *out = nullptr;
+        check(umbo_strategy_parameter_device(get(), &out));
+        return out;
+    }
+
+    strategy copy() const {
+        umbo_strategy *out = nullptr;
+        check(umbo_strategy_copy(get(), &out));
+        return strategy(out);
+    }
+
+    void synchronize() const { check(umbo_strategy_synchronize(get())); }
+
+    // More than 0: callables of a late step still run, and the strategy is draining.
+    std::int32_t late_replicas() const {
+        std::int32_t out = 0;
+        check(umbo_strategy_late_replicas(get(), &out));
+        return out;
+    }
+
+    // Whether both are the very same strategy.
+    friend bool operator==(const strategy &a, const strategy &b) {
+        std::int32_t same = 0;
+        check(umbo_strategy_same(a.get(), b.get(), &same));
+        return same != 0;
+    }
+    friend bool operator!=(const strategy &a, const strategy &b) { return !(a == b); }
+
+    // Enters the scope until the returned object dies.
+    [[nodiscard]] umbo::scope enter() const {
+        umbo_scope *out = nullptr;
+        check(umbo_strategy_scope_enter(get(), &out));
+        return umbo::scope(out);
+    }
+
+    // Calls `body(strategy)` inside of the scope.
+    template <class Body>
+    void in_scope(Body &&body) const {
+        check(umbo_strategy_scope(get(), &detail::scope_trampoline<std::remove_reference_t<Body>>,
+                                  detail::as_user_data(body)));
+    }
+
+    // Calls `fn(replica_context &, const value &args)` once for each replica, concurrently. What
+    // it returns (nothing, a value, a tensor, a variable) is merged over the replicas; an empty
+    // value comes back if it returns nothing.
+    template <class Fn>
+    value run(Fn &&fn, const value &args = value()) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_run(get(), &detail::replica_trampoline<callable>,
+                                detail::as_user_data(fn), args.get(), nullptr, &out));
+        return value(out);
+    }
+
+    // As above, with a deadline or a cancellation. When time is up this throws while late replicas
+    // still run, so the callable is copied and lives until the last of them is back; what it
+    // refers to has to live as long.
+    template <class Fn>
+    value run(Fn &&fn, const value &args, const run_options &how) const {
+        using callable = std::decay_t<Fn>;
+        auto options = detail::sized<umbo_run_options>();
+        options.deadline_seconds = how.deadline_seconds;
+        options.cancellation = how.cancellation.get();
+        options.user_data_destroy = &detail::destroy_callable<callable>;
+        umbo_value *out = nullptr;
+        auto *kept = new callable(std::forward<Fn>(fn));
+        check(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, kept, args.get(),
+                                &options, &out));
+        return value(out);
+    }
+
+    // A metric of the last committed run.
+    umbo_metric metric(const std::string &name) const {
+        auto out = detail::sized<umbo_metric>();
+        check(umbo_strategy_metric(get(), name.c_str(), &out));
+        return out;
+    }
+
+    value reduce(umbo_reduce_op op, const value &what, const reduce_options &how = {}) const {
+        const auto options = detail::raw_options(how);
+        umbo_value *out = nullptr;
+        check(umbo_strategy_reduce(get(), op, what.get(), &options, &out));
+        return value(out);
+    }
+
+    value reduce_to(umbo_reduce_op op, const value &what, const destination &where) const {
+        umbo_value *out = nullptr;
+        check(umbo_strategy_reduce_to(get(), op, what.get(), &where.raw(), &out));
+        return value(out);
+    }
+
+    value gather(const value &what, std::int64_t axis, const reduce_options &how = {}) const {
+        const auto options = detail::raw_options(how);
+        umbo_value *out = nullptr;
+        check(umbo_strategy_gather(get(), what.get(), axis, &options, &out));
+        return value(out);
+    }
+
+    // A tuple of what the replicas hold.
+    value local_results(const value &what) const {
+        umbo_value *out = nullptr;
+        check(umbo_strategy_local_results(get(), what.get(), &out));
+        return value(out);
+    }
+
+    // Calls `fn(variable &, const value &args)` once, where the variable lies.
+    template <class Fn>
+    value update(const variable &of, Fn &&fn, const value &args = value()) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
+                                   detail::as_user_data(fn), args.get(), &out));
+        return value(out);
+    }
+
+    variable create_variable(const std::string &name, const tensor &initial_value,
+                             const variable_options &how = {}) const {
+        const auto options = detail::raw_options(how);
+        umbo_variable *out = nullptr;
+        check(umbo_variable_create(get(), detail::optional_text(name), initial_value.get(),
+                                   &options, &out));
+        return variable(out);
+    }
+
+    // `initializer(const umbo_view &)` writes the whole of the new variable.
+    template <class Initializer>
+    variable create_variable(const std::string &name, umbo_dtype dtype, const dimensions &shape,
+                             Initializer &&initializer, const variable_options &how = {}) const {
+        auto options = detail::raw_options(how);
+        options.initializer =
+            &detail::initializer_trampoline<std::remove_reference_t<Initializer>>;
+        options.initializer_user_data = detail::as_user_data(initializer);
+        options.dtype = dtype;
+        options.rank = detail::count_of(shape.size(), "rank");
+        options.shape = shape.data();
+        umbo_variable *out = nullptr;
+        check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
+        return variable(out);
+    }
+
+    bool created_variable(const variable &made) const {
+        std::int32_t out = 0;
+        check(umbo_strategy_created_variable(get(), made.get(), &out));
+        return out != 0;
+    }
+
+    distributed_dataset distribute(const dataset &source) const {
+        const auto options = detail::sized<umbo_distribute_options>();
+        umbo_distributed_dataset *out = nullptr;
+        check(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
+        return distributed_dataset(out);
+    }
+};
+
+// Puts a strategy in force in this thread without a scope; an empty one clears it.
+inline void set_strategy(const strategy &to) { check(umbo_set_strategy(to.get())); }
+
+inline bool has_strategy() {
+    std::int32_t out = 0;
+    check(umbo_has_strategy(&out));
+    return out != 0;
+}
+
+inline bool in_cross_replica_context() {
+    std::int32_t out = 0;
+    check(umbo_in_cross_replica_context(&out));
+    return out != 0;
+}
+
+namespace detail {
+
+template <class Callable>
+umbo_status scope_trampoline(umbo_strategy *raw, void *callable) noexcept {
+    return guarded([&] {
+        borrowed<strategy> lent_strategy(raw);
+        (*static_cast<Callable *>(callable))(*lent_strategy);
+    });
+}
+
+template <class Callable>
+umbo_status merge_trampoline(umbo_strategy *raw, const umbo_value *args, void *callable,
+                             umbo_value **result) noexcept {
+    return guarded([&] {
+        borrowed<strategy> lent_strategy(raw);
+        borrowed<value> lent_args(lent(args));
+        call_for_value(*static_cast<Callable *>(callable), result, *lent_strategy, *lent_args);
+    });
+}
+
+} // namespace detail
+} // namespace umbo
+
+#endif

@@ -1,0 +1,153 @@
+// Tensors.
+#ifndef UMBO_CPP_TENSOR_HPP
+#define UMBO_CPP_TENSOR_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <umbo/cpp/handle.hpp>
+#include <umbo/cpp/view.hpp>
+
+namespace umbo {
+
+using dimensions = std::vector<std::int64_t>;
+
+// A tensor. An empty device name means CPU:0, or on a replica the replica's device.
+class tensor : public handle<umbo_tensor> {
+public:
+    using handle::handle;
+
+    static tensor zeros(umbo_dtype dtype, const dimensions &shape, const std::string &device = {}) {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_zeros(dtype, rank_of(shape), shape.data(), detail::optional_text(device),
+                                &out));
+        return tensor(out);
+    }
+
+    static tensor uninitialized(umbo_dtype dtype, const dimensions &shape,
+                                const std::string &device = {}) {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_uninitialized(dtype, rank_of(shape), shape.data(),
+                                        detail::optional_text(device), &out));
+        return tensor(out);
+    }
+
+    // A copy of contiguous row-major host data.
+    template <class T>
+    static tensor from_data(const dimensions &shape, const T *data,
+                            const std::string &device = {}) {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_from_data(dtype_of<T>, rank_of(shape), shape.data(), data,
+                                    detail::optional_text(device), &out));
+        return tensor(out);
+    }
+
+    // A vector, copied.
+    template <class T>
+    static tensor from_vector(const std::vector<T> &data, const std::string &device = {}) {
+        return from_data(dimensions{static_cast<std::int64_t>(data.size())}, data.data(), device);
+    }
+
+    // A scalar.
+    template <class T>
+    static tensor scalar(T number) {
+        return from_data(dimensions{}, &number);
+    }
+
+    // Foreign memory, used in place. `owner` is kept until nothing uses the memory any more.
+    // Without strides (in elements) it is row-major.
+    template <class T>
+    static tensor from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
+                              const dimensions &strides = {}, const std::string &device = {}) {
+        if (!strides.empty() && strides.size() != shape.size()) {
+            throw error(UMBO_INVALID_ARGUMENT, "strides: one for each dimension, or none");
+        }
+        umbo_tensor *out = nullptr;
+        auto *kept = new std::shared_ptr<void>(std::move(owner));
+        check(umbo_tensor_from_memory(dtype_of<T>, rank_of(shape), shape.data(),
+                                      strides.empty() ? nullptr : strides.data(), data,
+                                      detail::optional_text(device), kept, &drop_owner, &out));
+        return tensor(out);
+    }
+
+    umbo_view view() const {
+        umbo_view out{};
+        check(umbo_tensor_view(get(), &out));
+        return out;
+    }
+
+    template <class T>
+    view_of<T> view_as() const {
+        return view_of<T>(view());
+    }
+
+    // Every `step`-th position from `start` to before `stop`; shares memory.
+    tensor slice(std::int32_t axis, std::int64_t start, std::int64_t stop,
+                 std::int64_t step = 1) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_slice(get(), axis, start, stop, step, &out));
+        return tensor(out);
+    }
+
+    // Shares memory; throws if that is not possible.
+    tensor reshape(const dimensions &shape) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_reshape(get(), rank_of(shape), shape.data(), &out));
+        return tensor(out);
+    }
+
+    // The axes in reverse order; shares memory.
+    tensor transpose() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_transpose(get(), nullptr, &out));
+        return tensor(out);
+    }
+
+    // The axes in this order, one entry for each; shares memory.
+    tensor transpose(const std::vector<std::int32_t> &axes) const {
+        if (axes.size() != static_cast<std::size_t>(view().rank)) {
+            throw error(UMBO_INVALID_ARGUMENT, "axes: one for each dimension");
+        }
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_transpose(get(), axes.data(), &out));
+        return tensor(out);
+    }
+
+    // A contiguous copy.
+    tensor copy(const std::string &device = {}) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_tensor_copy(get(), detail::optional_text(device), &out));
+        return tensor(out);
+    }
+
+    // The elements in row-major order, in host memory. (Not for bool: a vector of it is no array.)
+    template <class T>
+    std::vector<T> to_vector() const {
+        std::vector<T> elements(view_as<T>().size());
+        check(umbo_tensor_copy_to_host(get(), elements.data(), elements.size() * sizeof(T)));
+        return elements;
+    }
+
+    std::string device_name() const {
+        const char *name = nullptr;
+        check(umbo_tensor_device_name(get(), &name));
+        return name;
+    }
+
+private:
+    static std::int32_t rank_of(const dimensions &shape) {
+        return detail::count_of(shape.size(), "rank");
+    }
+
+    static void drop_owner(void *owner) noexcept {
+        delete static_cast<std::shared_ptr<void> *>(owner);
+    }
+};
+
+} // namespace umbo
+
+#endif

@@ -1,0 +1,181 @@
+// Values: tensors, variables, per-replica values, and nests of them.
+#ifndef UMBO_CPP_VALUE_HPP
+#define UMBO_CPP_VALUE_HPP
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <umbo/cpp/variable.hpp>
+
+namespace umbo {
+namespace detail {
+
+// What a callback is given can only be kept by a handle of one's own.
+template <>
+struct references<umbo_value> {
+    static umbo_value *another(umbo_value *raw) {
+        umbo_value *out = nullptr;
+        check(umbo_value_clone(raw, &out));
+        return out;
+    }
+    static void give_back(umbo_value *raw) noexcept { umbo_value_release(raw); }
+};
+
+template <class Owner>
+std::vector<const typename Owner::raw_type *> raw_handles(const std::vector<Owner> &owners) {
+    std::vector<const typename Owner::raw_type *> raw;
+    raw.reserve(owners.size());
+    for (const Owner &owner : owners) raw.push_back(owner.get());
+    return raw;
+}
+
+inline std::vector<const char *> raw_texts(const std::vector<std::string> &texts) {
+    std::vector<const char *> raw;
+    raw.reserve(texts.size());
+    for (const std::string &text : texts) raw.push_back(text.c_str());
+    return raw;
+}
+
+} // namespace detail
+
+// A value. An empty one stands for "none": no arguments, no result, the end of a dataset.
+class value : public handle<umbo_value> {
+public:
+    using handle::handle;
+    using field_list = std::vector<std::pair<std::string, value>>;
+
+    value() noexcept = default;
+
+    // The tensor itself, as a leaf.
+    value(const tensor &leaf) : handle(of_tensor(leaf)) {}
+
+    // The variable itself, as a leaf.
+    value(const variable &leaf) : handle(of_variable(leaf)) {}
+
+    static value tuple(const std::vector<value> &items) {
+        const auto raw = detail::raw_handles(items);
+        umbo_value *out = nullptr;
+        check(umbo_value_tuple(detail::count_of(raw.size(), "items"), raw.data(), &out));
+        return value(out);
+    }
+
+    static value structure(const field_list &fields) {
+        std::vector<const char *> names;
+        std::vector<const umbo_value *> items;
+        for (const auto &field : fields) {
+            names.push_back(field.first.c_str());
+            items.push_back(field.second.get());
+        }
+        umbo_value *out = nullptr;
+        check(umbo_value_struct(detail::count_of(names.size(), "fields"), names.data(),
+                                items.data(), &out));
+        return value(out);
+    }
+
+    // One tensor for each replica.
+    static value per_replica(const std::vector<value> &components) {
+        const auto raw = detail::raw_handles(components);
+        umbo_value *out = nullptr;
+        check(umbo_value_per_replica(detail::count_of(raw.size(), "components"), raw.data(), &out));
+        return value(out);
+    }
+
+    umbo_value_kind kind() const {
+        umbo_value_kind out = 0;
+        check(umbo_value_kind_of(get(), &out));
+        return out;
+    }
+
+    // Items, fields or components; 1 for a leaf.
+    std::int32_t count() const {
+        std::int32_t out = 0;
+        check(umbo_value_count(get(), &out));
+        return out;
+    }
+
+    value item(std::int32_t index) const {
+        umbo_value *out = nullptr;
+        check(umbo_value_item(get(), index, &out));
+        return value(out);
+    }
+
+    value field(const std::string &name) const {
+        umbo_value *out = nullptr;
+        check(umbo_value_field(get(), name.c_str(), &out));
+        return value(out);
+    }
+
+    std::string field_name(std::int32_t index) const {
+        const char *out = nullptr;
+        check(umbo_value_field_name(get(), index, &out));
+        return out;
+    }
+
+    tensor as_tensor() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_value_tensor(get(), &out));
+        return tensor(out);
+    }
+
+    variable as_variable() const {
+        umbo_variable *out = nullptr;
+        check(umbo_value_variable(get(), &out));
+        return variable(out);
+    }
+
+    // The leaf at a path such as "x", "a.b" or "0"; without one, the value itself.
+    umbo_view view(const char *name = nullptr) const {
+        umbo_view out{};
+        check(umbo_value_view(get(), name, &out));
+        return out;
+    }
+
+    template <class T>
+    view_of<T> view_as(const char *name = nullptr) const {
+        return view_of<T>(view(name));
+    }
+
+    // How many examples of a distributed element a replica has; -1: all of them together.
+    std::int64_t examples(std::int32_t replica = -1) const {
+        std::int64_t out = 0;
+        check(umbo_value_examples(get(), replica, &out));
+        return out;
+    }
+
+    // Another reference to a handle that C code owns.
+    static value retained(const umbo_value *raw) {
+        check(umbo_value_retain(raw));
+        return value(const_cast<umbo_value *>(raw));
+    }
+
+private:
+    static umbo_value *of_tensor(const tensor &leaf) {
+        umbo_value *out = nullptr;
+        check(umbo_value_from_tensor(leaf.get(), &out));
+        return out;
+    }
+
+    static umbo_value *of_variable(const variable &leaf) {
+        umbo_value *out = nullptr;
+        check(umbo_value_from_variable(leaf.get(), &out));
+        return out;
+    }
+};
+
+inline void variable::assign(const value &to) const {
+    check(umbo_variable_assign(get(), to.get()));
+}
+
+inline void variable::assign_add(const value &delta) const {
+    check(umbo_variable_assign_add(get(), delta.get()));
+}
+
+inline void variable::assign_sub(const value &delta) const {
+    check(umbo_variable_assign_sub(get(), delta.get()));
+}
+
+} // namespace umbo
+
+#endif

@@ -1,0 +1,90 @@
+// Variables.
+#ifndef UMBO_CPP_VARIABLE_HPP
+#define UMBO_CPP_VARIABLE_HPP
+
+#include <cstdint>
+#include <string>
+
+#include <umbo/cpp/tensor.hpp>
+
+namespace umbo {
+
+class value;
+
+// How a variable behaves; `strategy::create_variable` makes it.
+struct variable_options {
+    umbo_trainable trainable = UMBO_TRAINABLE_DEFAULT;
+    umbo_synchronization synchronization = UMBO_SYNCHRONIZATION_AUTO;
+    umbo_aggregation aggregation = UMBO_AGGREGATION_NONE;
+};
+
+// A variable: one value on the parameter device. `copy()` makes another variable; copying the C++
+// object makes another reference to this one.
+class variable : public handle<umbo_variable> {
+public:
+    using handle::handle;
+
+    // The current value in place, outside of `run`.
+    umbo_view view() const {
+        umbo_view out{};
+        check(umbo_variable_view(nullptr, get(), &out));
+        return out;
+    }
+
+    // A copy of the current value.
+    tensor read() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_variable_read(get(), &out));
+        return tensor(out);
+    }
+
+    void assign(const value &to) const;
+    void assign_add(const value &delta) const;
+    void assign_sub(const value &delta) const;
+
+    std::string name() const {
+        const char *out = nullptr;
+        check(umbo_variable_name(get(), &out));
+        return out;
+    }
+
+    umbo_dtype dtype() const {
+        umbo_dtype out = 0;
+        check(umbo_variable_dtype(get(), &out));
+        return out;
+    }
+
+    bool trainable() const {
+        std::int32_t out = 0;
+        check(umbo_variable_trainable(get(), &out));
+        return out != 0;
+    }
+
+    umbo_aggregation aggregation() const {
+        umbo_aggregation out = 0;
+        check(umbo_variable_aggregation(get(), &out));
+        return out;
+    }
+
+    umbo_synchronization synchronization() const {
+        umbo_synchronization out = 0;
+        check(umbo_variable_synchronization(get(), &out));
+        return out;
+    }
+
+    std::string device() const {
+        const char *out = nullptr;
+        check(umbo_variable_device(get(), &out));
+        return out;
+    }
+
+    variable copy() const {
+        umbo_variable *out = nullptr;
+        check(umbo_variable_copy(get(), &out));
+        return variable(out);
+    }
+};
+
+} // namespace umbo
+
+#endif

@@ -1,0 +1,105 @@
+// Typed access to the memory that a view describes.
+#ifndef UMBO_CPP_VIEW_HPP
+#define UMBO_CPP_VIEW_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include <umbo/cpp/error.hpp>
+
+namespace umbo {
+namespace detail {
+
+template <class T>
+struct element;
+
+#define UMBO_DETAIL_ELEMENT(type, code)                   \
+    template <>                                           \
+    struct element<type> {                                \
+        static constexpr umbo_dtype dtype = code;         \
+    }
+
+UMBO_DETAIL_ELEMENT(float, UMBO_FLOAT32);
+UMBO_DETAIL_ELEMENT(double, UMBO_FLOAT64);
+UMBO_DETAIL_ELEMENT(std::int8_t, UMBO_INT8);
+UMBO_DETAIL_ELEMENT(std::int16_t, UMBO_INT16);
+UMBO_DETAIL_ELEMENT(std::int32_t, UMBO_INT32);
+UMBO_DETAIL_ELEMENT(std::int64_t, UMBO_INT64);
+UMBO_DETAIL_ELEMENT(std::uint8_t, UMBO_UINT8);
+UMBO_DETAIL_ELEMENT(std::uint16_t, UMBO_UINT16);
+UMBO_DETAIL_ELEMENT(std::uint32_t, UMBO_UINT32);
+UMBO_DETAIL_ELEMENT(std::uint64_t, UMBO_UINT64);
+UMBO_DETAIL_ELEMENT(bool, UMBO_BOOL);
+
+#undef UMBO_DETAIL_ELEMENT
+
+} // namespace detail
+
+// The element type that holds a C++ type. The 16-bit floats have no C++17 type of their own.
+template <class T>
+constexpr umbo_dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
+
+// A view whose elements are `T`, or `const T`. Valid as long as the `umbo_view` that it is made
+// of: in a callback, until the callback returns.
+template <class T>
+class view_of {
+public:
+    // Throws `umbo::error` (INVALID_ARGUMENT) if the elements are of another type.
+    explicit view_of(const umbo_view &view) : view_(view) {
+        if (view.dtype != dtype_of<T>) {
+            throw error(UMBO_INVALID_ARGUMENT, "view: its elements have dtype number " +
+                                                   std::to_string(view.dtype) + ", not " +
+                                                   std::to_string(dtype_of<T>));
+        }
+    }
+
+    T *data() const noexcept { return static_cast<T *>(view_.data); }
+    std::int32_t rank() const noexcept { return view_.rank; }
+    std::int64_t shape(std::int32_t axis) const noexcept { return view_.shape[axis]; }
+    std::int64_t stride(std::int32_t axis) const noexcept { return view_.strides[axis]; }
+    const umbo_view &raw() const noexcept { return view_; }
+
+    // The number of elements.
+    std::size_t size() const noexcept {
+        std::size_t size = 1;
+        for (std::int32_t axis = 0; axis < view_.rank; ++axis) {
+            size *= static_cast<std::size_t>(view_.shape[axis]);
+        }
+        return size;
+    }
+
+    // Whether the elements lie one after the other in row-major order.
+    bool is_contiguous() const noexcept {
+        std::int64_t stride = 1;
+        for (std::int32_t axis = view_.rank; axis-- > 0;) {
+            if (view_.shape[axis] == 0) return true;
+            if (view_.shape[axis] != 1 && view_.strides[axis] != stride) return false;
+            stride *= view_.shape[axis];
+        }
+        return true;
+    }
+
+    // The element at these indices, one for each axis; neither count nor range is checked.
+    template <class... Index>
+    T &operator()(Index... index) const noexcept {
+        std::int32_t axis = 0;
+        std::int64_t offset = 0;
+        ((offset += static_cast<std::int64_t>(index) * view_.strides[axis++]), ...);
+        static_cast<void>(axis);
+        return data()[offset];
+    }
+
+    // Elements by position and in loops; only for contiguous views.
+    T &operator[](std::size_t position) const noexcept { return data()[position]; }
+    T *begin() const noexcept { return data(); }
+    T *end() const noexcept { return data() + size(); }
+
+private:
+    umbo_view view_;
+};
+
+} // namespace umbo
+
+#endif

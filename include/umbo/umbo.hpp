@@ -1,0 +1,36 @@
+// Umbo for C++17 and later: the C API with owners, exceptions and callables.
+//
+// - Every noun of the C API is a class that owns one reference to its handle. Moving passes the
+//   reference on, copying makes another (the same object, not a copy of its contents), the
+//   destructor gives it back. `get()` lends the handle, `release()` gives it up.
+// - A status that is not OK becomes an exception: `umbo::error`, or, when a callable threw, the
+//   very exception that it threw, in the thread that called the library.
+// - Callables take the place of callback and user data. Nothing that they throw crosses the C
+//   border. `run` calls them on several threads at once.
+//
+// Everything here is inline; the only thing to link is the C library.
+#ifndef UMBO_UMBO_HPP
+#define UMBO_UMBO_HPP
+
+#include <umbo/cpp/error.hpp>
+#include <umbo/cpp/handle.hpp>
+#include <umbo/cpp/library.hpp>
+#include <umbo/cpp/view.hpp>
+
+#include <umbo/cpp/tensor.hpp>
+
+#include <umbo/cpp/variable.hpp>
+
+#include <umbo/cpp/value.hpp>
+
+#include <umbo/cpp/callback.hpp>
+
+#include <umbo/cpp/dataset.hpp>
+
+#include <umbo/cpp/strategy.hpp>
+
+#include <umbo/cpp/optimizer.hpp>
+
+#include <umbo/cpp/replica_context.hpp>
+
+#endif

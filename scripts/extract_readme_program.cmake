@@ -1,0 +1,31 @@
+# Extracts README's first ```c block (a whole program) and the ```text block after it
+# (what the program prints).
+#   cmake -DREADME=README.md -DPROGRAM=first.c -DOUTPUT=first.txt -P extract_readme_program.cmake
+file(READ "${README}" text)
+
+function(take_block language rest_variable block_variable)
+  set(text "${${rest_variable}}")
+  string(FIND "${text}" "\n```${language}\n" start)
+  if(start EQUAL -1)
+    message(FATAL_ERROR "${README} has no \`\`\`${language} block where one was expected")
+  endif()
+  string(LENGTH "\n```${language}\n" opening)
+  math(EXPR start "${start} + ${opening}")
+  string(SUBSTRING "${text}" ${start} -1 text)
+  string(FIND "${text}" "\n```" end)
+  if(end EQUAL -1)
+    message(FATAL_ERROR "${README}: a \`\`\`${language} block is not closed")
+  endif()
+  math(EXPR end "${end} + 1")
+  string(SUBSTRING "${text}" 0 ${end} block)
+  string(SUBSTRING "${text}" ${end} -1 text)
+  set(${block_variable} "${block}" PARENT_SCOPE)
+  set(${rest_variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+take_block(c text program)
+take_block(text text output)
+file(WRITE "${PROGRAM}" "${program}")
+if(OUTPUT)
+  file(WRITE "${OUTPUT}" "${output}")
+endif()

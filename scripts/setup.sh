@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, test or demonstrate Umbo.
+#
+#   scripts/setup.sh build|test|demo|bench
+#
+# Asks the system first and touches the network only for what is not there. Uses
+# apt-get as root or through sudo. Required tools that cannot be had end the script
+# with an error; optional ones (OpenBLAS, the data set, valgrind) with a message.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+purpose=${1:-build}
+# CMake and ninja from pip land here; the Makefile puts them on PATH.
+tools=$PWD/build/tools
+export PATH=$tools/bin:$PATH:$HOME/.cargo/bin
+
+say() { echo "setup: $*"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+have_openblas() {
+  [ -n "$(find /usr/include /usr/local/include -name cblas.h -print -quit 2>/dev/null)" ]
+}
+have_data_set() { [ -e /usr/share/datasets/fashion-mnist ]; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    sudo "$@"
+  else
+    return 1
+  fi
+}
+
+updated=no
+# apt_install <package>: quiet, without questions, refreshing the package list at most once.
+apt_install() {
+  have apt-get || return 1
+  say "installing $1 with apt-get"
+  if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends "$1" >/dev/null 2>&1; then
+    return 0
+  fi
+  if [ $updated = no ]; then
+    updated=yes
+    as_root apt-get update -qq >/dev/null 2>&1 || true
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+      --no-install-recommends "$1" >/dev/null 2>&1 && return 0
+  fi
+  say "apt-get could not install $1"
+  return 1
+}
+
+# pip_install <package>: into build/tools, so that nothing outside this tree changes.
+pip_install() {
+  have python3 || return 1
+  say "installing $1 with pip into build/tools"
+  if [ ! -x "$tools/bin/python" ]; then
+    python3 -m venv "$tools" >/dev/null 2>&1 ||
+      python3 -m venv --without-pip "$tools" >/dev/null 2>&1 || return 1
+  fi
+  "$tools/bin/python" -m pip install --quiet "$1" >/dev/null 2>&1 ||
+    python3 -m pip --python "$tools/bin/python" install --quiet "$1" >/dev/null 2>&1 || {
+    say "pip could not install $1"
+    return 1
+  }
+}
+
+required() {
+  say "$1 is required: $2" >&2
+  exit 1
+}
+
+# At least 3.18, which CMakeLists.txt asks for.
+cmake_is_new_enough() {
+  have cmake || return 1
+  local version
+  version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+  # shellcheck disable=SC2086
+  set -- $version
+  [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 18 ]; }
+}
+
+have cargo || required cargo "install Rust from https://rustup.rs (Cargo.toml names the oldest version)"
+have cc || have gcc || apt_install gcc || required "a C compiler" "install gcc or clang"
+[ -e /usr/include/stdio.h ] || apt_install libc6-dev || true
+have make || apt_install make || true
+if [ "$purpose" = test ]; then
+  have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
+fi
+cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
+  { pip_install cmake && cmake_is_new_enough; } ||
+  required cmake "version 3.18 or newer, from your distribution or with pip install cmake"
+have ninja || apt_install ninja-build || pip_install ninja ||
+  say "no ninja; building with make instead"
+
+if [ "$purpose" = test ]; then
+  have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
+  have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
+fi
+if [ "$purpose" = demo ] || [ "$purpose" = bench ]; then
+  have_openblas || apt_install libopenblas-dev ||
+    say "no OpenBLAS; the examples use their own, slower matrix product"
+fi
+if [ "$purpose" = demo ]; then
+  have_data_set || apt_install dataset-fashion-mnist ||
+    say "no Fashion-MNIST; the demonstration uses the small data set in c_examples/data"
+fi

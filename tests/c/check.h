@@ -1,0 +1,207 @@
+/* Checks for the C tests, and the few things that most of them make.
+ *
+ * A failed check prints where it is, what was expected and the library's last message, and ends
+ * the program: the rest of a test means little once its ground is gone. Works on any thread.
+ * Every test ends with `return finish();`, which demands that no handle is left. */
+#ifndef UMBO_TESTS_CHECK_H
+#define UMBO_TESTS_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <umbo/umbo.h>
+
+#if defined(__GNUC__)
+#define CHECK_MAYBE_UNUSED __attribute__((unused))
+#else
+#define CHECK_MAYBE_UNUSED
+#endif
+
+static CHECK_MAYBE_UNUSED void check_failed(const char *file, int line, const char *what) {
+    fprintf(stderr, "%s:%d: %s\n  last error: %s\n", file, line, what, umbo_last_error_message());
+    exit(1);
+}
+
+/* A condition that must hold. */
+#define CHECK(condition)                                                  \
+    do {                                                                  \
+        if (!(condition)) check_failed(__FILE__, __LINE__, #condition);   \
+    } while (0)
+
+/* A call that must return this status. */
+#define CHECK_STATUS(call, expected)                                                        \
+    do {                                                                                    \
+        umbo_status check_status_ = (call);                                                 \
+        if (check_status_ != (expected)) {                                                  \
+            fprintf(stderr, "got %s, expected %s\n", umbo_status_name(check_status_),       \
+                    umbo_status_name(expected));                                            \
+            check_failed(__FILE__, __LINE__, #call);                                        \
+        }                                                                                   \
+    } while (0)
+
+/* A call that must succeed. */
+#define CHECK_OK(call) CHECK_STATUS(call, UMBO_OK)
+
+/* The last error message of this thread must contain these words. */
+#define CHECK_MESSAGE(words)                                                                      \
+    do {                                                                                          \
+        if (strstr(umbo_last_error_message(), (words)) == NULL)                                   \
+            check_failed(__FILE__, __LINE__, "the message does not contain \"" words "\"");       \
+    } while (0)
+
+/* The number of elements of an array. */
+#define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
+
+/* Declares a zeroed struct with its struct_size set. */
+#define ZEROED(type, name)            \
+    type name;                        \
+    memset(&name, 0, sizeof(name));   \
+    name.struct_size = sizeof(name)
+
+/* No handle may be left at the end of a test. */
+static CHECK_MAYBE_UNUSED int finish(void) {
+    int64_t count = -1;
+    CHECK_OK(umbo_live_handles(UMBO_HANDLE_ANY, &count));
+    if (count != 0) {
+        fprintf(stderr, "%lld handles are still alive\n", (long long)count);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- what most tests make */
+
+static CHECK_MAYBE_UNUSED umbo_strategy *make_strategy(int32_t replicas) {
+    umbo_strategy *strategy = NULL;
+    ZEROED(umbo_strategy_options, options);
+    options.cpu_replicas = replicas;
+    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    return strategy;
+}
+
+static CHECK_MAYBE_UNUSED umbo_tensor *make_tensor(umbo_dtype dtype, int32_t rank,
+                                                   const int64_t *shape, const void *data) {
+    umbo_tensor *tensor = NULL;
+    CHECK_OK(umbo_tensor_from_data(dtype, rank, shape, data, NULL, &tensor));
+    return tensor;
+}
+
+/* A vector of f32. */
+static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
+    return make_tensor(UMBO_FLOAT32, 1, &count, data);
+}
+
+/* A scalar of f32. */
+static CHECK_MAYBE_UNUSED umbo_tensor *make_float(float number) {
+    return make_tensor(UMBO_FLOAT32, 0, NULL, &number);
+}
+
+/* The tensor as a value; gives the tensor up. */
+static CHECK_MAYBE_UNUSED umbo_value *into_value(umbo_tensor *tensor) {
+    umbo_value *value = NULL;
+    CHECK_OK(umbo_value_from_tensor(tensor, &value));
+    umbo_tensor_release(tensor);
+    return value;
+}
+
+static CHECK_MAYBE_UNUSED umbo_value *float_value(float number) {
+    return into_value(make_float(number));
+}
+
+static CHECK_MAYBE_UNUSED umbo_value *floats_value(int64_t count, const float *data) {
+    return into_value(make_floats(count, data));
+}
+
+/* The items as a per-replica value; gives the items up. */
+static CHECK_MAYBE_UNUSED umbo_value *into_per_replica(int32_t count, umbo_value **items) {
+    umbo_value *value = NULL;
+    int32_t index;
+    CHECK_OK(umbo_value_per_replica(count, (const umbo_value *const *)items, &value));
+    for (index = 0; index < count; index++) umbo_value_release(items[index]);
+    return value;
+}
+
+/* One f32 scalar for each replica. */
+static CHECK_MAYBE_UNUSED umbo_value *per_replica_floats(int32_t count, const float *numbers) {
+    umbo_value *items[16];
+    int32_t index;
+    CHECK(count <= 16);
+    for (index = 0; index < count; index++) items[index] = float_value(numbers[index]);
+    return into_per_replica(count, items);
+}
+
+/* A variable of `strategy` with this f32 scalar. */
+static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, float number,
+                                                       umbo_aggregation aggregation) {
+    umbo_variable *variable = NULL;
+    umbo_tensor *initial = make_float(number);
+    ZEROED(umbo_variable_options, options);
+    options.aggregation = aggregation;
+    CHECK_OK(umbo_variable_create(strategy, "v", initial, &options, &variable));
+    umbo_tensor_release(initial);
+    return variable;
+}
+
+/* The first element of an f32 value. */
+static CHECK_MAYBE_UNUSED float float_of(const umbo_value *value) {
+    umbo_view view;
+    CHECK_OK(umbo_value_view(value, NULL, &view));
+    CHECK(view.dtype == UMBO_FLOAT32);
+    return *(const float *)view.data;
+}
+
+/* Component or item `index` of a value, as its first f32. */
+static CHECK_MAYBE_UNUSED float float_at(const umbo_value *value, int32_t index) {
+    umbo_value *item = NULL;
+    float number;
+    CHECK_OK(umbo_value_item(value, index, &item));
+    number = float_of(item);
+    umbo_value_release(item);
+    return number;
+}
+
+static CHECK_MAYBE_UNUSED umbo_value_kind kind_of(const umbo_value *value) {
+    umbo_value_kind kind = 0;
+    CHECK_OK(umbo_value_kind_of(value, &kind));
+    return kind;
+}
+
+static CHECK_MAYBE_UNUSED int32_t count_of(const umbo_value *value) {
+    int32_t count = -1;
+    CHECK_OK(umbo_value_count(value, &count));
+    return count;
+}
+
+/* The first f32 of a variable, read outside of `run`. */
+static CHECK_MAYBE_UNUSED float float_of_variable(const umbo_variable *variable) {
+    umbo_tensor *tensor = NULL;
+    float number = 0;
+    umbo_view view;
+    CHECK_OK(umbo_variable_read(variable, &tensor));
+    CHECK_OK(umbo_tensor_view(tensor, &view));
+    CHECK(view.dtype == UMBO_FLOAT32);
+    number = *(const float *)view.data;
+    umbo_tensor_release(tensor);
+    return number;
+}
+
+static CHECK_MAYBE_UNUSED int64_t live(umbo_handle_type type) {
+    int64_t count = -1;
+    CHECK_OK(umbo_live_handles(type, &count));
+    return count;
+}
+
+static CHECK_MAYBE_UNUSED int32_t replica_id(const umbo_replica_context *context) {
+    int32_t id = -1;
+    CHECK_OK(umbo_replica_context_replica_id(context, &id));
+    return id;
+}
+
+/* A run callback's result: this f32 scalar. */
+static CHECK_MAYBE_UNUSED umbo_status return_float(float number, umbo_value **result) {
+    *result = float_value(number);
+    return UMBO_OK;
+}
+
+#endif

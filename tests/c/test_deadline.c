@@ -1,0 +1,238 @@
+/* Deadline and cancellation, while computing and while waiting; late callbacks. Every thread waits
+ * for conditions that another one signals, so nothing depends on how fast the machine is, except
+ * that the callbacks begin within the deadline. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "check.h"
+
+typedef struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int arrived;   /* replicas that are in their callback */
+    int open;      /* the late callback may return */
+    int destroyed; /* user_data_destroy has run */
+    umbo_cancellation *cancellation;
+    umbo_variable *variable;
+} gate;
+
+static void gate_add(gate *self, int *counter) {
+    CHECK(pthread_mutex_lock(&self->mutex) == 0);
+    ++*counter;
+    CHECK(pthread_cond_broadcast(&self->changed) == 0);
+    CHECK(pthread_mutex_unlock(&self->mutex) == 0);
+}
+
+static void gate_wait(gate *self, const int *counter, int at_least) {
+    CHECK(pthread_mutex_lock(&self->mutex) == 0);
+    while (*counter < at_least) CHECK(pthread_cond_wait(&self->changed, &self->mutex) == 0);
+    CHECK(pthread_mutex_unlock(&self->mutex) == 0);
+}
+
+static void gate_destroy(void *user_data) {
+    gate *self = (gate *)user_data;
+    gate_add(self, &self->destroyed);
+}
+
+static umbo_status no_merge(umbo_strategy *strategy, const umbo_value *args, void *user_data,
+                            umbo_value **result) {
+    (void)strategy;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    CHECK(0); /* never complete, so never called */
+    return UMBO_OK;
+}
+
+static umbo_status change(umbo_variable *variable) {
+    umbo_value *one = float_value(1);
+    umbo_status status = umbo_variable_assign_add(variable, one);
+    umbo_value_release(one);
+    return status;
+}
+
+/* Replica 1 computes on and on, deaf to everything but the gate. */
+static umbo_status deaf(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                        umbo_value **result) {
+    gate *self = (gate *)user_data;
+    umbo_status status;
+    (void)args;
+    status = change(self->variable);
+    gate_add(self, &self->arrived);
+    if (replica_id(context) == 1) gate_wait(self, &self->open, 1);
+    return status != UMBO_OK ? status : return_float(1, result);
+}
+
+/* As above, with replica 0 waiting for it in a merge call. */
+static umbo_status deaf_and_waited_for(umbo_replica_context *context, const umbo_value *args,
+                                       void *user_data, umbo_value **result) {
+    gate *self = (gate *)user_data;
+    umbo_status status;
+    (void)args;
+    (void)result;
+    status = change(self->variable);
+    gate_add(self, &self->arrived);
+    if (replica_id(context) == 1) gate_wait(self, &self->open, 1);
+    if (status != UMBO_OK) return status;
+    return umbo_replica_context_merge_call(context, no_merge, NULL, NULL, NULL);
+}
+
+/* Polls until it is told to stop. */
+static umbo_status polling(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    gate *self = (gate *)user_data;
+    int32_t cancelled = 0;
+    (void)args;
+    (void)result;
+    UMBO_TRY(change(self->variable));
+    gate_add(self, &self->arrived);
+    while (!cancelled) {
+        CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
+        sched_yield();
+    }
+    return umbo_set_last_error(UMBO_CANCELLED, "told to stop", NULL, NULL);
+}
+
+/* Replica 0 waits in a merge call, replica 1 polls. */
+static umbo_status waiting(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    gate *self = (gate *)user_data;
+    if (replica_id(context) == 1) return polling(context, args, user_data, result);
+    UMBO_TRY(change(self->variable));
+    gate_add(self, &self->arrived);
+    return umbo_replica_context_merge_call(context, no_merge, NULL, NULL, NULL);
+}
+
+static umbo_status well_behaved(umbo_replica_context *context, const umbo_value *args,
+                                void *user_data, umbo_value **result) {
+    gate *self = (gate *)user_data;
+    (void)args;
+    UMBO_TRY(change(self->variable));
+    return return_float((float)replica_id(context), result);
+}
+
+static int32_t late(const umbo_strategy *strategy) {
+    int32_t count = -1;
+    CHECK_OK(umbo_strategy_late_replicas(strategy, &count));
+    return count;
+}
+
+/* The strategy is as before the step, and usable. */
+static void usable_again(umbo_strategy *strategy, gate *self, float expected) {
+    umbo_value *result = NULL;
+    gate_wait(self, &self->destroyed, 1); /* after the last replica is back */
+    while (late(strategy) != 0) sched_yield();
+    CHECK(self->destroyed == 1);
+    CHECK(float_of_variable(self->variable) == expected);
+    CHECK_OK(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, &result));
+    CHECK(float_at(result, 1) == 1);
+    CHECK(float_of_variable(self->variable) == expected + 2);
+    umbo_value_release(result);
+    self->arrived = self->open = self->destroyed = 0;
+}
+
+static void deadline(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
+    const float before = float_of_variable(self->variable);
+    umbo_value *result = NULL, *one = float_value(1);
+    umbo_view view;
+    ZEROED(umbo_run_options, options);
+    options.deadline_seconds = 1;
+    options.user_data_destroy = gate_destroy;
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, &result),
+                 UMBO_DEADLINE_EXCEEDED);
+    CHECK_MESSAGE("replica 1");
+    CHECK(result == NULL && self->destroyed == 0);
+    /* Draining: reads work, everything that changes or runs names the late replica. */
+    gate_wait(self, &self->arrived, 2);
+    CHECK(late(strategy) >= 1);
+    CHECK(float_of_variable(self->variable) == before);
+    CHECK_OK(umbo_variable_view(NULL, self->variable, &view));
+    CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("replica 1");
+    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("replica 1");
+    umbo_value_release(one);
+    gate_add(self, &self->open);
+    usable_again(strategy, self, before);
+}
+
+static void *cancel_when_all_are_there(void *argument) {
+    gate *self = (gate *)argument;
+    gate_wait(self, &self->arrived, 2);
+    CHECK_OK(umbo_cancellation_cancel(self->cancellation));
+    return NULL;
+}
+
+static void cancel(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
+    const float before = float_of_variable(self->variable);
+    pthread_t thread;
+    int32_t cancelled = -1;
+    ZEROED(umbo_run_options, options);
+    CHECK_OK(umbo_cancellation_create(&self->cancellation));
+    CHECK_OK(umbo_cancellation_is_cancelled(self->cancellation, &cancelled));
+    CHECK(cancelled == 0);
+    options.cancellation = self->cancellation;
+    options.user_data_destroy = gate_destroy;
+    CHECK(pthread_create(&thread, NULL, cancel_when_all_are_there, self) == 0);
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_CANCELLED);
+    CHECK(pthread_join(thread, NULL) == 0);
+    usable_again(strategy, self, before);
+
+    /* A token that was cancelled before: nothing starts. */
+    CHECK_OK(umbo_cancellation_is_cancelled(self->cancellation, &cancelled));
+    CHECK(cancelled == 1);
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_CANCELLED);
+    gate_wait(self, &self->destroyed, 1);
+    CHECK(self->arrived == 0);
+    self->destroyed = 0;
+    umbo_cancellation_release(self->cancellation);
+}
+
+/* A strategy may be released while a late callback still runs. */
+static void release_while_draining(gate *self) {
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_variable *kept = self->variable;
+    ZEROED(umbo_run_options, options);
+    options.deadline_seconds = 1;
+    options.user_data_destroy = gate_destroy;
+    self->variable = make_variable(strategy, 1, UMBO_AGGREGATION_SUM);
+    CHECK_STATUS(umbo_strategy_run(strategy, deaf, self, NULL, &options, NULL),
+                 UMBO_DEADLINE_EXCEEDED);
+    gate_wait(self, &self->arrived, 2);
+    umbo_variable_release(self->variable);
+    umbo_strategy_release(strategy);
+    CHECK(self->destroyed == 0);
+    gate_add(self, &self->open);
+    gate_wait(self, &self->destroyed, 1);
+    self->variable = kept;
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_value *result = NULL;
+    gate self;
+    ZEROED(umbo_run_options, options);
+    memset(&self, 0, sizeof(self));
+    CHECK(pthread_mutex_init(&self.mutex, NULL) == 0);
+    CHECK(pthread_cond_init(&self.changed, NULL) == 0);
+    self.variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
+
+    /* One that is met changes nothing. */
+    options.deadline_seconds = 3600;
+    CHECK_OK(umbo_strategy_run(strategy, well_behaved, &self, NULL, &options, &result));
+    CHECK(float_of_variable(self.variable) == 12);
+    umbo_value_release(result);
+
+    deadline(strategy, &self, deaf);
+    deadline(strategy, &self, deaf_and_waited_for);
+    cancel(strategy, &self, polling);
+    cancel(strategy, &self, waiting);
+    release_while_draining(&self);
+
+    umbo_variable_release(self.variable);
+    umbo_strategy_release(strategy);
+    CHECK(pthread_cond_destroy(&self.changed) == 0);
+    CHECK(pthread_mutex_destroy(&self.mutex) == 0);
+    return finish();
+}

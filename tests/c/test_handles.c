@@ -1,0 +1,89 @@
+/* Handles held wrong: stale, foreign, random, of another kind, released twice. */
+#include "check.h"
+
+static umbo_tensor *as_tensor(const void *address) { return (umbo_tensor *)address; }
+
+static void refuse_tensor(const umbo_tensor *tensor, const char *words) {
+    umbo_view view;
+    memset(&view, 0x5a, sizeof(view));
+    CHECK_STATUS(umbo_tensor_view(tensor, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("tensor");
+    CHECK(strstr(umbo_last_error_message(), words) != NULL);
+    CHECK(view.rank == 0x5a5a5a5a); /* untouched */
+    CHECK_STATUS(umbo_tensor_retain(tensor), UMBO_INVALID_ARGUMENT);
+    umbo_tensor_release(tensor); /* nothing happens */
+}
+
+int main(void) {
+    umbo_tensor *tensor = make_float(1), *recycled;
+    umbo_value *value = float_value(2);
+    umbo_strategy *strategy = make_strategy(1);
+    umbo_view view;
+    uint64_t noise = 88172645463325252u;
+    int64_t before;
+    int on_the_stack = 0, index;
+    char *on_the_heap = (char *)malloc(64);
+
+    /* References are counted. */
+    CHECK_OK(umbo_tensor_retain(tensor));
+    umbo_tensor_release(tensor);
+    CHECK_OK(umbo_tensor_view(tensor, &view));
+    CHECK(live(UMBO_HANDLE_TENSOR) == 1 && live(UMBO_HANDLE_VALUE) == 1);
+    CHECK(live(UMBO_HANDLE_STRATEGY) == 1);
+
+    /* Stale, and stale with the slot used again. */
+    umbo_tensor_release(tensor);
+    refuse_tensor(tensor, "");
+    umbo_tensor_release(tensor); /* twice */
+    recycled = make_float(3);
+    refuse_tensor(tensor, "");
+    CHECK_OK(umbo_tensor_view(recycled, &view));
+    CHECK(live(UMBO_HANDLE_TENSOR) == 1);
+
+    /* Of another kind: says which. */
+    refuse_tensor(as_tensor(value), "value");
+    refuse_tensor(as_tensor(strategy), "strategy");
+    CHECK(live(UMBO_HANDLE_VALUE) == 1 && live(UMBO_HANDLE_STRATEGY) == 1);
+
+    /* Foreign and random. */
+    CHECK(on_the_heap != NULL);
+    refuse_tensor(as_tensor(&on_the_stack), "");
+    refuse_tensor(as_tensor(on_the_heap), "");
+    refuse_tensor(as_tensor((void *)(intptr_t)-1), "");
+    refuse_tensor(as_tensor((void *)(uintptr_t)1), "");
+    before = live(UMBO_HANDLE_ANY);
+    for (index = 0; index < 10000; index++) {
+        umbo_status status;
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        if (as_tensor((void *)(uintptr_t)noise) == recycled) continue;
+        status = umbo_tensor_view(as_tensor((void *)(uintptr_t)noise), &view);
+        CHECK(status == UMBO_INVALID_ARGUMENT);
+        umbo_tensor_release(as_tensor((void *)(uintptr_t)noise));
+    }
+    /* One bit away from a true one. */
+    for (index = 0; index < 64; index++) {
+        const uintptr_t bits = (uintptr_t)recycled ^ ((uintptr_t)1 << index);
+        CHECK_STATUS(umbo_tensor_view(as_tensor((void *)bits), &view), UMBO_INVALID_ARGUMENT);
+    }
+    CHECK(live(UMBO_HANDLE_ANY) == before);
+
+    /* Nothing is released without complaint. */
+    umbo_tensor_release(NULL);
+    umbo_value_release(NULL);
+    umbo_strategy_release(NULL);
+    umbo_variable_release(NULL);
+    umbo_dataset_release(NULL);
+    umbo_iterator_release(NULL);
+    umbo_gradients_release(NULL);
+    umbo_optimizer_release(NULL);
+    umbo_cancellation_release(NULL);
+    umbo_distributed_dataset_release(NULL);
+
+    free(on_the_heap);
+    umbo_tensor_release(recycled);
+    umbo_strategy_release(strategy);
+    umbo_value_release(value);
+    return finish();
+}

@@ -1,0 +1,249 @@
+/* reduce, reduce_to, local_results and update, in cross-replica context. */
+#include "check.h"
+
+/* [0,1,2,3] and, for the second replica, the numbers from 4 on. */
+static umbo_value *two_parts(int64_t second_rows) {
+    const float first[4] = {0, 1, 2, 3}, second[4] = {4, 5, 6, 7};
+    umbo_value *items[2];
+    items[0] = floats_value(4, first);
+    items[1] = floats_value(second_rows, second);
+    return into_per_replica(2, items);
+}
+
+static void over_replicas(umbo_strategy *strategy) {
+    umbo_value *even = two_parts(4), *uneven = two_parts(2), *result = NULL;
+    umbo_view view;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
+    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK(view.shape[0] == 4 && ((float *)view.data)[0] == 4 && ((float *)view.data)[3] == 10);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, even, NULL, &result));
+    CHECK(float_of(result) == 2);
+    umbo_value_release(result);
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, uneven, NULL, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("[4]");
+    CHECK_MESSAGE("[2]");
+    CHECK_MESSAGE("axis"); /* the fix */
+    CHECK(result == NULL);
+    umbo_value_release(uneven);
+    umbo_value_release(even);
+}
+
+/* Weighted by examples: 15 over 6, not a mean of means. */
+static void over_an_axis(umbo_strategy *strategy) {
+    const int64_t axis[1] = {0}, negative[1] = {-1}, beyond[1] = {1}, twice[2] = {0, 0};
+    umbo_value *uneven = two_parts(2), *half_empty = two_parts(0), *even = two_parts(4);
+    umbo_value *result = NULL, *again = NULL;
+    ZEROED(umbo_reduce_options, options);
+    options.axes = axis;
+    options.axis_count = 1;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, uneven, &options, &result));
+    CHECK(float_of(result) == 2.5f);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, half_empty, &options, &result));
+    CHECK(float_of(result) == 1.5f);
+    umbo_value_release(result);
+    options.axes = negative;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result));
+    CHECK(float_of(result) == 28);
+    umbo_value_release(result);
+    /* A plain value with an axis is reduced on each replica: twice 28 at two replicas. */
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, result, &options, &again));
+    CHECK(float_of(again) == 56);
+    umbo_value_release(again);
+    umbo_value_release(result);
+    result = NULL;
+    options.axes = beyond;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
+                 UMBO_OUT_OF_RANGE);
+    CHECK_MESSAGE("axis");
+    options.axes = twice;
+    options.axis_count = 2;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK(result == NULL);
+    umbo_value_release(even);
+    umbo_value_release(half_empty);
+    umbo_value_release(uneven);
+}
+
+static void plain_values(umbo_strategy *strategy) {
+    umbo_value *five = float_value(5), *result = NULL;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, five, NULL, &result));
+    CHECK(float_of(result) == 5);
+    umbo_value_release(result);
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, five, NULL, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("value");
+    CHECK_STATUS(umbo_strategy_reduce(strategy, 0, five, NULL, &result), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("op");
+    CHECK(result == NULL);
+    umbo_value_release(five);
+}
+
+static umbo_value *two_of(umbo_dtype dtype, const void *first, const void *second) {
+    umbo_value *items[2];
+    items[0] = into_value(make_tensor(dtype, 0, NULL, first));
+    items[1] = into_value(make_tensor(dtype, 0, NULL, second));
+    return into_per_replica(2, items);
+}
+
+static void dtypes(umbo_strategy *strategy) {
+    const uint8_t a8 = 200, b8 = 100, yes = 1;
+    const int32_t a32 = 1, b32 = 2;
+    umbo_value *bytes = two_of(UMBO_UINT8, &a8, &b8), *ints = two_of(UMBO_INT32, &a32, &b32);
+    umbo_value *bools = two_of(UMBO_BOOL, &yes, &yes), *result = NULL;
+    umbo_view view;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bytes, NULL, &result));
+    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK(view.dtype == UMBO_UINT8 && *(uint8_t *)view.data == 44); /* wraps */
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, bytes, NULL, &result));
+    CHECK(float_of(result) == 150);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, ints, NULL, &result));
+    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK(view.dtype == UMBO_FLOAT64 && *(double *)view.data == 1.5);
+    umbo_value_release(result);
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bools, NULL, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("bool");
+    CHECK(result == NULL);
+    umbo_value_release(bools);
+    umbo_value_release(ints);
+    umbo_value_release(bytes);
+}
+
+/* Structures are reduced leaf by leaf. */
+static void structures(umbo_strategy *strategy) {
+    const char *const names[2] = {"a", "b"};
+    const float tens[2] = {10, 20};
+    const umbo_value *items[2];
+    umbo_value *a = two_parts(4), *b = per_replica_floats(2, tens), *nest = NULL, *result = NULL;
+    umbo_view view;
+    items[0] = a;
+    items[1] = b;
+    CHECK_OK(umbo_value_struct(2, names, items, &nest));
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, nest, NULL, &result));
+    CHECK_OK(umbo_value_view(result, "a", &view));
+    CHECK(((float *)view.data)[1] == 6);
+    CHECK_OK(umbo_value_view(result, "b", &view));
+    CHECK(*(float *)view.data == 30);
+    umbo_value_release(result);
+    umbo_value_release(nest);
+    umbo_value_release(b);
+    umbo_value_release(a);
+}
+
+static void destinations(umbo_strategy *strategy) {
+    const float numbers[2] = {1, 2}, zero[4] = {0};
+    umbo_value *value = per_replica_floats(2, numbers), *even = two_parts(4), *result = NULL;
+    umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
+    umbo_tensor *output = make_floats(4, zero), *same = NULL;
+    umbo_view view, of_output;
+    ZEROED(umbo_destination, destination);
+    ZEROED(umbo_reduce_options, options);
+    destination.device = "cpu:0";
+    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
+    umbo_value_release(result);
+    result = NULL;
+    destination.variable = variable; /* two at once */
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("destination");
+    destination.device = NULL;
+    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_MEAN, value, &destination, &result));
+    CHECK(float_of(result) == 1.5f);
+    umbo_value_release(result);
+    result = NULL;
+    destination.variable = NULL; /* none */
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+                 UMBO_INVALID_ARGUMENT);
+    destination.device = "";
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
+                 UMBO_INVALID_ARGUMENT);
+
+    options.output = output;
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result));
+    CHECK_OK(umbo_value_tensor(result, &same));
+    CHECK_OK(umbo_tensor_view(same, &view));
+    CHECK_OK(umbo_tensor_view(output, &of_output));
+    CHECK(view.data == of_output.data && ((float *)view.data)[3] == 10);
+    umbo_tensor_release(same);
+    umbo_value_release(result);
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &options, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("output");
+    umbo_tensor_release(output);
+    umbo_variable_release(variable);
+    umbo_value_release(even);
+    umbo_value_release(value);
+}
+
+static void local_results(umbo_strategy *strategy) {
+    const float numbers[2] = {1, 2};
+    umbo_value *split = per_replica_floats(2, numbers), *plain = float_value(3), *result = NULL;
+    CHECK_OK(umbo_strategy_local_results(strategy, split, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TUPLE && count_of(result) == 2);
+    CHECK(float_at(result, 1) == 2);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_local_results(strategy, plain, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TUPLE && count_of(result) == 1);
+    CHECK(float_at(result, 0) == 3);
+    umbo_value_release(result);
+    umbo_value_release(plain);
+    umbo_value_release(split);
+}
+
+static umbo_status add_argument(umbo_variable *variable, const umbo_value *args, void *user_data,
+                                umbo_value **result) {
+    ++*(int *)user_data;
+    UMBO_TRY(umbo_variable_assign_add(variable, args));
+    return return_float(float_of_variable(variable), result);
+}
+
+static umbo_status fail_update(umbo_variable *variable, const umbo_value *args, void *user_data,
+                               umbo_value **result) {
+    (void)variable;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return umbo_set_last_error(UMBO_ABORTED, "no update", NULL, NULL);
+}
+
+static void update(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
+    umbo_value *two = float_value(2), *result = NULL;
+    int calls = 0;
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, &result));
+    CHECK(calls == 1 && float_of(result) == 12 && float_of_variable(variable) == 12);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL));
+    CHECK(calls == 2 && float_of_variable(variable) == 14);
+    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL),
+                 UMBO_ABORTED);
+    CHECK_MESSAGE("no update");
+    umbo_value_release(two);
+    umbo_variable_release(variable);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    over_replicas(strategy);
+    over_an_axis(strategy);
+    plain_values(strategy);
+    dtypes(strategy);
+    structures(strategy);
+    destinations(strategy);
+    local_results(strategy);
+    update(strategy);
+    umbo_strategy_release(strategy);
+    return finish();
+}

@@ -1,0 +1,274 @@
+/* run: arguments, merged results, metrics, scratch memory, places in the global batch. */
+#include "check.h"
+
+static umbo_status double_it(umbo_replica_context *context, const umbo_value *args,
+                             void *user_data, umbo_value **result) {
+    umbo_view view;
+    (void)context;
+    (void)user_data;
+    CHECK(*result == NULL);
+    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    return return_float(2 * *(const float *)view.data, result);
+}
+
+static umbo_status pass_through(umbo_replica_context *context, const umbo_value *args,
+                                void *user_data, umbo_value **result) {
+    (void)context;
+    (void)user_data;
+    return umbo_value_clone(args, result);
+}
+
+/* The very same tensor from every replica stays plain; equal ones do not. */
+static void identity(umbo_strategy *strategy) {
+    const float numbers[3] = {1, 2, 3};
+    umbo_value *plain = float_value(5), *split = per_replica_floats(3, numbers), *result = NULL;
+    CHECK_OK(umbo_strategy_run(strategy, pass_through, NULL, plain, NULL, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 5);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_run(strategy, double_it, NULL, plain, NULL, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && count_of(result) == 3);
+    CHECK(float_at(result, 0) == 10 && float_at(result, 2) == 10);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_run(strategy, double_it, NULL, split, NULL, &result));
+    CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4 && float_at(result, 2) == 6);
+    umbo_value_release(result);
+    umbo_value_release(split);
+    umbo_value_release(plain);
+}
+
+static umbo_status make_struct(umbo_replica_context *context, const umbo_value *args,
+                               void *user_data, umbo_value **result) {
+    const char *const names[2] = {"id", "shared"};
+    const umbo_value *items[2];
+    umbo_value *own = float_value((float)replica_id(context)), *shared = NULL;
+    umbo_status status;
+    CHECK_OK(umbo_value_field(args, "shared", &shared));
+    items[0] = own;
+    items[1] = shared;
+    status = umbo_value_struct(user_data != NULL && replica_id(context) == 1 ? 1 : 2, names, items,
+                               result);
+    umbo_value_release(shared);
+    umbo_value_release(own);
+    return status;
+}
+
+/* Structures are merged leaf by leaf, and must agree. */
+static void structures(umbo_strategy *strategy) {
+    const char *const names[1] = {"shared"};
+    const umbo_value *items[1];
+    umbo_value *shared = float_value(8), *args = NULL, *result = NULL, *field = NULL;
+    int disagree = 1;
+    items[0] = shared;
+    CHECK_OK(umbo_value_struct(1, names, items, &args));
+    CHECK_OK(umbo_strategy_run(strategy, make_struct, NULL, args, NULL, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_STRUCT);
+    CHECK_OK(umbo_value_field(result, "id", &field));
+    CHECK(kind_of(field) == UMBO_VALUE_PER_REPLICA && float_at(field, 2) == 2);
+    umbo_value_release(field);
+    CHECK_OK(umbo_value_field(result, "shared", &field));
+    CHECK(kind_of(field) == UMBO_VALUE_TENSOR && float_of(field) == 8);
+    umbo_value_release(field);
+    umbo_value_release(result);
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_run(strategy, make_struct, &disagree, args, NULL, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("replica 1");
+    CHECK(result == NULL);
+    umbo_value_release(args);
+    umbo_value_release(shared);
+}
+
+static umbo_status look_around(umbo_replica_context *context, const umbo_value *args,
+                               void *user_data, umbo_value **result) {
+    const char *device = NULL, *expected = NULL;
+    const umbo_strategy *strategy = (const umbo_strategy *)user_data;
+    int32_t count = 0, cancelled = -1;
+    void *stream = &count;
+    CHECK(args == NULL && *result == NULL);
+    CHECK_OK(umbo_replica_context_num_replicas_in_sync(context, &count));
+    CHECK(count == 3 && replica_id(context) >= 0 && replica_id(context) < 3);
+    CHECK_OK(umbo_replica_context_device(context, &device));
+    CHECK_OK(umbo_strategy_compute_device(strategy, replica_id(context), &expected));
+    CHECK(strcmp(device, expected) == 0);
+    CHECK_OK(umbo_replica_context_stream(context, &stream));
+    CHECK(stream == NULL); /* a CPU has none */
+    CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
+    CHECK(cancelled == 0);
+    return UMBO_OK; /* no result at all */
+}
+
+static void no_arguments_no_result(umbo_strategy *strategy) {
+    umbo_value *result = NULL;
+    int32_t count = 0;
+    CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, &result));
+    CHECK(result == NULL);
+    CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_late_replicas(strategy, &count));
+    CHECK(count == 0);
+}
+
+static umbo_status measure(umbo_replica_context *context, const umbo_value *args,
+                           void *user_data, umbo_value **result) {
+    const int32_t id = replica_id(context);
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1 + id, 2));
+    UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1, 1)); /* adds up */
+    if (user_data != NULL) return umbo_set_last_error(UMBO_ABORTED, "not this time", NULL, NULL);
+    return UMBO_OK;
+}
+
+static void metrics(umbo_strategy *strategy) {
+    int fail = 1;
+    ZEROED(umbo_metric, metric);
+    CHECK_OK(umbo_strategy_run(strategy, measure, NULL, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK(metric.sum == 1 + 2 + 3 + 3 && metric.weight == 9 && metric.mean == 1);
+    CHECK_STATUS(umbo_strategy_metric(strategy, "accuracy", &metric), UMBO_NOT_FOUND);
+    CHECK_MESSAGE("accuracy");
+    /* A failed step has no metrics: those of the last committed one stay. */
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, &fail, NULL, NULL, NULL), UMBO_ABORTED);
+    CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
+    CHECK(metric.sum == 9 && metric.weight == 9);
+}
+
+typedef struct {
+    void *first[3];
+} scratch_addresses;
+
+static umbo_status use_scratch(umbo_replica_context *context, const umbo_value *args,
+                               void *user_data, umbo_value **result) {
+    scratch_addresses *addresses = (scratch_addresses *)user_data;
+    void *a = NULL, *b = NULL;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_replica_context_scratch(context, 1000, &a));
+    UMBO_TRY(umbo_replica_context_scratch(context, 100000, &b));
+    CHECK((uintptr_t)a % 64 == 0 && (uintptr_t)b % 64 == 0);
+    CHECK((char *)b >= (char *)a + 1000 || (char *)a >= (char *)b + 100000);
+    memset(a, 1, 1000);
+    memset(b, 2, 100000);
+    CHECK(((char *)a)[999] == 1);
+    CHECK_STATUS(umbo_replica_context_scratch(context, SIZE_MAX, &b), UMBO_RESOURCE_EXHAUSTED);
+    addresses->first[replica_id(context)] = a;
+    return UMBO_OK;
+}
+
+static void scratch(umbo_strategy *strategy) {
+    scratch_addresses first, second;
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &first, NULL, NULL, NULL));
+    CHECK(first.first[0] != first.first[1] && first.first[1] != first.first[2]);
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &first, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, use_scratch, &second, NULL, NULL, NULL));
+    CHECK(memcmp(&first, &second, sizeof(first)) == 0); /* reused from step to step */
+}
+
+typedef struct {
+    umbo_batch_position position[3];
+    int64_t rows[3];
+} places;
+
+static umbo_status note_place(umbo_replica_context *context, const umbo_value *args,
+                              void *user_data, umbo_value **result) {
+    places *noted = (places *)user_data;
+    umbo_view view;
+    ZEROED(umbo_batch_position, position);
+    (void)result;
+    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    noted->position[replica_id(context)] = position;
+    noted->rows[replica_id(context)] = view.shape[0];
+    return UMBO_OK;
+}
+
+/* A batch of 4 over 3 replicas is 2, 2, 0; the empty replica runs too. */
+static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
+    const float data[4] = {0, 1, 2, 3};
+    umbo_value *components = floats_value(4, data), *element = NULL;
+    umbo_dataset *slices = NULL, *batches = NULL;
+    umbo_distributed_dataset *distributed = NULL;
+    umbo_iterator *iterator = NULL;
+    places noted;
+    int64_t examples = -1, step;
+    int replica;
+    CHECK_OK(umbo_dataset_from_tensor_slices(components, &slices));
+    CHECK_OK(umbo_dataset_batch(slices, 4, 0, &batches));
+    CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
+    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    CHECK_OK(umbo_value_examples(element, -1, &examples));
+    CHECK(examples == 4);
+    CHECK_OK(umbo_value_examples(element, 2, &examples));
+    CHECK(examples == 0);
+
+    memset(&noted, -1, sizeof(noted));
+    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, element, NULL, NULL));
+    for (replica = 0; replica < 3; replica++) {
+        const int64_t rows = replica < 2 ? 2 : 0;
+        CHECK(noted.rows[replica] == rows);
+        CHECK(noted.position[replica].local_examples == rows);
+        CHECK(noted.position[replica].first_example == 2 * replica);
+        CHECK(noted.position[replica].global_examples == 4);
+        CHECK(noted.position[replica].step == noted.position[0].step);
+    }
+    step = noted.position[0].step;
+    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, element, NULL, NULL));
+    CHECK(noted.position[0].step == step + 1);
+
+    umbo_value_release(element);
+    umbo_iterator_release(iterator);
+    umbo_distributed_dataset_release(distributed);
+    umbo_dataset_release(batches);
+    umbo_dataset_release(slices);
+    umbo_value_release(components);
+}
+
+static void count_destroyed(void *user_data) { ++*(int *)user_data; }
+
+static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+/* user_data_destroy runs exactly once, also when the run is refused. */
+static void destroy_once(umbo_strategy *strategy) {
+    int destroyed = 0;
+    ZEROED(umbo_run_options, options);
+    options.user_data_destroy = count_destroyed;
+    CHECK_OK(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL));
+    CHECK(destroyed == 1);
+    options.deadline_seconds = -1;
+    CHECK_STATUS(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("deadline_seconds");
+    CHECK(destroyed == 2);
+}
+
+static void wrong_arguments(umbo_strategy *strategy) {
+    const float numbers[2] = {1, 2};
+    umbo_value *too_few = per_replica_floats(2, numbers), *result = NULL;
+    umbo_status status =
+        umbo_strategy_run(strategy, pass_through, NULL, too_few, NULL, &result);
+    CHECK(status == UMBO_OUT_OF_RANGE || status == UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("replica");
+    CHECK(result == NULL);
+    umbo_value_release(too_few);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(3);
+    identity(strategy);
+    structures(strategy);
+    no_arguments_no_result(strategy);
+    metrics(strategy);
+    scratch(strategy);
+    batch_position_and_empty_replicas(strategy);
+    destroy_once(strategy);
+    wrong_arguments(strategy);
+    umbo_strategy_release(strategy);
+    return finish();
+}

@@ -1,0 +1,190 @@
+/* Scopes and contexts: per thread, strictly nested, one strategy at a time. */
+#include <pthread.h>
+
+#include "check.h"
+
+static int is_current(const umbo_strategy *expected) {
+    umbo_strategy *current = NULL;
+    int32_t same = 0;
+    CHECK_OK(umbo_current_strategy(&current));
+    CHECK_OK(umbo_strategy_same(current, expected, &same));
+    umbo_strategy_release(current);
+    return same != 0;
+}
+
+static int has_strategy(void) {
+    int32_t result = -1;
+    CHECK_OK(umbo_has_strategy(&result));
+    return result;
+}
+
+static int in_cross_replica_context(void) {
+    int32_t result = -1;
+    CHECK_OK(umbo_in_cross_replica_context(&result));
+    return result;
+}
+
+/* Exactly one of the two contexts is there at any time. */
+static void check_contexts(int has, int cross_replica) {
+    umbo_replica_context *context = NULL;
+    CHECK(has_strategy() == has);
+    CHECK(in_cross_replica_context() == cross_replica);
+    CHECK_OK(umbo_current_replica_context(&context));
+    CHECK((context == NULL) == (cross_replica != 0));
+}
+
+static void default_context(void) {
+    umbo_strategy *strategy = NULL;
+    umbo_replica_context *context = NULL;
+    int32_t count = 0;
+    check_contexts(0, 0);
+    CHECK_OK(umbo_default_strategy(&strategy));
+    CHECK(is_current(strategy));
+    CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
+    CHECK(count == 1);
+    CHECK_OK(umbo_current_replica_context(&context));
+    CHECK(replica_id(context) == 0);
+    umbo_strategy_release(strategy);
+}
+
+static umbo_status inside(umbo_strategy *strategy, void *user_data) {
+    CHECK(is_current(strategy));
+    check_contexts(1, 1);
+    *(int *)user_data += 1;
+    return UMBO_OK;
+}
+
+static umbo_status fail_inside(umbo_strategy *strategy, void *user_data) {
+    (void)strategy;
+    (void)user_data;
+    return umbo_set_last_error(UMBO_DATA_LOSS, "the disk is gone", NULL, NULL);
+}
+
+static void with_a_callback(umbo_strategy *strategy) {
+    int calls = 0;
+    CHECK_OK(umbo_strategy_scope(strategy, inside, &calls));
+    CHECK(calls == 1);
+    check_contexts(0, 0);
+    CHECK_STATUS(umbo_strategy_scope(strategy, fail_inside, NULL), UMBO_DATA_LOSS);
+    CHECK_MESSAGE("the disk is gone");
+    check_contexts(0, 0); /* restored after a failure too */
+}
+
+static void nesting(umbo_strategy *strategy, umbo_strategy *other) {
+    umbo_scope *outer = NULL, *inner = NULL, *refused = NULL;
+    umbo_strategy *copy = NULL;
+    CHECK_OK(umbo_strategy_scope_enter(strategy, &outer));
+    CHECK_OK(umbo_strategy_scope_enter(strategy, &inner)); /* its own, any depth */
+    CHECK_STATUS(umbo_strategy_scope_enter(other, &refused), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("strategy");
+    CHECK_OK(umbo_strategy_copy(strategy, &copy)); /* a copy is another strategy */
+    CHECK_STATUS(umbo_strategy_scope_enter(copy, &refused), UMBO_FAILED_PRECONDITION);
+    CHECK(refused == NULL && is_current(strategy));
+
+    CHECK_STATUS(umbo_set_strategy(strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("scope");
+    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_FAILED_PRECONDITION);
+
+    CHECK_STATUS(umbo_scope_exit(outer), UMBO_FAILED_PRECONDITION); /* inner first */
+    CHECK(is_current(strategy));
+    CHECK_OK(umbo_scope_exit(inner));
+    check_contexts(1, 1);
+    CHECK_OK(umbo_scope_exit(outer));
+    check_contexts(0, 0);
+    CHECK(umbo_scope_exit(outer) != UMBO_OK); /* used up */
+    check_contexts(0, 0);
+    umbo_strategy_release(copy);
+}
+
+static void set_without_a_block(umbo_strategy *strategy, umbo_strategy *other) {
+    CHECK_OK(umbo_set_strategy(strategy));
+    CHECK(is_current(strategy));
+    check_contexts(1, 1);
+    CHECK_OK(umbo_set_strategy(other));
+    CHECK(is_current(other));
+    CHECK_OK(umbo_set_strategy(NULL));
+    check_contexts(0, 0);
+}
+
+typedef struct {
+    umbo_strategy *other;
+    umbo_scope *scope;
+} second_thread;
+
+static void *in_second_thread(void *argument) {
+    second_thread *self = (second_thread *)argument;
+    umbo_scope *own = NULL;
+    check_contexts(0, 0); /* the opener's scope is not ours */
+    CHECK_STATUS(umbo_scope_exit(self->scope), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("thread");
+    CHECK_OK(umbo_strategy_scope_enter(self->other, &own));
+    CHECK(is_current(self->other));
+    CHECK_OK(umbo_scope_exit(own));
+    return NULL;
+}
+
+static void threads(umbo_strategy *strategy, umbo_strategy *other) {
+    pthread_t thread;
+    second_thread argument;
+    argument.other = other;
+    argument.scope = NULL;
+    CHECK_OK(umbo_strategy_scope_enter(strategy, &argument.scope));
+    CHECK(pthread_create(&thread, NULL, in_second_thread, &argument) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(is_current(strategy));
+    CHECK_OK(umbo_scope_exit(argument.scope));
+}
+
+static umbo_status in_replica(umbo_replica_context *context, const umbo_value *args,
+                              void *user_data, umbo_value **result) {
+    umbo_strategy *strategy = NULL;
+    umbo_replica_context *current = NULL;
+    umbo_scope *scope = NULL;
+    umbo_value *value = NULL;
+    const umbo_strategy *expected = (const umbo_strategy *)user_data;
+    int32_t same = 0;
+    (void)args;
+    (void)result;
+    check_contexts(1, 0);
+    CHECK(is_current(expected));
+    CHECK_OK(umbo_current_replica_context(&current));
+    CHECK(replica_id(current) == replica_id(context));
+    CHECK_OK(umbo_replica_context_strategy(context, &strategy));
+    CHECK_OK(umbo_strategy_same(strategy, expected, &same));
+    CHECK(same);
+    /* What demands cross-replica context says so. */
+    CHECK_STATUS(umbo_strategy_scope_enter(strategy, &scope), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("cross-replica context");
+    CHECK_STATUS(umbo_strategy_run(strategy, in_replica, NULL, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_FAILED_PRECONDITION);
+    value = float_value(1);
+    CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, value, NULL, &value),
+                 UMBO_FAILED_PRECONDITION);
+    umbo_value_release(value);
+    umbo_strategy_release(strategy);
+    return UMBO_OK;
+}
+
+static void other_strategy_in_force(umbo_strategy *strategy, umbo_strategy *other) {
+    umbo_scope *scope = NULL;
+    CHECK_OK(umbo_strategy_scope_enter(other, &scope));
+    CHECK_STATUS(umbo_strategy_run(strategy, in_replica, strategy, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_scope_exit(scope));
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2), *other = make_strategy(1);
+    default_context();
+    with_a_callback(strategy);
+    nesting(strategy, other);
+    set_without_a_block(strategy, other);
+    threads(strategy, other);
+    CHECK_OK(umbo_strategy_run(strategy, in_replica, strategy, NULL, NULL, NULL));
+    check_contexts(0, 0);
+    other_strategy_in_force(strategy, other);
+    umbo_strategy_release(other);
+    umbo_strategy_release(strategy);
+    return finish();
+}

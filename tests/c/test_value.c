@@ -1,0 +1,121 @@
+/* Values: leaves, nests, per-replica values, paths and the identity of what they hold. */
+#include "check.h"
+
+static void nests(void) {
+    const char *const names[2] = {"x", "rest"};
+    const float numbers[2] = {1, 2};
+    const umbo_value *items[2];
+    const char *name = NULL;
+    umbo_value *leaf = float_value(7), *other = floats_value(2, numbers);
+    umbo_value *tuple = NULL, *structure = NULL, *item = NULL, *clone = NULL;
+    umbo_view view;
+
+    items[0] = leaf;
+    items[1] = other;
+    CHECK_OK(umbo_value_tuple(2, items, &tuple));
+    items[1] = tuple;
+    CHECK_OK(umbo_value_struct(2, names, items, &structure));
+    CHECK(kind_of(leaf) == UMBO_VALUE_TENSOR && count_of(leaf) == 1);
+    CHECK(kind_of(tuple) == UMBO_VALUE_TUPLE && count_of(tuple) == 2);
+    CHECK(kind_of(structure) == UMBO_VALUE_STRUCT && count_of(structure) == 2);
+
+    CHECK_OK(umbo_value_field_name(structure, 1, &name));
+    CHECK(strcmp(name, "rest") == 0);
+    CHECK_OK(umbo_value_field(structure, "rest", &item));
+    CHECK(kind_of(item) == UMBO_VALUE_TUPLE);
+    umbo_value_release(item);
+    CHECK_OK(umbo_value_item(structure, 0, &item));
+    CHECK(float_of(item) == 7);
+    umbo_value_release(item);
+
+    CHECK_OK(umbo_value_view(structure, "x", &view));
+    CHECK(*(const float *)view.data == 7);
+    CHECK_OK(umbo_value_view(structure, "rest.1", &view));
+    CHECK(view.shape[0] == 2 && ((const float *)view.data)[1] == 2);
+
+    CHECK_STATUS(umbo_value_view(structure, "y", &view), UMBO_NOT_FOUND);
+    CHECK_MESSAGE("'y'");
+    CHECK_MESSAGE("'x'"); /* says what there is */
+    CHECK_STATUS(umbo_value_view(structure, NULL, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("struct");
+    item = NULL;
+    CHECK_STATUS(umbo_value_item(tuple, 2, &item), UMBO_OUT_OF_RANGE);
+    CHECK_MESSAGE("index");
+    CHECK_STATUS(umbo_value_item(tuple, -1, &item), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_item(leaf, 0, &item), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_field(structure, "y", &item), UMBO_NOT_FOUND);
+    CHECK(item == NULL);
+
+    CHECK_OK(umbo_value_clone(structure, &clone));
+    umbo_value_release(structure);
+    CHECK_OK(umbo_value_view(clone, "rest.0", &view)); /* the nest lives on */
+    CHECK(*(const float *)view.data == 7);
+
+    umbo_value_release(clone);
+    umbo_value_release(tuple);
+    umbo_value_release(other);
+    umbo_value_release(leaf);
+}
+
+static void refused_nests(void) {
+    const char *const same[2] = {"a", "a"};
+    const umbo_value *items[2];
+    umbo_value *leaf = float_value(1), *tuple = NULL, *out = NULL;
+    items[0] = leaf;
+    items[1] = leaf;
+    CHECK_STATUS(umbo_value_struct(2, same, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("'a'");
+    CHECK_STATUS(umbo_value_tuple(-1, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count");
+    CHECK_STATUS(umbo_value_per_replica(0, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_OK(umbo_value_tuple(2, items, &tuple));
+    items[1] = tuple;
+    CHECK_STATUS(umbo_value_per_replica(2, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("components");
+    CHECK(out == NULL);
+    umbo_value_release(tuple);
+    umbo_value_release(leaf);
+}
+
+static void leaves(void) {
+    const float numbers[2] = {3, 4};
+    umbo_view first, second;
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_variable *variable = make_variable(strategy, 5, UMBO_AGGREGATION_NONE), *back = NULL;
+    umbo_value *value = NULL, *per_replica = per_replica_floats(2, numbers);
+    umbo_tensor *tensor = NULL, *same = NULL;
+
+    CHECK_OK(umbo_value_from_variable(variable, &value));
+    CHECK(kind_of(value) == UMBO_VALUE_VARIABLE);
+    CHECK_OK(umbo_value_variable(value, &back));
+    CHECK(float_of_variable(back) == 5);
+    CHECK_STATUS(umbo_value_tensor(value, &tensor), UMBO_INVALID_ARGUMENT);
+    umbo_variable_release(back);
+    umbo_value_release(value);
+
+    CHECK(kind_of(per_replica) == UMBO_VALUE_PER_REPLICA && count_of(per_replica) == 2);
+    CHECK(float_at(per_replica, 0) == 3 && float_at(per_replica, 1) == 4);
+    CHECK_STATUS(umbo_value_tensor(per_replica, &tensor), UMBO_INVALID_ARGUMENT);
+
+    value = float_value(9);
+    CHECK_OK(umbo_value_tensor(value, &tensor));
+    CHECK_OK(umbo_value_tensor(value, &same));
+    CHECK_OK(umbo_tensor_view(tensor, &first));
+    CHECK_OK(umbo_tensor_view(same, &second));
+    CHECK(first.data == second.data);
+    CHECK_STATUS(umbo_value_variable(value, &back), UMBO_INVALID_ARGUMENT);
+
+    umbo_tensor_release(same);
+    umbo_tensor_release(tensor);
+    umbo_value_release(value);
+    umbo_value_release(per_replica);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+}
+
+int main(void) {
+    nests();
+    refused_nests();
+    leaves();
+    return finish();
+}

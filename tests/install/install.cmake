@@ -1,0 +1,34 @@
+# Installs into a fresh prefix, checks the tree, and moves it where the other tests look.
+include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
+
+file(REMOVE_RECURSE "${WORK_DIR}")
+file(MAKE_DIRECTORY "${WORK_DIR}")
+step("install" "${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${WORK_DIR}/first")
+
+file(GLOB_RECURSE installed RELATIVE "${WORK_DIR}/first" "${WORK_DIR}/first/*")
+foreach(pattern "include/umbo/umbo\\.h" "include/umbo/umbo\\.hpp" "lib[^ ]*/libumbo\\.so"
+        "lib[^ ]*/libumbo\\.a" "lib[^ ]*/${SONAME}" "lib[^ ]*/libumbo\\.so\\.${VERSION}"
+        "lib[^ ]*/cmake/umbo/umboConfig\\.cmake" "lib[^ ]*/pkgconfig/umbo\\.pc" "bin/umbo"
+        "share/[^ ]*LICENSE-MIT" "share/[^ ]*LICENSE-APACHE" "share/[^ ]*README\\.md")
+  set(found ${installed})
+  list(FILTER found INCLUDE REGEX "^${pattern}$")
+  if(NOT found)
+    message(SEND_ERROR "the install tree has no ${pattern}; it has\n${installed}")
+  endif()
+endforeach()
+
+# A package that names the place where it was built or first installed breaks when moved.
+foreach(file IN LISTS installed)
+  if(file MATCHES "\\.(cmake|pc|h|hpp)$")
+    file(READ "${WORK_DIR}/first/${file}" text)
+    foreach(place "${SOURCE_DIR}" "${BUILD_DIR}" "${WORK_DIR}")
+      string(FIND "${text}" "${place}" position)
+      if(NOT position EQUAL -1)
+        message(SEND_ERROR "${file} names ${place}")
+      endif()
+    endforeach()
+  endif()
+endforeach()
+
+file(RENAME "${WORK_DIR}/first" "${WORK_DIR}/moved")
+step("the installed tool" "${WORK_DIR}/moved/bin/umbo" --version)

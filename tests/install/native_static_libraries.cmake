@@ -1,0 +1,16 @@
+# Asks rustc which system libraries the static library needs and compares with the
+# list that goes into the CMake package and umbo.pc.
+string(REPLACE "+" ";" flags "${CARGO_FLAGS}")
+string(REPLACE "+" " " expected "${EXPECTED}")
+execute_process(
+  COMMAND "${CARGO}" rustc ${flags} --lib --crate-type staticlib --
+          --print native-static-libs
+  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE status)
+if(NOT status EQUAL 0 OR NOT output MATCHES "native-static-libs: ([^\n]*)")
+  message(FATAL_ERROR "rustc did not say which libraries are needed (${status}):\n${output}")
+endif()
+string(STRIP "${CMAKE_MATCH_1}" needed)
+if(NOT needed STREQUAL expected)
+  message(FATAL_ERROR "cmake/NativeStaticLibraries.cmake has\n  ${expected}\n"
+                      "rustc says\n  ${needed}")
+endif()

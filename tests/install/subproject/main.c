@@ -1,0 +1,3 @@
+#include <umbo/umbo.h>
+
+int main(void) { return umbo_version()[0] == '\0'; }
