@@ -22,6 +22,10 @@ const SECTIONS: &[(&str, &str)] = &[
     ("replica_context", "replica context"),
     ("collective", "reduce, gather, update"),
     ("variable", "variables"),
+    ("dataset", "datasets"),
+    ("iterator", "iterators"),
+    ("gradients", "gradients"),
+    ("optimizer", "optimizers"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";

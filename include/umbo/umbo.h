@@ -70,6 +70,16 @@
 #define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
+#define UMBO_DISTRIBUTE_OPTIONS_INIT { sizeof(umbo_distribute_options), { 0, 0, 0, 0 } }
+#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
+#define UMBO_MOMENTUM_OPTIONS_INIT \
+  { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_ADAM_OPTIONS_INIT \
+  { sizeof(umbo_adam_options), 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), { 0, 0, 0, 0 } }
+#define UMBO_APPLY_REPORT_INIT { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0 }
 
 
 /**
@@ -81,6 +91,31 @@
  * A request to stop, which any thread may make.
  */
 typedef struct umbo_cancellation umbo_cancellation;
+
+/**
+ * A sequence of elements, described but not yet produced.
+ */
+typedef struct umbo_dataset umbo_dataset;
+
+/**
+ * A dataset whose elements are split over the replicas of a strategy.
+ */
+typedef struct umbo_distributed_dataset umbo_distributed_dataset;
+
+/**
+ * Gradient buffers, one per variable and replica.
+ */
+typedef struct umbo_gradients umbo_gradients;
+
+/**
+ * A pass through a dataset or a distributed dataset.
+ */
+typedef struct umbo_iterator umbo_iterator;
+
+/**
+ * A rule that changes variables by gradients, and its state.
+ */
+typedef struct umbo_optimizer umbo_optimizer;
 
 /**
  * A replica's part in the step in progress. Borrowed: it lives as long as the callback that was
@@ -558,6 +593,207 @@ typedef struct umbo_variable_options {
 } umbo_variable_options;
 
 /**
+ * How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_shuffle_options {
+  /**
+   * sizeof(umbo_shuffle_options).
+   */
+  size_t struct_size;
+  /**
+   * From how many elements the next one is drawn; 0: from the whole dataset, which makes every
+   * order equally likely.
+   */
+  int64_t buffer_size;
+  /**
+   * Which orders come: the same seed gives the same orders on every machine.
+   */
+  uint64_t seed;
+  /**
+   * 0: each pass and each repetition has another order. 1: all have the same.
+   */
+  int32_t keep_order_each_pass;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_shuffle_options;
+
+/**
+ * How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
+ */
+typedef struct umbo_distribute_options {
+  /**
+   * sizeof(umbo_distribute_options).
+   */
+  size_t struct_size;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_distribute_options;
+
+/**
+ * How the callback reduces the losses of its examples, and so what its gradients stand for.
+ */
+typedef int32_t umbo_loss_reduction;
+
+/**
+ * How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
+ */
+typedef struct umbo_gradients_options {
+  /**
+   * sizeof(umbo_gradients_options).
+   */
+  size_t struct_size;
+  /**
+   * UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
+   */
+  umbo_loss_reduction loss_reduction;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_gradients_options;
+
+/**
+ * What a replica does with its gradient buffer.
+ */
+typedef int32_t umbo_gradient_mode;
+
+/**
+ * Options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_sgd_options {
+  /**
+   * sizeof(umbo_sgd_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_sgd_options;
+
+/**
+ * Options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_momentum_options {
+  /**
+   * sizeof(umbo_momentum_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the sum of gradients, less than 1; 0 stands for 0.9.
+   */
+  double momentum;
+  /**
+   * 1: Nesterov's momentum.
+   */
+  int32_t nesterov;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_momentum_options;
+
+/**
+ * Options of Adam. UMBO_ADAM_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_adam_options {
+  /**
+   * sizeof(umbo_adam_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.001.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   */
+  double beta1;
+  /**
+   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   */
+  double beta2;
+  /**
+   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   */
+  double epsilon;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_adam_options;
+
+/**
+ * Options of an apply: nothing to choose yet. UMBO_APPLY_OPTIONS_INIT.
+ */
+typedef struct umbo_apply_options {
+  /**
+   * sizeof(umbo_apply_options).
+   */
+  size_t struct_size;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_apply_options;
+
+/**
+ * What an apply did. Start from UMBO_APPLY_REPORT_INIT.
+ */
+typedef struct umbo_apply_report {
+  /**
+   * sizeof(umbo_apply_report).
+   */
+  size_t struct_size;
+  /**
+   * 1: variables were updated. 0: not yet (`deferred`), or the total weight was 0, in which case
+   * the gradients are used up and nothing was changed.
+   */
+  int32_t applied;
+  /**
+   * 1: the apply was called inside of a run and waits for its commit point; the fields below
+   * are 0.
+   */
+  int32_t deferred;
+  /**
+   * How many variables were updated: those that a replica of non-zero weight viewed.
+   */
+  int32_t variables_updated;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * The sum of the replicas' weights.
+   */
+  double total_weight;
+  /**
+   * How many applies of this optimizer have taken effect, with this one.
+   */
+  int64_t iterations;
+} umbo_apply_report;
+
+/**
  * Handles of all types together.
  */
 #define UMBO_HANDLE_ANY 0
@@ -898,6 +1134,34 @@ typedef struct umbo_variable_options {
  * No.
  */
 #define UMBO_TRAINABLE_NO 2
+
+/**
+ * The callback sums over its examples. The update takes the sum over replicas, divided by the
+ * total weight.
+ */
+#define UMBO_LOSS_SUM 1
+
+/**
+ * The callback takes the mean over its examples. The update takes the mean over replicas, weighted
+ * by their weights.
+ */
+#define UMBO_LOSS_MEAN 2
+
+/**
+ * The callback divides by the examples of the global batch itself. The update takes the sum over
+ * replicas.
+ */
+#define UMBO_LOSS_GLOBAL_MEAN 3
+
+/**
+ * It writes every element; the buffer holds whatever it held before.
+ */
+#define UMBO_OVERWRITE 1
+
+/**
+ * It adds to the elements, which are zero at its first view in a step.
+ */
+#define UMBO_ADD 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -1799,6 +2063,321 @@ umbo_status umbo_variable_retain(const struct umbo_variable *variable);
  * Releases a reference. NULL is fine.
  */
 void umbo_variable_release(const struct umbo_variable *variable);
+
+/* ---- datasets ------------------------------------------------------------------------------ */
+
+/**
+ * A dataset of the slices of tensors along dimension 0: element i consists of row i of each
+ * tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
+ *
+ * Tensors are shared, not copied, and must not be written while the dataset or an element of it
+ * is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
+ * variable.
+ */
+umbo_status umbo_dataset_from_tensor_slices(const struct umbo_value *components,
+                                            struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
+ * plain or compressed by gzip.
+ *
+ * A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
+ * while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
+ * not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
+ * damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
+ */
+umbo_status umbo_dataset_from_idx_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * Several datasets side by side: element i consists of element i of each. `names` has `count`
+ * names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
+ * dataset that ends first. The datasets stay the caller's to release.
+ */
+umbo_status umbo_dataset_zip(int32_t count,
+                             const struct umbo_dataset *const *datasets,
+                             const char *const *names,
+                             struct umbo_dataset **zipped);
+
+/**
+ * The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
+ * shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a negative buffer size, or 0
+ * (the whole dataset) for one without end.
+ */
+umbo_status umbo_dataset_shuffle(const struct umbo_dataset *dataset,
+                                 const struct umbo_shuffle_options *options,
+                                 struct umbo_dataset **shuffled);
+
+/**
+ * Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
+ * elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
+ * batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
+ * elements of one batch that differ in shape.
+ */
+umbo_status umbo_dataset_batch(const struct umbo_dataset *dataset,
+                               int64_t size,
+                               int32_t drop_remainder,
+                               struct umbo_dataset **batches);
+
+/**
+ * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
+ * order each time, unless told to keep one.
+ */
+umbo_status umbo_dataset_repeat(const struct umbo_dataset *dataset,
+                                int64_t count,
+                                struct umbo_dataset **repeated);
+
+/**
+ * The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
+ * each iterator, which starts with its first element and is joined when it is released.
+ */
+umbo_status umbo_dataset_prefetch(const struct umbo_dataset *dataset,
+                                  int32_t depth,
+                                  struct umbo_dataset **prefetched);
+
+/**
+ * The first `count` elements, or all if there are fewer.
+ */
+umbo_status umbo_dataset_take(const struct umbo_dataset *dataset,
+                              int64_t count,
+                              struct umbo_dataset **taken);
+
+/**
+ * All but the first `count` elements.
+ */
+umbo_status umbo_dataset_skip(const struct umbo_dataset *dataset,
+                              int64_t count,
+                              struct umbo_dataset **rest);
+
+/**
+ * How many elements a pass yields; -1: it never ends, -2: only iterating tells.
+ */
+umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t *count);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * dataset, which may be released.
+ */
+umbo_status umbo_dataset_iterator(const struct umbo_dataset *dataset,
+                                  struct umbo_iterator **iterator);
+
+/**
+ * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
+ * a strategy. `options` may be NULL.
+ *
+ * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
+ * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
+ * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
+ * each replica has, which umbo_gradients_submit() uses.
+ *
+ * INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
+ */
+umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_dataset *dataset,
+                                             const struct umbo_distribute_options *options,
+                                             struct umbo_distributed_dataset **distributed);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * distributed dataset, which may be released.
+ */
+umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
+                                              struct umbo_iterator **iterator);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_dataset_release(const struct umbo_dataset *dataset);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_distributed_dataset_retain(const struct umbo_distributed_dataset *distributed);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_distributed_dataset_release(const struct umbo_distributed_dataset *distributed);
+
+/* ---- iterators ----------------------------------------------------------------------------- */
+
+/**
+ * The next element, which the caller releases; NULL at the end of the pass and ever after.
+ *
+ * Waits until the element is there. Threads may share an iterator; each element goes to one of
+ * them. The memory of an element that was released, with all that was made from it, serves a later
+ * one. After an error the call may be repeated and goes on behind what failed.
+ *
+ * FAILED_PRECONDITION for an iterator over a distributed dataset inside of a replica's callback,
+ * since an element is for all replicas, and in the scope of another strategy.
+ */
+umbo_status umbo_iterator_next(struct umbo_iterator *iterator, struct umbo_value **element);
+
+/**
+ * Starts a new pass from the beginning, in another order if the dataset is shuffled. What the
+ * iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
+ */
+umbo_status umbo_iterator_reset(struct umbo_iterator *iterator);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_iterator_retain(const struct umbo_iterator *iterator);
+
+/**
+ * Releases a reference; the last one stops and joins the iterator's thread, if it has one. NULL is
+ * fine.
+ */
+void umbo_iterator_release(const struct umbo_iterator *iterator);
+
+/* ---- gradients ----------------------------------------------------------------------------- */
+
+/**
+ * Gradient buffers for `count` variables, one for each variable and replica of a strategy.
+ *
+ * The variables must differ, have been made by the strategy, and be float32 or float64; they stay
+ * the caller's to release. `options` must say what the callback's gradients stand for.
+ */
+umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
+                                  int32_t count,
+                                  const struct umbo_variable *const *variables,
+                                  const struct umbo_gradients_options *options,
+                                  struct umbo_gradients **gradients);
+
+/**
+ * This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
+ * replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+ * A variable that a replica does not view in a step counts as zero from it; one that no replica
+ * views is not updated.
+ *
+ * Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
+ * such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+ * for, or submitted already. CANCELLED: the run has returned without this replica.
+ */
+umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
+                                struct umbo_gradients *gradients,
+                                int32_t index,
+                                umbo_gradient_mode mode,
+                                struct umbo_view *view);
+
+/**
+ * Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
+ * its part of the run's arguments. A replica without examples submits too, and what it wrote is not
+ * read.
+ *
+ * FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
+ * examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
+ * as for umbo_gradients_view().
+ */
+umbo_status umbo_gradients_submit(struct umbo_replica_context *ctx,
+                                  struct umbo_gradients *gradients);
+
+/**
+ * As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
+ * weight 0 nothing of what this replica wrote is read.
+ */
+umbo_status umbo_gradients_submit_weighted(struct umbo_replica_context *ctx,
+                                           struct umbo_gradients *gradients,
+                                           double weight);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_gradients_retain(const struct umbo_gradients *gradients);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_gradients_release(const struct umbo_gradients *gradients);
+
+/* ---- optimizers ---------------------------------------------------------------------------- */
+
+/**
+ * Stochastic gradient descent, for variables of the strategy: w = w - learning_rate * g.
+ * `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_sgd(struct umbo_strategy *strategy,
+                                      const struct umbo_sgd_options *options,
+                                      struct umbo_optimizer **optimizer);
+
+/**
+ * Gradient descent with momentum, for variables of the strategy: a = momentum * a + g, then
+ * w = w - learning_rate * a, or with Nesterov's momentum w = w - learning_rate * (g + momentum * a).
+ * The state "momentum" is a. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_momentum(struct umbo_strategy *strategy,
+                                           const struct umbo_momentum_options *options,
+                                           struct umbo_optimizer **optimizer);
+
+/**
+ * Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the strategy: m = beta1 * m +
+ * (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and with both corrected for their start
+ * at zero, w = w - learning_rate * m / (sqrt(v) + epsilon). The states are "m" and "v", before the
+ * correction. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
+                                       const struct umbo_adam_options *options,
+                                       struct umbo_optimizer **optimizer);
+
+/**
+ * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
+ * memory. Uses the gradients up: apply once for each run. `options` and `report` may be NULL.
+ *
+ * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
+ * run it is deferred to the commit point, takes what the replicas have submitted by then, and is
+ * reported as `deferred`; called by a replica's callback it synchronises, and all replicas call
+ * it. If the run fails, nothing is applied; if a deferred apply fails, so does the run. An apply
+ * that fails changes nothing.
+ *
+ * FAILED_PRECONDITION: nothing was submitted since the last apply, a replica did not submit (it is
+ * named), the last run failed, the context of another strategy, a strategy that was released.
+ * INVALID_ARGUMENT: optimizer and gradients of different strategies.
+ */
+umbo_status umbo_optimizer_apply(struct umbo_optimizer *optimizer,
+                                 struct umbo_gradients *gradients,
+                                 const struct umbo_apply_options *options,
+                                 struct umbo_apply_report *report);
+
+/**
+ * Sets the learning rate, from the next apply on: finite and 0 or more.
+ */
+umbo_status umbo_optimizer_set_learning_rate(struct umbo_optimizer *optimizer,
+                                             double learning_rate);
+
+/**
+ * The learning rate of the next apply.
+ */
+umbo_status umbo_optimizer_learning_rate(const struct umbo_optimizer *optimizer,
+                                         double *learning_rate);
+
+/**
+ * How many applies have taken effect. One whose total weight was 0 has not.
+ */
+umbo_status umbo_optimizer_iterations(const struct umbo_optimizer *optimizer, int64_t *iterations);
+
+/**
+ * A copy of what the optimizer keeps for a variable under `name`: "momentum", or "m" or "v" of
+ * Adam; of the variable's dtype and shape. NOT_FOUND: a name that its rule does not have, or a
+ * variable that it has not updated yet.
+ */
+umbo_status umbo_optimizer_state(const struct umbo_optimizer *optimizer,
+                                 const struct umbo_variable *variable,
+                                 const char *name,
+                                 struct umbo_tensor **state);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_optimizer_retain(const struct umbo_optimizer *optimizer);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -176,7 +176,8 @@ impl Strategy {
         DEFAULT.clone()
     }
 
-    pub(super) fn with_id(id: u64) -> Option<Strategy> {
+    /// The strategy with this number, while it lives.
+    pub(crate) fn with_id(id: u64) -> Option<Strategy> {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }

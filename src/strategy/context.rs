@@ -129,10 +129,15 @@ pub(super) fn mixing(what: &str) -> Error {
 /// Checks that `what` of `strategy` may be done here: in the default context or in the
 /// strategy's own cross-replica context.
 pub(super) fn require_cross_replica(strategy: &Strategy, what: &str) -> Result<()> {
+    require_cross_replica_of(strategy.id(), what)
+}
+
+/// As [`require_cross_replica`], of the strategy with this id, which need not live any more.
+pub(crate) fn require_cross_replica_of(strategy: u64, what: &str) -> Result<()> {
     match current() {
         Current::Default => Ok(()),
-        Current::CrossReplica(other) if other.is_same(strategy) => Ok(()),
-        Current::Replica(context) if context.strategy().is_same(strategy) => {
+        Current::CrossReplica(other) if other.id() == strategy => Ok(()),
+        Current::Replica(context) if context.strategy().id() == strategy => {
             Err(Error::precondition(format!(
                 "{what}: requires being in cross-replica context, but this is replica {}'s \
                  callback; use a merge call",
