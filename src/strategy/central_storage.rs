@@ -342,7 +342,7 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
             return Err(Error::invalid(
                 "compute_devices",
                 format!(
-                    "'{name}' appears twice; each device carries one replica (split the CPU \
+                    "{device} appears twice, the second time as '{name}'; each device carries one replica (split the CPU \
                          into more logical devices for more replicas on it)"
                 ),
             ));
