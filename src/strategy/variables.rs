@@ -201,7 +201,7 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
     if tensor.dtype() != variable.dtype() {
         let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
             (Aggregation::Mean, true) => {
-                " (the mean of integers is a float; give the variable a float dtype or the SUM \
+                " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
                  aggregation)"
             }
             _ => "",
