@@ -184,9 +184,8 @@ static void idx_files(void) {
     write_file(path, good, sizeof(good) - 1); /* one byte is missing */
     CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
-    write_file(path, wrong_magic, sizeof(wrong_magic)); /* not damaged: another kind of file */
+    write_file(path, wrong_magic, sizeof(wrong_magic));
     CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("not an IDX file");
     write_file(path, huge, sizeof(huge));
     CHECK(umbo_dataset_from_idx_file(path, &dataset) != UMBO_OK);
     write_file(path, good, 0);
