@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::optimizer::adam::Adam;
 use crate::optimizer::momentum::Momentum;
 use crate::optimizer::sgd::Sgd;
-use crate::optimizer::{Optimizer, Outcome, UpdateRule, apply};
+use crate::optimizer::{ApplyOptions, Optimizer, Outcome, UpdateRule, apply};
 
 /// Options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT sets all to default.
 #[derive(Clone, Copy)]
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         unsafe { options::read(options, "options") }?;
         let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
-        let outcome = apply(&optimizer, &gradients)?;
+        let outcome = apply(&optimizer, &gradients, ApplyOptions::default())?;
         if let Some(report) = report {
             report.write(report_of(outcome));
         }

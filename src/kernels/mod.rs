@@ -1,11 +1,13 @@
 //! The loops over memory. A kernel takes plain views and knows nothing of tensors, replicas or C.
 
+pub mod accumulate;
 pub mod combine;
 pub mod copy;
 pub mod dtype;
 pub mod half_precision;
 pub mod instruction_set;
 pub mod layout;
+pub mod measure;
 pub mod over_axes;
 pub mod over_replicas;
 pub mod reduction;

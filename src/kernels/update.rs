@@ -1,5 +1,11 @@
 //! Reducing the gradients of all replicas and updating one variable, in a single pass.
 //!
+//! The gradient of an update is the sum of factor × contribution over the replicas, divided, then
+//! clipped ([`Clipping`]), rounded to the element type, and then decayed towards zero weights if
+//! the pass has an L2 factor. [`measure`](crate::kernels::measure) makes the same gradients
+//! without updating anything, [`accumulate`](crate::kernels::accumulate) adds contributions to a
+//! sum that a later pass starts from.
+//!
 //! A pass reads each gradient buffer once and reads and writes the weights and each state slot
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
@@ -19,6 +25,7 @@ use crate::kernels::view::{View, ViewMut};
 /// The element types that can be trained, and the arithmetic that update formulas need.
 pub trait Real:
     Element
+    + PartialOrd
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -33,6 +40,18 @@ pub trait Real:
 
     /// The correctly rounded square root.
     fn sqrt(self) -> Self;
+
+    /// The nearest number in [−`limit`, `limit`]; NaN stays NaN.
+    #[inline(always)]
+    fn limited(self, limit: Self) -> Self {
+        if self > limit {
+            limit
+        } else if self < -limit {
+            -limit
+        } else {
+            self
+        }
+    }
 }
 
 macro_rules! reals {
@@ -112,13 +131,40 @@ pub struct Contribution {
     pub factor: f64,
 }
 
-/// The operands of one variable's update: all contiguous, of one dtype and one length.
+/// What is done to a gradient before it is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clipping {
+    /// What each element is multiplied with; at most 1.
+    pub factor: f64,
+    /// The largest magnitude that an element may have afterwards.
+    pub limit: f64,
+}
+
+impl Clipping {
+    /// Leaves every gradient as it is.
+    pub const NONE: Clipping = Clipping { factor: 1.0, limit: f64::INFINITY };
+}
+
+/// The operands of one variable's update: all contiguous, of one dtype (but for the accumulated
+/// sum, which is float64) and one length.
 #[derive(Debug)]
 pub struct Pass<'a> {
     weights: ViewMut,
     slots: &'a mut [ViewMut],
-    contributions: &'a [Contribution],
+    sum: WeightedSum<'a>,
+    l2: f64,
+}
+
+/// What a gradient is made of.
+#[derive(Debug)]
+pub struct WeightedSum<'a> {
+    pub(super) dtype: DType,
+    pub(super) elements: usize,
+    pub(super) contributions: &'a [Contribution],
+    /// Where the sum starts; zero if there is none.
+    accumulated: Option<View>,
     divisor: f64,
+    clipping: Clipping,
 }
 
 /// Elements that go through the registers together: one cache line of float32.
@@ -136,16 +182,33 @@ impl<'a> Pass<'a> {
         contributions: &'a [Contribution],
         divisor: f64,
     ) -> Pass<'a> {
-        let expected = (weights.dtype(), weights.layout().shape.elements());
-        let layouts = std::iter::once((weights.dtype(), weights.layout()))
-            .chain(slots.iter().map(|slot| (slot.dtype(), slot.layout())))
-            .chain(
-                contributions.iter().map(|part| (part.gradient.dtype(), part.gradient.layout())),
-            );
-        for (dtype, layout) in layouts {
-            assert!(layout.is_contiguous() && (dtype, layout.shape.elements()) == expected);
+        let (dtype, elements) = (weights.dtype(), weights.layout().shape.elements());
+        for view in std::iter::once(&weights).chain(&*slots) {
+            let layout = view.layout();
+            assert!(layout.is_contiguous());
+            assert_eq!((view.dtype(), layout.shape.elements()), (dtype, elements));
         }
-        Pass { weights, slots, contributions, divisor }
+        let sum = WeightedSum::new(dtype, elements, contributions, divisor);
+        Pass { weights, slots, sum, l2: 0.0 }
+    }
+
+    /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
+    pub fn starting_from(mut self, accumulated: Option<View>) -> Pass<'a> {
+        self.sum = self.sum.starting_from(accumulated);
+        self
+    }
+
+    /// The same, with gradients that are clipped.
+    pub fn clipped(mut self, clipping: Clipping) -> Pass<'a> {
+        self.sum.clipping = clipping;
+        self
+    }
+
+    /// The same, with `l2` × weight added to each gradient after clipping: the gradient of
+    /// `l2`/2 · ‖w‖².
+    pub fn with_l2(mut self, l2: f64) -> Pass<'a> {
+        self.l2 = l2;
+        self
     }
 
     /// The element type of all operands.
@@ -156,8 +219,7 @@ impl<'a> Pass<'a> {
     /// Updates all elements by `formula`, on the workers. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
         let update = self.update(formula);
-        let streams = self.contributions.len() + 2 * (1 + SLOTS);
-        let bytes = streams * size_of::<F::Element>();
+        let bytes = self.sum.bytes::<F::Element>() + 2 * (1 + SLOTS) * size_of::<F::Element>();
         workers::for_each_range(update.elements, bytes, &|range| {
             dispatch(UpdateRange { update: &update, range });
         });
@@ -165,37 +227,154 @@ impl<'a> Pass<'a> {
 
     fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
         assert_eq!(self.weights.dtype(), F::Element::DTYPE);
-        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
-        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
-        let reciprocal = self.divisor.recip();
-        let is_power_of_two = self.divisor.is_normal()
-            && self.divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
         Update {
             weights: &self.weights,
-            slots: slots.expect("a formula is run with the slots that its rule names"),
-            contributions: self.contributions,
-            divisor: self.divisor,
-            reciprocal: (is_power_of_two && reciprocal.is_finite()).then_some(reciprocal),
+            slots: self.slots(),
+            sum: &self.sum,
+            finish: self.sum.finish(),
+            l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
             formula,
             elements: self.weights.layout().shape.elements(),
         }
     }
+
+    /// The weights.
+    pub(super) fn weights(&self) -> &ViewMut {
+        &self.weights
+    }
+
+    /// The state; a formula is run with as many slots as its rule names, which is asserted.
+    pub(super) fn slots<const SLOTS: usize>(&self) -> &[ViewMut; SLOTS] {
+        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
+        slots.expect("a formula is run with the slots that its rule names")
+    }
+
+    /// What the gradient is made of.
+    pub(super) fn sum(&self) -> &WeightedSum<'a> {
+        &self.sum
+    }
 }
 
-struct Update<'a, F, const SLOTS: usize> {
+/// What makes a gradient of a sum.
+#[derive(Clone, Copy)]
+pub(super) enum Finish {
+    /// Multiplying by the divisor's reciprocal, where that gives the same bits as dividing.
+    Multiply(f64),
+    Divide(f64),
+    Clip {
+        divisor: f64,
+        clipping: Clipping,
+    },
+}
+
+impl<'a> WeightedSum<'a> {
+    /// The sum of factor × gradient over `contributions`, divided by `divisor`.
+    ///
+    /// The contributions are asserted to be contiguous, of type `dtype` and of `elements` elements.
+    pub fn new(
+        dtype: DType,
+        elements: usize,
+        contributions: &'a [Contribution],
+        divisor: f64,
+    ) -> WeightedSum<'a> {
+        for part in contributions {
+            let layout = part.gradient.layout();
+            assert!(layout.is_contiguous());
+            assert_eq!((part.gradient.dtype(), layout.shape.elements()), (dtype, elements));
+        }
+        let clipping = Clipping::NONE;
+        WeightedSum { dtype, elements, contributions, accumulated: None, divisor, clipping }
+    }
+
+    /// The same, with a sum that starts from `accumulated`: float64, contiguous, and of as many
+    /// elements, which is asserted.
+    pub fn starting_from(mut self, accumulated: Option<View>) -> WeightedSum<'a> {
+        if let Some(sum) = &accumulated {
+            assert!(sum.layout().is_contiguous() && sum.dtype() == DType::Float64);
+            assert_eq!(sum.layout().shape.elements(), self.elements);
+        }
+        self.accumulated = accumulated;
+        self
+    }
+
+    pub(super) fn finish(&self) -> Finish {
+        let (divisor, clipping) = (self.divisor, self.clipping);
+        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        let reciprocal = divisor.recip();
+        let is_power_of_two =
+            divisor.is_normal() && divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        if clipping != Clipping::NONE {
+            Finish::Clip { divisor, clipping }
+        } else if is_power_of_two && reciprocal.is_finite() {
+            Finish::Multiply(reciprocal)
+        } else {
+            Finish::Divide(divisor)
+        }
+    }
+
+    /// The bytes that are read for one element of the gradient.
+    pub(super) fn bytes<T>(&self) -> usize {
+        let accumulated = self.accumulated.map_or(0, |_| size_of::<f64>());
+        self.contributions.len() * size_of::<T>() + accumulated
+    }
+
+    /// The `N` elements from `start` on of the sum over `contributions`, which are this sum's.
+    ///
+    /// # Safety
+    /// The contributions are of type `T`, and each has these elements.
+    #[inline(always)]
+    pub(super) unsafe fn block<T: Real, const N: usize>(
+        &self,
+        contributions: &[Contribution],
+        start: usize,
+    ) -> [f64; N] {
+        let mut sum = match &self.accumulated {
+            None => [0.0; N],
+            // SAFETY: it is float64 and as long as the weights (`starting_from` asserted it),
+            // and its builder vouched for reading it.
+            Some(accumulated) => unsafe {
+                accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read()
+            },
+        };
+        for part in contributions {
+            // SAFETY: the caller's promise, and the view's builder vouched for reading it.
+            let gradient: [T; N] =
+                unsafe { part.gradient.data().cast::<T>().add(start).cast::<[T; N]>().read() };
+            for (sum, gradient) in sum.iter_mut().zip(gradient) {
+                *sum += part.factor * gradient.to_f64();
+            }
+        }
+        sum
+    }
+}
+
+impl Finish {
+    /// The gradient, rounded to its type.
+    #[inline(always)]
+    pub(super) fn gradient<T: Real, const N: usize>(self, sum: [f64; N]) -> [T; N] {
+        match self {
+            Finish::Multiply(reciprocal) => sum.map(|sum| T::from_f64(sum * reciprocal)),
+            Finish::Divide(divisor) => sum.map(|sum| T::from_f64(sum / divisor)),
+            Finish::Clip { divisor, clipping: Clipping { factor, limit } } => {
+                sum.map(|sum| T::from_f64((sum / divisor * factor).limited(limit)))
+            }
+        }
+    }
+}
+
+struct Update<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     weights: &'a ViewMut,
     slots: &'a [ViewMut; SLOTS],
-    contributions: &'a [Contribution],
-    divisor: f64,
-    /// Of the divisor, if multiplying by it gives the same bits as dividing.
-    reciprocal: Option<f64>,
+    sum: &'a WeightedSum<'a>,
+    finish: Finish,
+    l2: Option<F::Element>,
     formula: F,
     elements: usize,
 }
 
 /// One worker's part of an update. Whoever makes it sees to it that the range lies within the
 /// elements and that no other part that runs at the same time shares one of them.
-struct UpdateRange<'a, F, const SLOTS: usize> {
+struct UpdateRange<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     update: &'a Update<'a, F, SLOTS>,
     range: Range<usize>,
 }
@@ -205,7 +384,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS>
     fn run(self) {
         // The usual numbers of replicas have loops of their own, which hold buffer addresses and
         // factors in registers: 10% faster where memory is not the limit.
-        match *self.update.contributions {
+        match *self.update.sum.contributions {
             [a] => self.run_over([a]),
             [a, b] => self.run_over([a, b]),
             [a, b, c, d] => self.run_over([a, b, c, d]),
@@ -247,20 +426,10 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     start: usize,
 ) {
     let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
-    let mut sum = [0.0; N];
-    for part in contributions {
-        let gradient: *const [F::Element; N] = block(part.gradient.data().cast_mut());
-        // SAFETY: the view holds as many elements of this type as the weights (`Pass::new` and
-        // `Pass::update` asserted it), and its builder vouched for reading them.
-        let gradient = unsafe { gradient.read() };
-        for (sum, gradient) in sum.iter_mut().zip(gradient) {
-            *sum += part.factor * gradient.to_f64();
-        }
-    }
-    let gradient: [F::Element; N] = match update.reciprocal {
-        Some(reciprocal) => sum.map(|sum| F::Element::from_f64(sum * reciprocal)),
-        None => sum.map(|sum| F::Element::from_f64(sum / update.divisor)),
-    };
+    // SAFETY: the contributions hold as many elements of this type as the weights (`Pass::new` and
+    // `Pass::update` asserted it).
+    let sum = unsafe { update.sum.block::<F::Element, N>(contributions, start) };
+    let mut gradient: [F::Element; N] = update.finish.gradient(sum);
 
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
@@ -268,6 +437,11 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
+    if let Some(l2) = update.l2 {
+        for (gradient, weight) in gradient.iter_mut().zip(weight) {
+            *gradient = *gradient + l2 * weight;
+        }
+    }
     for index in 0..N {
         let before = state.each_ref().map(|slot| slot[index]);
         let (new_weight, after) = update.formula.apply(weight[index], before, gradient[index]);

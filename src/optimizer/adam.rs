@@ -1,8 +1,10 @@
 //! Adam.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::update::{Formula, Pass, Real, for_real};
-use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule, check_decay};
+use crate::optimizer::rule::{
+    Rates, Running, Scalars, Slot, UpdateRule, check_decay, check_epsilon,
+};
 
 /// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, Algorithm 1), with
 /// the moments in the slots `m` and `v`. For the t-th update of a variable:
@@ -29,12 +31,22 @@ impl Adam {
     pub fn new(beta1: f64, beta2: f64, epsilon: f64) -> Result<Adam> {
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
-        // In float32 too, or a weight whose gradients are all zero becomes 0/0.
-        if !(epsilon.is_finite() && epsilon as f32 > 0.0) {
-            let problem = format!("{epsilon}; must be finite and more than 0 as a float32");
-            return Err(Error::invalid("epsilon", problem));
-        }
+        check_epsilon(epsilon)?;
         Ok(Adam { beta1, beta2, epsilon })
+    }
+
+    /// The step with the scalars that `prepare` made, in the arithmetic of `T`.
+    pub(super) fn step<T: Real>(&self, scalars: &Scalars) -> Step<T> {
+        let [step, correction, ..] = scalars.derived;
+        Step {
+            beta1: T::from_f64(self.beta1),
+            beta2: T::from_f64(self.beta2),
+            rest1: T::from_f64(1.0 - self.beta1),
+            rest2: T::from_f64(1.0 - self.beta2),
+            step: T::from_f64(step),
+            correction: T::from_f64(correction),
+            epsilon: T::from_f64(self.epsilon),
+        }
     }
 }
 
@@ -51,29 +63,21 @@ impl UpdateRule for Adam {
         [1.0, 1.0]
     }
 
-    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         let running = [running[0] * self.beta1, running[1] * self.beta2];
-        let step = learning_rate / (1.0 - running[0]);
+        let step = rates.learning_rate / (1.0 - running[0]);
         let correction = 1.0 / (1.0 - running[1]).sqrt();
-        Ok(Scalars { learning_rate, derived: [step, correction, 0.0, 0.0], running })
+        Ok(Scalars { rates: *rates, derived: [step, correction, 0.0, 0.0], running })
     }
 
     fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
-        let [step, correction, ..] = scalars.derived;
-        for_real!(pass.dtype(), T => pass.run(Step {
-            beta1: T::from_f64(self.beta1),
-            beta2: T::from_f64(self.beta2),
-            rest1: T::from_f64(1.0 - self.beta1),
-            rest2: T::from_f64(1.0 - self.beta2),
-            step: T::from_f64(step),
-            correction: T::from_f64(correction),
-            epsilon: T::from_f64(self.epsilon),
-        }));
+        for_real!(pass.dtype(), T => pass.run(self.step::<T>(scalars)));
     }
 }
 
+/// What one update does to one element.
 #[derive(Clone, Copy)]
-struct Step<T> {
+pub(super) struct Step<T> {
     beta1: T,
     beta2: T,
     /// 1 − β₁ and 1 − β₂, rounded once.
@@ -86,14 +90,22 @@ struct Step<T> {
     epsilon: T,
 }
 
+impl<T: Real> Step<T> {
+    /// The next moments, and m / (√v/√(1 − β₂ᵗ) + ε).
+    #[inline(always)]
+    pub(super) fn direction(self, [m, v]: [T; 2], gradient: T) -> (T, [T; 2]) {
+        let m = self.beta1 * m + self.rest1 * gradient;
+        let v = self.beta2 * v + self.rest2 * (gradient * gradient);
+        (m / (v.sqrt() * self.correction + self.epsilon), [m, v])
+    }
+}
+
 impl<T: Real> Formula<2> for Step<T> {
     type Element = T;
 
     #[inline(always)]
-    fn apply(self, weight: T, [m, v]: [T; 2], gradient: T) -> (T, [T; 2]) {
-        let m = self.beta1 * m + self.rest1 * gradient;
-        let v = self.beta2 * v + self.rest2 * (gradient * gradient);
-        let denominator = v.sqrt() * self.correction + self.epsilon;
-        (weight - self.step * (m / denominator), [m, v])
+    fn apply(self, weight: T, moments: [T; 2], gradient: T) -> (T, [T; 2]) {
+        let (direction, moments) = self.direction(moments, gradient);
+        (weight - self.step * direction, moments)
     }
 }

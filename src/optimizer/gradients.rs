@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::update;
+use crate::optimizer::accumulation::Accumulation;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
@@ -96,6 +98,8 @@ pub struct Gradients {
     state: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     claimed: AtomicBool,
+    accumulation_steps: u64,
+    accumulation: Mutex<Accumulation>,
 }
 
 struct Replica {
@@ -166,6 +170,22 @@ impl Gradients {
         variables: Vec<Variable>,
         loss_reduction: LossReduction,
     ) -> Result<Arc<Gradients>> {
+        Gradients::accumulating(strategy, devices, variables, loss_reduction, 1)
+    }
+
+    /// As [`Gradients::new`], but an apply updates variables only when it is the `steps`-th since the
+    /// last update; those before add to a sum. The update is that of one run with all of the
+    /// contributions: one weighted sum, divided by the weight of all runs. `steps` is at least 1.
+    pub fn accumulating(
+        strategy: u64,
+        devices: &[DeviceId],
+        variables: Vec<Variable>,
+        loss_reduction: LossReduction,
+        steps: u64,
+    ) -> Result<Arc<Gradients>> {
+        if steps == 0 {
+            return Err(Error::invalid("accumulation_steps", "0; must be at least 1"));
+        }
         check_variables(strategy, &variables)?;
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
@@ -179,6 +199,8 @@ impl Gradients {
         Ok(Arc::new(Gradients {
             strategy,
             devices: devices.to_vec(),
+            accumulation_steps: steps,
+            accumulation: Mutex::new(Accumulation::new(variables.len())),
             variables,
             loss_reduction,
             replicas,
@@ -200,6 +222,16 @@ impl Gradients {
     /// What the contributions stand for.
     pub fn loss_reduction(&self) -> LossReduction {
         self.loss_reduction
+    }
+
+    /// How many applies make one update.
+    pub fn accumulation_steps(&self) -> u64 {
+        self.accumulation_steps
+    }
+
+    /// What earlier runs have contributed. For the apply that has claimed the gradients.
+    pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
+        self.accumulation.lock()
     }
 
     /// How many replicas contribute.

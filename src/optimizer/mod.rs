@@ -1,20 +1,31 @@
 //! Gradients of all replicas, and the optimizers that apply them centrally.
 //!
 //! Replicas write gradients into buffers of their own and submit them with a weight
-//! ([`gradients`]; `contribute`, from inside of a callback). Applying ([`apply`]) reduces the buffers and updates the variables in one pass
-//! by a rule ([`rule`]; one file each) whose state is held once, on the variables' device
-//! ([`state`]).
+//! ([`gradients`]; `contribute`, from inside of a callback; `accumulation`, over several runs).
+//! Applying ([`mod@apply`]; [`action`]) reduces the buffers and updates the variables in one pass by a
+//! rule ([`rule`]; one file each) whose state is held once, on the variables' device ([`state`]).
+//! What happens around the rule is in [`settings`].
 
+mod accumulation;
+pub mod action;
+pub mod adagrad;
 pub mod adam;
+pub mod adamw;
 pub mod apply;
 mod contribute;
+pub mod ftrl;
 pub mod gradients;
+pub mod lamb;
 pub mod momentum;
+pub mod rmsprop;
 pub mod rule;
+pub mod settings;
 pub mod sgd;
 pub mod state;
 
-pub use apply::{ApplyAction, ApplyReport, Outcome, apply};
+pub use action::ApplyAction;
+pub use apply::{ApplyOptions, ApplyReport, Outcome, apply};
 pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use rule::UpdateRule;
+pub use settings::{Group, LossScaling, NonFinite, Settings};
 pub use state::Optimizer;

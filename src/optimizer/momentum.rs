@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::kernels::update::{Formula, Pass, Real, for_real};
-use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule, check_decay};
+use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_decay};
 
 /// Gradient descent with a decaying sum of gradients in the slot `momentum`:
 ///
@@ -37,13 +37,13 @@ impl UpdateRule for Momentum {
         &[Slot { name: "momentum", initial: 0.0 }]
     }
 
-    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
-        Ok(Scalars { learning_rate, derived: [0.0; 4], running: *running })
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        Ok(Scalars::of(rates, running))
     }
 
     fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
         for_real!(pass.dtype(), T => {
-            let learning_rate = T::from_f64(scalars.learning_rate);
+            let learning_rate = T::from_f64(scalars.rates.learning_rate);
             let momentum = T::from_f64(self.momentum);
             if self.nesterov {
                 pass.run(Nesterov { learning_rate, momentum });

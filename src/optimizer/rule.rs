@@ -18,15 +18,41 @@ pub struct Slot {
 /// A rule uses as many as it needs, from the front.
 pub type Running = [f64; 2];
 
+/// What the optimizer says about one update of one variable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// The learning rate, with the factor of the variable's group.
+    pub learning_rate: f64,
+    /// The coefficient of the weight decay; see [`UpdateRule::weight_decay`].
+    pub weight_decay: f64,
+}
+
 /// The scalars of one update of one variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalars {
-    /// The learning rate of this update.
-    pub learning_rate: f64,
-    /// What the rule made of learning rate and running scalars; its own affair.
+    /// The rates of this update.
+    pub rates: Rates,
+    /// What the rule made of rates and running scalars; its own affair.
     pub derived: [f64; 4],
     /// The running scalars, once this update is done.
     pub running: Running,
+}
+
+impl Scalars {
+    /// The scalars of a rule that needs nothing but the rates.
+    pub fn of(rates: &Rates, running: &Running) -> Scalars {
+        Scalars { rates: *rates, derived: [0.0; 4], running: *running }
+    }
+}
+
+/// What a weight decay λ means to a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightDecay {
+    /// L2 regularisation: the optimizer adds λ·w to the gradient before the rule sees it.
+    L2,
+    /// Decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019): the
+    /// gradient and the state stay free of it, and the rule itself shrinks the weight.
+    Decoupled,
 }
 
 /// A rule of gradient descent: which state it keeps, and what it does to one element.
@@ -46,13 +72,47 @@ pub trait UpdateRule: Send + Sync + Debug {
         Running::default()
     }
 
+    /// What a weight decay means to this rule.
+    fn weight_decay(&self) -> WeightDecay {
+        WeightDecay::L2
+    }
+
+    /// The coefficient of the weight decay where the optimizer's settings say nothing else.
+    fn default_weight_decay(&self) -> f64 {
+        0.0
+    }
+
     /// The scalars of the next update of a variable whose running scalars are `running`. Fails if
     /// they cannot be computed; the apply then changes nothing.
-    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars>;
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
+
+    /// What a rule must know about the variable as a whole before it updates an element, such as
+    /// norms: `scalars`, completed by measurements of the pass that is about to be run. Cannot
+    /// fail.
+    fn measure(&self, scalars: Scalars, _pass: &Pass<'_>) -> Scalars {
+        scalars
+    }
 
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
     /// Cannot fail.
     fn update(&self, scalars: &Scalars, pass: Pass<'_>);
+}
+
+/// Refuses an epsilon that does not keep a division from being 0/0, in float32 too.
+pub(super) fn check_epsilon(epsilon: f64) -> Result<()> {
+    if epsilon.is_finite() && epsilon as f32 > 0.0 {
+        return Ok(());
+    }
+    let problem = format!("{epsilon}; must be finite and more than 0 as a float32");
+    Err(Error::invalid("epsilon", problem))
+}
+
+/// Refuses what is not a finite number of at least 0.
+pub(super) fn check_not_negative(argument: &'static str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(argument, format!("{value}; must be finite and at least 0")))
 }
 
 /// Refuses a decay factor outside of [0, 1).

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::kernels::update::{Formula, Pass, Real, for_real};
-use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule};
+use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
 
 /// Gradient descent without state: w ← w − η·g (Robbins and Monro, "A Stochastic Approximation
 /// Method", 1951). Learning rate and gradient are rounded to the variable's dtype before they are
@@ -19,12 +19,14 @@ impl UpdateRule for Sgd {
         &[]
     }
 
-    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
-        Ok(Scalars { learning_rate, derived: [0.0; 4], running: *running })
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        Ok(Scalars::of(rates, running))
     }
 
     fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(Step { learning_rate: T::from_f64(scalars.learning_rate) }));
+        for_real!(pass.dtype(), T => {
+            pass.run(Step { learning_rate: T::from_f64(scalars.rates.learning_rate) });
+        });
     }
 }
 

@@ -9,14 +9,19 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::kernels::update::{self, Contribution, for_real};
 use crate::kernels::view::ViewMut;
+use crate::optimizer::apply::ApplyReport;
 use crate::optimizer::gradients::CACHE_SHIFT;
-use crate::optimizer::rule::{Running, Scalars, Slot, UpdateRule};
+use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
+use crate::optimizer::settings::{Group, Settings};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
 
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
 const LARGE: usize = 2 << 20;
+
+/// The learning rate of an update, by the number of updates that came before it.
+pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 
 /// An optimizer of one strategy's variables: a rule, a learning rate, and the rule's state, held
 /// once for each variable on the variable's device.
@@ -32,8 +37,17 @@ pub struct Optimizer {
 
 /// What applies change, and the memory they work in.
 pub(super) struct State {
+    /// Of the next apply, or with a schedule that of the last one.
     pub(super) learning_rate: f64,
+    pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) iterations: u64,
+    pub(super) settings: Settings,
+    pub(super) loss_scale: f64,
+    /// Applies in a row that took effect with this loss scale.
+    pub(super) applies_at_scale: u64,
+    /// By [`Variable::key`], with a reference that keeps the key from naming another.
+    groups: HashMap<usize, (Variable, Group)>,
+    pub(super) last_report: ApplyReport,
     /// By [`Variable::key`].
     pub(super) variables: HashMap<usize, VariableState>,
     /// The operands of one variable's pass; empty between passes.
@@ -63,9 +77,16 @@ impl Optimizer {
         learning_rate: f64,
     ) -> Result<Arc<Optimizer>> {
         check_learning_rate(learning_rate)?;
+        let settings = Settings::default();
         let state = Mutex::new(State {
             learning_rate,
+            schedule: None,
             iterations: 0,
+            settings,
+            loss_scale: settings.initial_loss_scale(),
+            applies_at_scale: 0,
+            groups: HashMap::new(),
+            last_report: ApplyReport::default(),
             variables: HashMap::new(),
             contributions: Vec::new(),
             slots: Vec::new(),
@@ -87,16 +108,85 @@ impl Optimizer {
         self.state.lock()
     }
 
-    /// The learning rate of the next apply.
+    /// The learning rate of the next apply; while there is a schedule, that of the last one.
     pub fn learning_rate(&self) -> f64 {
         self.lock().learning_rate
     }
 
-    /// Sets the learning rate from the next apply on. Must be finite and at least 0.
+    /// Sets the learning rate from the next apply on, and ends a schedule. Must be finite and at
+    /// least 0.
     pub fn set_learning_rate(&self, learning_rate: f64) -> Result<()> {
         check_learning_rate(learning_rate)?;
-        self.lock().learning_rate = learning_rate;
+        let mut state = self.lock();
+        state.learning_rate = learning_rate;
+        let ended = state.schedule.take();
+        // What a schedule owns is dropped without the lock.
+        drop(state);
+        drop(ended);
         Ok(())
+    }
+
+    /// Takes the learning rate of each update from `schedule`. If that fails, or gives a rate that
+    /// is not finite or negative, the apply fails and changes nothing. It is called without any
+    /// lock of the optimizer, and must not apply or run steps.
+    pub fn set_schedule(&self, schedule: Arc<Schedule>) {
+        let replaced = self.lock().schedule.replace(schedule);
+        drop(replaced);
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Settings {
+        self.lock().settings
+    }
+
+    /// Replaces all settings, from the next apply on. The loss scale starts anew if its settings
+    /// are other ones.
+    pub fn configure(&self, settings: Settings) -> Result<()> {
+        settings.check()?;
+        let mut state = self.lock();
+        if settings.loss_scaling != state.settings.loss_scaling {
+            state.loss_scale = settings.initial_loss_scale();
+            state.applies_at_scale = 0;
+        }
+        state.settings = settings;
+        Ok(())
+    }
+
+    /// What callbacks multiply their loss with.
+    pub fn loss_scale(&self) -> f64 {
+        self.lock().loss_scale
+    }
+
+    /// Treats `variables`, which are of the optimizer's strategy and in no group yet, as `group`
+    /// says. If one of them is refused, none is in the group.
+    pub fn add_group(&self, variables: &[Variable], group: Group) -> Result<()> {
+        group.check()?;
+        let state = &mut *self.lock();
+        for (index, variable) in variables.iter().enumerate() {
+            let wrong = |problem: &str| {
+                let name = format!("variables[{index}] ('{}')", variable.name());
+                Err(Error::invalid(name, problem.to_owned()))
+            };
+            if variable.spec().strategy != self.strategy {
+                return wrong("made by another strategy than the optimizer's");
+            }
+            if state.groups.contains_key(&variable.key())
+                || variables[..index].iter().any(|other| other.is_same(variable))
+            {
+                return wrong("in a group already; a variable is in one group at most");
+            }
+        }
+        state.groups.try_reserve(variables.len()).map_err(|_| {
+            Error::ResourceExhausted(format!("memory for a group of {}", variables.len()))
+        })?;
+        let members = variables.iter().map(|variable| (variable.key(), (variable.clone(), group)));
+        state.groups.extend(members);
+        Ok(())
+    }
+
+    /// What the last apply that was committed did, also one that was deferred.
+    pub fn last_report(&self) -> ApplyReport {
+        self.lock().last_report.clone()
     }
 
     /// How many applies have taken effect. One whose total weight was 0 has not.
@@ -138,6 +228,47 @@ impl std::fmt::Debug for Optimizer {
 }
 
 impl State {
+    /// How a variable is treated.
+    pub(super) fn group(&self, variable: &Variable) -> Group {
+        self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
+    }
+
+    /// Notes that an apply took effect, with this learning rate.
+    pub(super) fn count_update(&mut self, learning_rate: f64) {
+        self.iterations += 1;
+        if self.schedule.is_some() {
+            self.learning_rate = learning_rate;
+        }
+        self.applies_at_scale += 1;
+        if let Some(scaling) = self.settings.loss_scaling {
+            (self.loss_scale, self.applies_at_scale) =
+                scaling.grown(self.loss_scale, self.applies_at_scale);
+        }
+    }
+
+    /// Notes that an apply was skipped.
+    pub(super) fn back_off(&mut self) {
+        self.applies_at_scale = 0;
+        if let Some(scaling) = self.settings.loss_scaling {
+            self.loss_scale = scaling.backed_off(self.loss_scale);
+        }
+    }
+
+    /// The rates of a variable's update, at the optimizer's learning rate `learning_rate`.
+    pub(super) fn rates(
+        &self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+        learning_rate: f64,
+    ) -> Rates {
+        let group = self.group(variable);
+        let decay = group.weight_decay.or(self.settings.weight_decay);
+        Rates {
+            learning_rate: learning_rate * group.learning_rate_factor,
+            weight_decay: decay.unwrap_or_else(|| rule.default_weight_decay()),
+        }
+    }
+
     /// The state of a variable, made at its first update. What is made is not seen before the
     /// update is done.
     pub(super) fn of_variable(
@@ -154,11 +285,14 @@ impl State {
         match self.variables.entry(variable.key()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
-                let slots = rule.slots().iter().enumerate();
-                let slots = slots.map(|(index, slot)| allocate(variable, index, slot));
+                let mut slots = Vec::new();
+                slots.try_reserve_exact(rule.slots().len()).map_err(out_of_memory)?;
+                for (index, slot) in rule.slots().iter().enumerate() {
+                    slots.push(allocate(variable, index, slot)?);
+                }
                 Ok(place.insert(VariableState {
                     variable: variable.clone(),
-                    slots: slots.collect::<Result<_>>()?,
+                    slots,
                     running: rule.initial_running(),
                     updates: 0,
                     prepared: None,
@@ -193,7 +327,7 @@ fn allocate(variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
     Ok(tensor)
 }
 
-fn check_learning_rate(learning_rate: f64) -> Result<()> {
+pub(super) fn check_learning_rate(learning_rate: f64) -> Result<()> {
     if learning_rate.is_finite() && learning_rate >= 0.0 {
         return Ok(());
     }

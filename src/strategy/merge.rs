@@ -43,6 +43,8 @@ pub enum Operation {
         optimizer: usize,
         /// The address of the gradients.
         gradients: usize,
+        /// The options, as a number that only the optimizer understands.
+        options: u8,
     },
 }
 
@@ -53,8 +55,12 @@ impl fmt::Display for Operation {
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
             Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
-            Operation::Apply { optimizer, gradients } => {
-                write!(formatter, "apply of gradients {gradients:#x} by optimizer {optimizer:#x}")
+            Operation::Apply { optimizer, gradients, options } => {
+                write!(
+                    formatter,
+                    "apply of gradients {gradients:#x} by optimizer {optimizer:#x} with options \
+                     {options:#x}"
+                )
             }
         }
     }

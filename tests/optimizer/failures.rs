@@ -8,7 +8,7 @@ use umbo::kernels::update::Pass;
 use umbo::optimizer::LossReduction::Sum;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::rule::{Running, Scalars, Slot};
+use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
 use umbo::optimizer::{ApplyAction, Optimizer, UpdateRule};
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 
@@ -35,12 +35,12 @@ impl UpdateRule for Failing {
         self.adam.initial_running()
     }
 
-    fn prepare(&self, learning_rate: f64, running: &Running) -> Result<Scalars> {
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if call == self.fails_at.load(Ordering::Relaxed) {
             return Err(Error::Internal("injected".into()));
         }
-        self.adam.prepare(learning_rate, running)
+        self.adam.prepare(rates, running)
     }
 
     fn update(&self, scalars: &Scalars, pass: Pass<'_>) {

@@ -3,5 +3,6 @@
 mod contract;
 mod failures;
 mod oracle;
+mod plain;
 mod setup;
 mod steady;

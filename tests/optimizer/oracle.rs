@@ -3,79 +3,10 @@
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
 use umbo::tensor::Element;
 
+use crate::plain::{Noise, Plain, combined};
 use crate::setup::*;
 
 const LEARNING_RATE: f64 = 0.125;
-
-/// Training of one variable, written without any of the library.
-struct Oracle {
-    rule: &'static str,
-    weights: Vec<f64>,
-    first: Vec<f64>,
-    second: Vec<f64>,
-    updates: i32,
-}
-
-impl Oracle {
-    fn new(rule: &'static str, weights: &[f64]) -> Oracle {
-        let zeros = vec![0.0; weights.len()];
-        Oracle { rule, weights: weights.into(), first: zeros.clone(), second: zeros, updates: 0 }
-    }
-
-    fn update(&mut self, gradient: &[f64]) {
-        self.updates += 1;
-        for (index, &g) in gradient.iter().enumerate() {
-            let (w, a, v) =
-                (&mut self.weights[index], &mut self.first[index], &mut self.second[index]);
-            match self.rule {
-                "sgd" => *w -= LEARNING_RATE * g,
-                "momentum" => {
-                    *a = MOMENTUM * *a + g;
-                    *w -= LEARNING_RATE * *a;
-                }
-                "nesterov" => {
-                    *a = MOMENTUM * *a + g;
-                    *w -= LEARNING_RATE * (g + MOMENTUM * *a);
-                }
-                _ => {
-                    *a = BETA1 * *a + (1.0 - BETA1) * g;
-                    *v = BETA2 * *v + (1.0 - BETA2) * g * g;
-                    let m = *a / (1.0 - BETA1.powi(self.updates));
-                    let v = *v / (1.0 - BETA2.powi(self.updates));
-                    *w -= LEARNING_RATE * m / (v.sqrt() + EPSILON);
-                }
-            }
-        }
-    }
-}
-
-fn combined(reduction: LossReduction, parts: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let total: f64 = weights.iter().sum();
-    (0..parts[0].len())
-        .map(|index| {
-            let column = parts.iter().zip(weights).map(|(part, weight)| (part[index], weight));
-            match reduction {
-                Sum => column.map(|(g, _)| g).sum::<f64>() / total,
-                Mean => column.map(|(g, weight)| g * weight).sum::<f64>() / total,
-                GlobalMean => column.map(|(g, _)| g).sum(),
-            }
-        })
-        .collect()
-}
-
-/// Numbers that look random and are the same each time, in [-1, 1).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    fn take(&mut self, count: usize) -> Vec<f64> {
-        (0..count).map(|_| self.next()).collect()
-    }
-}
 
 fn follows_oracle<T: Element>(convert: fn(f64) -> T, back: fn(T) -> f64, tolerance: f64) {
     const ELEMENTS: usize = 83;
@@ -88,7 +19,7 @@ fn follows_oracle<T: Element>(convert: fn(f64) -> T, back: fn(T) -> f64, toleran
             let start: Vec<T> = noise.take(ELEMENTS).into_iter().map(convert).collect();
             let variable = variable("w", &start);
             let start: Vec<f64> = start.into_iter().map(back).collect();
-            let mut oracle = Oracle::new(rule, &start);
+            let mut oracle = Plain::new(rule, &start);
             let gradients = gradients(weights.len(), &[&variable], reduction);
             let optimizer = optimizer(rule, LEARNING_RATE);
             for number in 1..=5 {
@@ -104,16 +35,18 @@ fn follows_oracle<T: Element>(convert: fn(f64) -> T, back: fn(T) -> f64, toleran
                 assert_eq!(report.iterations, number);
                 let parts: Vec<Vec<f64>> =
                     parts.into_iter().map(|part| part.into_iter().map(back).collect()).collect();
-                oracle.update(&combined(reduction, &parts, &weights));
+                oracle.update(
+                    &combined(reduction, &parts, &weights),
+                    LEARNING_RATE,
+                    rule_decay(rule),
+                );
             }
             for (ours, theirs) in value::<T>(&variable).into_iter().zip(&oracle.weights) {
                 let difference = (back(ours) - theirs).abs();
                 assert!(difference <= tolerance, "{rule} {reduction:?}: {ours:?} for {theirs}");
             }
-            for (name, expected) in
-                [("momentum", &oracle.first), ("m", &oracle.first), ("v", &oracle.second)]
-            {
-                let Ok(state) = optimizer.state(&variable, name) else { continue };
+            for (name, expected) in oracle.state_names().into_iter().zip(&oracle.state) {
+                let state = optimizer.state(&variable, name).unwrap();
                 for (ours, theirs) in read::<T>(&state).into_iter().zip(expected) {
                     assert!((back(ours) - theirs).abs() <= tolerance, "{rule}: {name}");
                 }

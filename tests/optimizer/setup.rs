@@ -4,11 +4,17 @@ use std::sync::{Arc, Weak};
 
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
+use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    ApplyAction, ApplyReport, GradientMode, Gradients, LossReduction, Optimizer, UpdateRule,
+    ApplyAction, ApplyOptions, ApplyReport, GradientMode, Gradients, LossReduction, Optimizer,
+    UpdateRule,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::{Element, Shape, Tensor};
@@ -52,11 +58,30 @@ pub fn gradients(
     Gradients::new(STRATEGY, &devices(replicas), variables, reduction).unwrap()
 }
 
-pub const RULES: [&str; 4] = ["sgd", "momentum", "nesterov", "adam"];
+pub const RULES: [&str; 12] = [
+    "sgd",
+    "momentum",
+    "nesterov",
+    "adam",
+    "adamw",
+    "lamb",
+    "adagrad",
+    "rmsprop",
+    "rmsprop_momentum",
+    "rmsprop_centered",
+    "rmsprop_both",
+    "ftrl",
+];
 pub const MOMENTUM: f64 = 0.9;
 pub const BETA1: f64 = 0.9;
 pub const BETA2: f64 = 0.999;
 pub const EPSILON: f64 = 1e-8;
+pub const RULE_DECAY: f64 = 0.25;
+pub const RHO: f64 = 0.9;
+pub const ACCUMULATOR: f64 = 0.1;
+pub const BETA: f64 = 1.0;
+pub const L1: f64 = 0.02;
+pub const L2: f64 = 0.03;
 
 pub fn rule(name: &str) -> Box<dyn UpdateRule> {
     match name {
@@ -64,8 +89,21 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
         "momentum" => Box::new(Momentum::new(MOMENTUM, false).unwrap()),
         "nesterov" => Box::new(Momentum::new(MOMENTUM, true).unwrap()),
         "adam" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap()),
+        "adamw" => Box::new(AdamW::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
+        "lamb" => Box::new(Lamb::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
+        "adagrad" => Box::new(Adagrad::new(ACCUMULATOR, EPSILON).unwrap()),
+        "rmsprop" => Box::new(RmsProp::new(RHO, 0.0, false, EPSILON).unwrap()),
+        "rmsprop_momentum" => Box::new(RmsProp::new(RHO, MOMENTUM, false, EPSILON).unwrap()),
+        "rmsprop_centered" => Box::new(RmsProp::new(RHO, 0.0, true, EPSILON).unwrap()),
+        "rmsprop_both" => Box::new(RmsProp::new(RHO, MOMENTUM, true, EPSILON).unwrap()),
+        "ftrl" => Box::new(Ftrl::new(BETA, L1, L2, ACCUMULATOR).unwrap()),
         other => panic!("no rule {other}"),
     }
+}
+
+/// The weight decay of a rule where nobody says another.
+pub fn rule_decay(name: &str) -> f64 {
+    if matches!(name, "adamw" | "lamb") { RULE_DECAY } else { 0.0 }
 }
 
 pub fn optimizer(name: &str, learning_rate: f64) -> Arc<Optimizer> {
@@ -127,7 +165,16 @@ pub fn step<T: Element>(gradients: &Gradients, step: u64, data: &[Option<&[T]>],
 }
 
 pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<ApplyReport> {
-    let mut action = ApplyAction::new(Arc::clone(optimizer), Arc::clone(gradients));
+    apply_with(optimizer, gradients, ApplyOptions::default())
+}
+
+pub fn apply_with(
+    optimizer: &Arc<Optimizer>,
+    gradients: &Arc<Gradients>,
+    options: ApplyOptions,
+) -> Result<ApplyReport> {
+    let action = ApplyAction::new(Arc::clone(optimizer), Arc::clone(gradients));
+    let mut action = action.with(options);
     action.prepare()?;
     action.commit();
     Ok(action.report())

@@ -1,0 +1,68 @@
+//! Adagrad.
+
+use crate::error::Result;
+use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::optimizer::rule::{
+    Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative,
+};
+
+/// Adagrad (Duchi, Hazan and Singer, "Adaptive Subgradient Methods for Online Learning and
+/// Stochastic Optimization", 2011, with diagonal matrices), with the sum of squares in the slot
+/// `accumulator`:
+///
+/// - n ← n + g²
+/// - w ← w − η·g / (√n + ε)
+///
+/// ε stands outside of the square root, as in PyTorch and Keras.
+#[derive(Clone, Copy, Debug)]
+pub struct Adagrad {
+    epsilon: f64,
+    slots: [Slot; 1],
+}
+
+impl Adagrad {
+    /// The rule whose sums of squares start at `initial_accumulator`, finite and at least 0;
+    /// `epsilon` is finite and more than 0 also when rounded to float32.
+    pub fn new(initial_accumulator: f64, epsilon: f64) -> Result<Adagrad> {
+        check_not_negative("initial_accumulator", initial_accumulator)?;
+        check_epsilon(epsilon)?;
+        Ok(Adagrad { epsilon, slots: [Slot { name: "accumulator", initial: initial_accumulator }] })
+    }
+}
+
+impl UpdateRule for Adagrad {
+    fn name(&self) -> &'static str {
+        "adagrad"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        Ok(Scalars::of(rates, running))
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        for_real!(pass.dtype(), T => pass.run(Step {
+            learning_rate: T::from_f64(scalars.rates.learning_rate),
+            epsilon: T::from_f64(self.epsilon),
+        }));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step<T> {
+    learning_rate: T,
+    epsilon: T,
+}
+
+impl<T: Real> Formula<1> for Step<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
+        let sum = sum + gradient * gradient;
+        (weight - self.learning_rate * (gradient / (sum.sqrt() + self.epsilon)), [sum])
+    }
+}

@@ -1,0 +1,81 @@
+//! Adam with decoupled weight decay.
+
+use crate::error::Result;
+use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::optimizer::adam::{self, Adam};
+use crate::optimizer::rule::{
+    Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
+};
+
+/// AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019, Algorithm 2), with
+/// the moments in the slots `m` and `v`:
+///
+/// - w ← (1 − η·λ)·w
+/// - then the step of [`Adam`], whose moments have nothing of the decay
+///
+/// The decay is multiplied with the learning rate, as in PyTorch and Keras; the paper multiplies
+/// it with the schedule alone, so its λ is our η₀·λ for a base rate η₀.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamW {
+    adam: Adam,
+    weight_decay: f64,
+}
+
+impl AdamW {
+    /// The rule with the decay `weight_decay`, finite and at least 0; the others as for
+    /// [`Adam::new`].
+    pub fn new(beta1: f64, beta2: f64, epsilon: f64, weight_decay: f64) -> Result<AdamW> {
+        check_not_negative("weight_decay", weight_decay)?;
+        Ok(AdamW { adam: Adam::new(beta1, beta2, epsilon)?, weight_decay })
+    }
+}
+
+impl UpdateRule for AdamW {
+    fn name(&self) -> &'static str {
+        "adamw"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        self.adam.slots()
+    }
+
+    fn initial_running(&self) -> Running {
+        self.adam.initial_running()
+    }
+
+    fn weight_decay(&self) -> WeightDecay {
+        WeightDecay::Decoupled
+    }
+
+    fn default_weight_decay(&self) -> f64 {
+        self.weight_decay
+    }
+
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        self.adam.prepare(rates, running)
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        let Rates { learning_rate, weight_decay } = scalars.rates;
+        for_real!(pass.dtype(), T => pass.run(Step {
+            kept: T::from_f64(1.0 - learning_rate * weight_decay),
+            adam: self.adam.step::<T>(scalars),
+        }));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step<T> {
+    /// 1 − η·λ.
+    kept: T,
+    adam: adam::Step<T>,
+}
+
+impl<T: Real> Formula<2> for Step<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, moments: [T; 2], gradient: T) -> (T, [T; 2]) {
+        self.adam.apply(self.kept * weight, moments, gradient)
+    }
+}

@@ -1,0 +1,95 @@
+//! FTRL-Proximal.
+
+use crate::error::{Error, Result};
+use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_not_negative};
+
+/// Follow the regularised leader, proximal (McMahan et al., "Ad Click Prediction: a View from the
+/// Trenches", 2013, Algorithm 1), with the slots `z` (`linear` in TensorFlow) and `n`
+/// (`accumulator` there); α is the learning rate:
+///
+/// - σ = (√(n + g²) − √n) / α
+/// - z ← z + g − σ·w, n ← n + g²
+/// - w ← 0 where |z| ≤ λ₁, else −(z − sgn(z)·λ₁) / ((β + √n)/α + λ₂)
+///
+/// The weights follow from z and n alone, so those that are not zero at the start are forgotten, in
+/// part at the first update. σ is meant for a learning rate that stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Ftrl {
+    beta: f64,
+    l1: f64,
+    l2: f64,
+    slots: [Slot; 2],
+}
+
+impl Ftrl {
+    /// The rule with `beta`, L1 and L2 strengths, and the start of the sum of squares n: all
+    /// finite and at least 0, and `beta` and `initial_accumulator` not both 0.
+    pub fn new(beta: f64, l1: f64, l2: f64, initial_accumulator: f64) -> Result<Ftrl> {
+        let arguments =
+            [("beta", beta), ("l1", l1), ("l2", l2), ("initial_accumulator", initial_accumulator)];
+        for (argument, value) in arguments {
+            check_not_negative(argument, value)?;
+        }
+        // Or a weight whose gradients are all zero becomes 0/0.
+        if (beta + l2 + initial_accumulator) as f32 == 0.0 {
+            let problem = "0 together with l2 and initial_accumulator; one must be more than 0";
+            return Err(Error::invalid("beta", problem));
+        }
+        let slots =
+            [Slot { name: "z", initial: 0.0 }, Slot { name: "n", initial: initial_accumulator }];
+        Ok(Ftrl { beta, l1, l2, slots })
+    }
+}
+
+impl UpdateRule for Ftrl {
+    fn name(&self) -> &'static str {
+        "ftrl"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        let mut scalars = Scalars::of(rates, running);
+        scalars.derived[0] = 1.0 / rates.learning_rate;
+        if !scalars.derived[0].is_finite() {
+            let problem = format!("{}; FTRL divides by it", rates.learning_rate);
+            return Err(Error::invalid("learning_rate", problem));
+        }
+        Ok(scalars)
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        for_real!(pass.dtype(), T => pass.run(Step {
+            per_rate: T::from_f64(scalars.derived[0]),
+            beta: T::from_f64(self.beta),
+            l1: T::from_f64(self.l1),
+            l2: T::from_f64(self.l2),
+        }));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step<T> {
+    /// 1/α.
+    per_rate: T,
+    beta: T,
+    l1: T,
+    l2: T,
+}
+
+impl<T: Real> Formula<2> for Step<T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, [z, n]: [T; 2], gradient: T) -> (T, [T; 2]) {
+        let next = n + gradient * gradient;
+        let root = next.sqrt();
+        let z = z + gradient - (root - n.sqrt()) * self.per_rate * weight;
+        // z − sgn(z)·λ₁ outside of [−λ₁, λ₁], and 0 inside.
+        let excess = z - z.limited(self.l1);
+        (-(excess / ((self.beta + root) * self.per_rate + self.l2)), [z, next])
+    }
+}

@@ -1,0 +1,147 @@
+//! The rules once more, in float64, as plainly as their papers write them and without any of the
+//! library.
+
+use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+
+use crate::setup::*;
+
+/// Training of one variable.
+#[derive(Clone)]
+pub struct Plain {
+    pub rule: &'static str,
+    pub weights: Vec<f64>,
+    /// In the order of [`Plain::state_names`].
+    pub state: [Vec<f64>; 3],
+    updates: i32,
+}
+
+impl Plain {
+    pub fn new(rule: &'static str, weights: &[f64]) -> Plain {
+        let mut state = [(); 3].map(|()| vec![0.0; weights.len()]);
+        match rule {
+            "adagrad" => state[0].fill(ACCUMULATOR),
+            "ftrl" => state[1].fill(ACCUMULATOR),
+            _ => {}
+        }
+        Plain { rule, weights: weights.into(), state, updates: 0 }
+    }
+
+    pub fn state_names(&self) -> Vec<&'static str> {
+        match self.rule {
+            "sgd" => vec![],
+            "momentum" | "nesterov" => vec!["momentum"],
+            "adam" | "adamw" | "lamb" => vec!["m", "v"],
+            "adagrad" => vec!["accumulator"],
+            "rmsprop" => vec!["v"],
+            "rmsprop_momentum" => vec!["v", "momentum"],
+            "rmsprop_centered" => vec!["v", "mean"],
+            "rmsprop_both" => vec!["v", "mean", "momentum"],
+            "ftrl" => vec!["z", "n"],
+            other => panic!("no rule {other}"),
+        }
+    }
+
+    /// One update; `decay` is decoupled for AdamW and LAMB, and L2 for the others.
+    pub fn update(&mut self, gradient: &[f64], rate: f64, decay: f64) {
+        self.updates += 1;
+        let (correction1, correction2) =
+            (1.0 - BETA1.powi(self.updates), 1.0 - BETA2.powi(self.updates));
+        let mut directions = Vec::new();
+        for (index, &g) in gradient.iter().enumerate() {
+            let w = &mut self.weights[index];
+            let [a, b, c] = self.state.each_mut().map(|state| &mut state[index]);
+            let decoupled = matches!(self.rule, "adamw" | "lamb");
+            let g = if decoupled { g } else { g + decay * *w };
+            match self.rule {
+                "sgd" => *w -= rate * g,
+                "momentum" => {
+                    *a = MOMENTUM * *a + g;
+                    *w -= rate * *a;
+                }
+                "nesterov" => {
+                    *a = MOMENTUM * *a + g;
+                    *w -= rate * (g + MOMENTUM * *a);
+                }
+                "adam" | "adamw" | "lamb" => {
+                    *a = BETA1 * *a + (1.0 - BETA1) * g;
+                    *b = BETA2 * *b + (1.0 - BETA2) * g * g;
+                    let (m, v) = (*a / correction1, *b / correction2);
+                    let direction = m / (v.sqrt() + EPSILON);
+                    match self.rule {
+                        "lamb" => directions.push(direction + decay * *w),
+                        "adamw" => *w -= rate * decay * *w + rate * direction,
+                        _ => *w -= rate * direction,
+                    }
+                }
+                "adagrad" => {
+                    *a += g * g;
+                    *w -= rate * g / (a.sqrt() + EPSILON);
+                }
+                "ftrl" => {
+                    let sigma = ((*b + g * g).sqrt() - b.sqrt()) / rate;
+                    *a += g - sigma * *w;
+                    *b += g * g;
+                    *w = if a.abs() <= L1 {
+                        0.0
+                    } else {
+                        -(*a - a.signum() * L1) / ((BETA + b.sqrt()) / rate + L2)
+                    };
+                }
+                _ => {
+                    *a = RHO * *a + (1.0 - RHO) * g * g;
+                    let step = match self.rule {
+                        "rmsprop_centered" | "rmsprop_both" => {
+                            *b = RHO * *b + (1.0 - RHO) * g;
+                            g / ((*a - *b * *b).sqrt() + EPSILON)
+                        }
+                        _ => g / (a.sqrt() + EPSILON),
+                    };
+                    let sum = if self.rule == "rmsprop_momentum" { b } else { c };
+                    *sum = match self.rule {
+                        "rmsprop_momentum" | "rmsprop_both" => MOMENTUM * *sum + step,
+                        _ => step,
+                    };
+                    *w -= rate * *sum;
+                }
+            }
+        }
+        if self.rule == "lamb" {
+            let norm =
+                |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+            let (weights, update) = (norm(&self.weights), norm(&directions));
+            let trust = if weights > 0.0 && update > 0.0 { weights / update } else { 1.0 };
+            for (w, direction) in self.weights.iter_mut().zip(directions) {
+                *w -= rate * trust * direction;
+            }
+        }
+    }
+}
+
+/// The gradient that an update uses, of what the replicas submitted.
+pub fn combined(reduction: LossReduction, parts: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    (0..parts[0].len())
+        .map(|index| {
+            let column = parts.iter().zip(weights).map(|(part, weight)| (part[index], weight));
+            match reduction {
+                Sum => column.map(|(g, _)| g).sum::<f64>() / total,
+                Mean => column.map(|(g, weight)| g * weight).sum::<f64>() / total,
+                GlobalMean => column.map(|(g, _)| g).sum(),
+            }
+        })
+        .collect()
+}
+
+/// Numbers that look random and are the same each time, in [-1, 1).
+pub struct Noise(pub u64);
+
+impl Noise {
+    pub fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    pub fn take(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.next()).collect()
+    }
+}
