@@ -10,8 +10,9 @@ use std::ops::Range;
 use crate::device::cpu::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::update::{Contribution, Real, for_real};
+use crate::kernels::update::{Real, for_real};
 use crate::kernels::view::ViewMut;
+use crate::kernels::weighted_sum::Contribution;
 
 /// `sum` ← `sum` + Σ factor × gradient over `contributions`, or, if it is `fresh`, the latter alone
 /// (what it held before is not read).

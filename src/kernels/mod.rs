@@ -15,3 +15,4 @@ pub mod rows;
 pub mod strided;
 pub mod update;
 pub mod view;
+pub mod weighted_sum;

@@ -6,11 +6,13 @@ use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
 use crate::kernels::accumulate::accumulate;
-use crate::kernels::update::{Clipping, Contribution, Pass, WeightedSum};
+use crate::kernels::update::Pass;
 use crate::kernels::view::View;
+use crate::kernels::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::apply::{ApplyOptions, ApplyReport, check_same_strategy};
-use crate::optimizer::gradients::{Contributions, Gradients};
+use crate::optimizer::contributions::Contributions;
+use crate::optimizer::gradients::Gradients;
 use crate::optimizer::rule::{Rates, UpdateRule, WeightDecay};
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};

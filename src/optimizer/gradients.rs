@@ -11,6 +11,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::update;
 use crate::optimizer::accumulation::Accumulation;
+use crate::optimizer::contributions::Contributions;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
@@ -90,10 +91,10 @@ pub(super) const CACHE_SHIFT: usize = 4416;
 /// and grow.
 pub struct Gradients {
     strategy: u64,
-    devices: Vec<DeviceId>,
+    pub(super) devices: Vec<DeviceId>,
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
-    replicas: Vec<CachePadded<Replica>>,
+    pub(super) replicas: Vec<CachePadded<Replica>>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
     state: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
@@ -102,19 +103,19 @@ pub struct Gradients {
     accumulation: Mutex<Accumulation>,
 }
 
-struct Replica {
+pub(super) struct Replica {
     /// One per variable, in this replica's slab.
-    buffers: Vec<Tensor>,
+    pub(super) buffers: Vec<Tensor>,
     /// One per variable: the last step in which this replica viewed it.
-    viewed: Viewed,
+    pub(super) viewed: Viewed,
     /// The last step in which this replica submitted.
-    submitted: AtomicU64,
+    pub(super) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
     weight: AtomicU64,
 }
 
 /// A step number for each variable, in memory of which no other replica writes a cache line.
-struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
+pub(super) struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
 
 impl Viewed {
     const BLOCK: usize = 16;
@@ -128,7 +129,7 @@ impl Viewed {
         self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
     }
 
-    fn in_step(&self, variable: usize, step: u64) -> bool {
+    pub(super) fn in_step(&self, variable: usize, step: u64) -> bool {
         self.of(variable).is_some_and(|viewed| viewed.load(Ordering::Acquire) == step)
     }
 }
@@ -348,7 +349,7 @@ impl Gradients {
                 ));
             }
         }
-        let contributions = Contributions { gradients: self, step };
+        let contributions = Contributions::of_step(self, step);
         contributions.check_submitted()?;
         let total = contributions.total_weight();
         if !total.is_finite() {
@@ -407,59 +408,8 @@ impl std::fmt::Debug for Gradients {
     }
 }
 
-/// What the replicas submitted in one step, which is committed or about to be.
-#[derive(Clone, Copy)]
-pub(super) struct Contributions<'a> {
-    gradients: &'a Gradients,
-    pub(super) step: u64,
-}
-
-impl<'a> Contributions<'a> {
-    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
-    pub(super) fn of_step(gradients: &'a Gradients, step: u64) -> Contributions<'a> {
-        Contributions { gradients, step }
-    }
-
-    fn check_submitted(&self) -> Result<()> {
-        let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
-        let replicas = self.gradients.replicas.iter().zip(&self.gradients.devices).enumerate();
-        let names: Vec<String> = replicas
-            .filter(|(_, (own, _))| missing(own))
-            .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
-            .collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        Err(Error::precondition(format!(
-            "gradients: not submitted in the last run by {}; every replica submits once in each \
-             run, one without examples with weight 0",
-            names.join(", ")
-        )))
-    }
-
-    /// The sum of the weights, in replica order.
-    pub(super) fn total_weight(&self) -> f64 {
-        self.gradients.replicas.iter().map(|own| own.weight()).sum()
-    }
-
-    /// Whether a replica of non-zero weight wrote variable `index`.
-    pub(super) fn has_variable(self, index: usize) -> bool {
-        self.of_variable(index).next().is_some()
-    }
-
-    /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
-    /// of replicas that wrote it and whose weight is not 0.
-    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
-        self.gradients.replicas.iter().filter_map(move |own| {
-            let wrote = own.viewed.in_step(index, self.step);
-            let weight = own.weight();
-            (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
-        })
-    }
-}
-
 impl Replica {
-    fn weight(&self) -> f64 {
+    pub(super) fn weight(&self) -> f64 {
         f64::from_bits(self.weight.load(Ordering::Acquire))
     }
 }

@@ -13,6 +13,7 @@ pub mod adam;
 pub mod adamw;
 pub mod apply;
 mod contribute;
+mod contributions;
 pub mod ftrl;
 pub mod gradients;
 pub mod lamb;

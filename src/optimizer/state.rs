@@ -7,8 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::kernels::update::{self, Contribution, for_real};
+use crate::kernels::update::{self, for_real};
 use crate::kernels::view::ViewMut;
+use crate::kernels::weighted_sum::Contribution;
 use crate::optimizer::apply::ApplyReport;
 use crate::optimizer::gradients::CACHE_SHIFT;
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
