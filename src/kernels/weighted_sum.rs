@@ -1,0 +1,152 @@
+//! The gradient of one variable, as it comes from the replicas: the sum of factor × contribution, in
+//! replica order and in float64, divided, then clipped, then rounded once to the element type.
+//!
+//! Nothing of it is written to memory. An update ([`update`](crate::kernels::update)) and a norm
+//! ([`measure`](crate::kernels::measure)) make the gradient anew, block by block. A sum may start
+//! from what [`accumulate`](crate::kernels::accumulate) has kept of earlier runs.
+
+use crate::kernels::dtype::DType;
+use crate::kernels::update::Real;
+use crate::kernels::view::View;
+
+/// One replica's gradient of the variable, and the factor with which it enters the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution {
+    /// The elements, contiguous, as many as the variable has.
+    pub gradient: View,
+    /// What each is multiplied with.
+    pub factor: f64,
+}
+
+/// What is done to a gradient before it is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clipping {
+    /// What each element is multiplied with; at most 1.
+    pub factor: f64,
+    /// The largest magnitude that an element may have afterwards.
+    pub limit: f64,
+}
+
+impl Clipping {
+    /// Leaves every gradient as it is.
+    pub const NONE: Clipping = Clipping { factor: 1.0, limit: f64::INFINITY };
+}
+
+/// What a gradient is made of.
+#[derive(Debug)]
+pub struct WeightedSum<'a> {
+    pub(super) dtype: DType,
+    pub(super) elements: usize,
+    pub(super) contributions: &'a [Contribution],
+    /// Where the sum starts; zero if there is none.
+    accumulated: Option<View>,
+    divisor: f64,
+    pub(super) clipping: Clipping,
+}
+
+/// What makes a gradient of a sum.
+#[derive(Clone, Copy)]
+pub(super) enum Finish {
+    /// Multiplying by the divisor's reciprocal, where that gives the same bits as dividing.
+    Multiply(f64),
+    Divide(f64),
+    Clip {
+        divisor: f64,
+        clipping: Clipping,
+    },
+}
+
+impl<'a> WeightedSum<'a> {
+    /// The sum of factor × gradient over `contributions`, divided by `divisor`.
+    ///
+    /// The contributions are asserted to be contiguous, of type `dtype` and of `elements` elements.
+    pub fn new(
+        dtype: DType,
+        elements: usize,
+        contributions: &'a [Contribution],
+        divisor: f64,
+    ) -> WeightedSum<'a> {
+        for part in contributions {
+            let layout = part.gradient.layout();
+            assert!(layout.is_contiguous());
+            assert_eq!((part.gradient.dtype(), layout.shape.elements()), (dtype, elements));
+        }
+        let clipping = Clipping::NONE;
+        WeightedSum { dtype, elements, contributions, accumulated: None, divisor, clipping }
+    }
+
+    /// The same, with a sum that starts from `accumulated`: float64, contiguous, and of as many
+    /// elements, which is asserted.
+    pub fn starting_from(mut self, accumulated: Option<View>) -> WeightedSum<'a> {
+        if let Some(sum) = &accumulated {
+            assert!(sum.layout().is_contiguous() && sum.dtype() == DType::Float64);
+            assert_eq!(sum.layout().shape.elements(), self.elements);
+        }
+        self.accumulated = accumulated;
+        self
+    }
+
+    pub(super) fn finish(&self) -> Finish {
+        let (divisor, clipping) = (self.divisor, self.clipping);
+        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        let reciprocal = divisor.recip();
+        let is_power_of_two =
+            divisor.is_normal() && divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        if clipping != Clipping::NONE {
+            Finish::Clip { divisor, clipping }
+        } else if is_power_of_two && reciprocal.is_finite() {
+            Finish::Multiply(reciprocal)
+        } else {
+            Finish::Divide(divisor)
+        }
+    }
+
+    /// The bytes that are read for one element of the gradient.
+    pub(super) fn bytes<T>(&self) -> usize {
+        let accumulated = self.accumulated.map_or(0, |_| size_of::<f64>());
+        self.contributions.len() * size_of::<T>() + accumulated
+    }
+
+    /// The `N` elements from `start` on of the sum over `contributions`, which are this sum's.
+    ///
+    /// # Safety
+    /// The contributions are of type `T`, and each has these elements.
+    #[inline(always)]
+    pub(super) unsafe fn block<T: Real, const N: usize>(
+        &self,
+        contributions: &[Contribution],
+        start: usize,
+    ) -> [f64; N] {
+        let mut sum = match &self.accumulated {
+            None => [0.0; N],
+            // SAFETY: it is float64 and as long as the weights (`starting_from` asserted it),
+            // and its builder vouched for reading it.
+            Some(accumulated) => unsafe {
+                accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read()
+            },
+        };
+        for part in contributions {
+            // SAFETY: the caller's promise, and the view's builder vouched for reading it.
+            let gradient: [T; N] =
+                unsafe { part.gradient.data().cast::<T>().add(start).cast::<[T; N]>().read() };
+            for (sum, gradient) in sum.iter_mut().zip(gradient) {
+                *sum += part.factor * gradient.to_f64();
+            }
+        }
+        sum
+    }
+}
+
+impl Finish {
+    /// The gradient, rounded to its type.
+    #[inline(always)]
+    pub(super) fn gradient<T: Real, const N: usize>(self, sum: [f64; N]) -> [T; N] {
+        match self {
+            Finish::Multiply(reciprocal) => sum.map(|sum| T::from_f64(sum * reciprocal)),
+            Finish::Divide(divisor) => sum.map(|sum| T::from_f64(sum / divisor)),
+            Finish::Clip { divisor, clipping: Clipping { factor, limit } } => {
+                sum.map(|sum| T::from_f64((sum / divisor * factor).limited(limit)))
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What one step has contributed: the buffers that count, and their weights.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::optimizer::gradients::{Gradients, Replica};
+use crate::tensor::Tensor;
+
+/// What the replicas submitted in one step, which is committed or about to be.
+#[derive(Clone, Copy)]
+pub(super) struct Contributions<'a> {
+    gradients: &'a Gradients,
+    pub(super) step: u64,
+}
+
+impl<'a> Contributions<'a> {
+    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
+    pub(super) fn of_step(gradients: &'a Gradients, step: u64) -> Contributions<'a> {
+        Contributions { gradients, step }
+    }
+
+    pub(super) fn check_submitted(&self) -> Result<()> {
+        let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
+        let replicas = self.gradients.replicas.iter().zip(&self.gradients.devices).enumerate();
+        let names: Vec<String> = replicas
+            .filter(|(_, (own, _))| missing(own))
+            .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(Error::precondition(format!(
+            "gradients: not submitted in the last run by {}; every replica submits once in each \
+             run, one without examples with weight 0",
+            names.join(", ")
+        )))
+    }
+
+    /// The sum of the weights, in replica order.
+    pub(super) fn total_weight(&self) -> f64 {
+        self.gradients.replicas.iter().map(|own| own.weight()).sum()
+    }
+
+    /// Whether a replica of non-zero weight wrote variable `index`.
+    pub(super) fn has_variable(self, index: usize) -> bool {
+        self.of_variable(index).next().is_some()
+    }
+
+    /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
+    /// of replicas that wrote it and whose weight is not 0.
+    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
+        self.gradients.replicas.iter().filter_map(move |own| {
+            let wrote = own.viewed.in_step(index, self.step);
+            let weight = own.weight();
+            (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
+        })
+    }
+}
