@@ -25,6 +25,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("dataset", "datasets"),
     ("iterator", "iterators"),
     ("gradients", "gradients"),
+    ("update_rule", "update rules"),
     ("optimizer", "optimizers"),
 ];
 

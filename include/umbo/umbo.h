@@ -78,8 +78,22 @@
   { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_ADAM_OPTIONS_INIT \
   { sizeof(umbo_adam_options), 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
-#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), { 0, 0, 0, 0 } }
-#define UMBO_APPLY_REPORT_INIT { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0 }
+#define UMBO_ADAMW_OPTIONS_INIT \
+  { sizeof(umbo_adamw_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_LAMB_OPTIONS_INIT \
+  { sizeof(umbo_lamb_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_ADAGRAD_OPTIONS_INIT \
+  { sizeof(umbo_adagrad_options), 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_RMSPROP_OPTIONS_INIT \
+  { sizeof(umbo_rmsprop_options), 0.0, 0.0, 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_FTRL_OPTIONS_INIT \
+  { sizeof(umbo_ftrl_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_OPTIMIZER_OPTIONS_INIT \
+  { sizeof(umbo_optimizer_options), 0.0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, { 0, 0, 0, 0 } }
+#define UMBO_GROUP_OPTIONS_INIT { sizeof(umbo_group_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0, { 0, 0, 0 } }
+#define UMBO_APPLY_REPORT_INIT \
+  { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
 
 
 /**
@@ -651,9 +665,12 @@ typedef struct umbo_gradients_options {
    */
   umbo_loss_reduction loss_reduction;
   /**
-   * Zero.
+   * An update takes the contributions of so many runs, each of which is applied; see
+   * umbo_optimizer_apply(). They are one sum, divided by the weight of all runs, as if one run had
+   * submitted all of them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all
+   * runs. Costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
    */
-  int32_t reserved0;
+  int32_t accumulation_steps;
   /**
    * Zero.
    */
@@ -744,7 +761,278 @@ typedef struct umbo_adam_options {
 } umbo_adam_options;
 
 /**
- * Options of an apply: nothing to choose yet. UMBO_APPLY_OPTIONS_INIT.
+ * Options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_adamw_options {
+  /**
+   * sizeof(umbo_adamw_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.001.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   */
+  double beta1;
+  /**
+   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   */
+  double beta2;
+  /**
+   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   */
+  double epsilon;
+  /**
+   * The decay, which is multiplied with the learning rate; 0 stands for 0.01.
+   */
+  double weight_decay;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_adamw_options;
+
+/**
+ * Options of LAMB. UMBO_LAMB_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_lamb_options {
+  /**
+   * sizeof(umbo_lamb_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.001.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   */
+  double beta1;
+  /**
+   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   */
+  double beta2;
+  /**
+   * What is added to the square root of the second moment; 0 stands for 1e-6.
+   */
+  double epsilon;
+  /**
+   * The decay, as a part of the direction whose norm is adapted; 0 stands for 0.01.
+   */
+  double weight_decay;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_lamb_options;
+
+/**
+ * Options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_adagrad_options {
+  /**
+   * sizeof(umbo_adagrad_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * Where the sums of squares start; 0 or more.
+   */
+  double initial_accumulator;
+  /**
+   * What is added to the square root of the sum of squares; 0 stands for 1e-10.
+   */
+  double epsilon;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_adagrad_options;
+
+/**
+ * Options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_rmsprop_options {
+  /**
+   * sizeof(umbo_rmsprop_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the moments, less than 1; 0 stands for 0.9.
+   */
+  double decay;
+  /**
+   * The decay factor of the sum of steps, less than 1; 0: no momentum.
+   */
+  double momentum;
+  /**
+   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   */
+  double epsilon;
+  /**
+   * 1: the second moment is taken about the mean.
+   */
+  int32_t centered;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_rmsprop_options;
+
+/**
+ * Options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_ftrl_options {
+  /**
+   * sizeof(umbo_ftrl_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and more than 0; 0 stands for 0.1.
+   */
+  double learning_rate;
+  /**
+   * What is added to the square root of the sum of squares; 0 stands for 1.
+   */
+  double beta;
+  /**
+   * The strength of the L1 regularisation; 0 or more.
+   */
+  double l1;
+  /**
+   * The strength of the L2 regularisation; 0 or more.
+   */
+  double l2;
+  /**
+   * Where the sums of squares start; 0 or more.
+   */
+  double initial_accumulator;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_ftrl_options;
+
+/**
+ * What an apply does with gradients that are not finite.
+ */
+typedef int32_t umbo_non_finite;
+
+/**
+ * What an optimizer does around its rule; for umbo_optimizer_configure(). An apply sums what the
+ * replicas submitted, takes the loss scale out, clips by the norm, then by the value, adds the
+ * weight decay, and updates. UMBO_OPTIMIZER_OPTIONS_INIT sets all to default: everything is off.
+ */
+typedef struct umbo_optimizer_options {
+  /**
+   * sizeof(umbo_optimizer_options).
+   */
+  size_t struct_size;
+  /**
+   * The weight decay. AdamW and LAMB decay weights beside the gradient (decoupled); for all other
+   * rules weight_decay * w is added to the gradient (L2). 0 stands for the rule's own option, and
+   * where it has none, for no decay.
+   */
+  double weight_decay;
+  /**
+   * The largest norm of all gradients of an apply together; if it is larger, all of them are
+   * scaled down to it. 0: no bound.
+   */
+  double clip_norm;
+  /**
+   * The largest magnitude of each element of a gradient. 0: no bound.
+   */
+  double clip_value;
+  /**
+   * UMBO_NON_FINITE_IGNORE, UMBO_NON_FINITE_SKIP or UMBO_NON_FINITE_FAIL. 0 stands for SKIP with a
+   * dynamic loss scale, which cannot be had with another, for FAIL with clip_norm, else for
+   * IGNORE.
+   */
+  umbo_non_finite non_finite;
+  /**
+   * 1: the loss scale grows after applies that took effect, and backs off when one is skipped.
+   */
+  int32_t dynamic_loss_scale;
+  /**
+   * What the callbacks multiply their loss with, and an apply divides by; see
+   * umbo_optimizer_loss_scale(). 0 stands for 65536 if it is dynamic, else for 1.
+   */
+  double loss_scale;
+  /**
+   * What a dynamic loss scale is multiplied with to grow, more than 1; 0 stands for 2.
+   */
+  double loss_scale_growth_factor;
+  /**
+   * What it is multiplied with to back off, less than 1; 0 stands for 0.5.
+   */
+  double loss_scale_backoff_factor;
+  /**
+   * The least that it becomes; 0 stands for 1.
+   */
+  double loss_scale_floor;
+  /**
+   * It grows after so many applies in a row that took effect; 0 stands for 2000.
+   */
+  int64_t loss_scale_growth_interval;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_optimizer_options;
+
+/**
+ * How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
+ */
+typedef struct umbo_group_options {
+  /**
+   * sizeof(umbo_group_options).
+   */
+  size_t struct_size;
+  /**
+   * What the learning rate is multiplied with; 0 stands for 1.
+   */
+  double learning_rate_factor;
+  /**
+   * Their weight decay; 0 stands for the optimizer's.
+   */
+  double weight_decay;
+  /**
+   * 1: no weight decay, as is usual for biases and normalisation.
+   */
+  int32_t no_weight_decay;
+  /**
+   * 1: they are not updated, and their gradients are neither looked at nor part of the norm.
+   */
+  int32_t frozen;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_group_options;
+
+/**
+ * Tells the learning rate of an update. `step` counts the updates of the optimizer before it;
+ * `learning_rate` is to be written, finite and 0 or more. Called by each apply that updates, on the
+ * thread that carries it out; it may neither apply nor run steps. A status other than UMBO_OK makes
+ * the apply fail, which changes nothing.
+ */
+typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
+
+/**
+ * Options of an apply. UMBO_APPLY_OPTIONS_INIT sets all to default.
  */
 typedef struct umbo_apply_options {
   /**
@@ -752,9 +1040,19 @@ typedef struct umbo_apply_options {
    */
   size_t struct_size;
   /**
+   * 1: update now, also if the gradients have accumulated fewer runs than their
+   * `accumulation_steps`: at the end of an epoch, say.
+   */
+  int32_t flush;
+  /**
+   * 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
+   * gradients.
+   */
+  int32_t measure_norm;
+  /**
    * Zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } umbo_apply_options;
 
 /**
@@ -766,31 +1064,58 @@ typedef struct umbo_apply_report {
    */
   size_t struct_size;
   /**
-   * 1: variables were updated. 0: not yet (`deferred`), or the total weight was 0, in which case
-   * the gradients are used up and nothing was changed.
+   * 1: variables were updated. 0: not yet (`deferred`, or `accumulated_runs` is not 0), or not at
+   * all (`skipped`, or the total weight was 0), in which case the gradients are used up.
    */
   int32_t applied;
   /**
-   * 1: the apply was called inside of a run and waits for its commit point; the fields below
-   * are 0.
+   * 1: the apply was called inside of a run and waits for its commit point; all other fields
+   * are 0. umbo_optimizer_last_report() says later what it did.
    */
   int32_t deferred;
   /**
-   * How many variables were updated: those that a replica of non-zero weight viewed.
+   * How many variables were updated: those that a replica of non-zero weight viewed and that are
+   * not frozen.
    */
   int32_t variables_updated;
   /**
-   * Zero.
+   * 1: a gradient was not finite, so nothing was updated.
    */
-  int32_t reserved0;
+  int32_t skipped;
   /**
-   * The sum of the replicas' weights.
+   * The sum of the replicas' weights, over all accumulated runs.
    */
   double total_weight;
   /**
    * How many applies of this optimizer have taken effect, with this one.
    */
   int64_t iterations;
+  /**
+   * The norm of all gradients together, without the loss scale, before clipping and without
+   * weight decay; -1 if it was not measured.
+   */
+  double gradient_norm;
+  /**
+   * The learning rate of the update; 0 if there was none.
+   */
+  double learning_rate;
+  /**
+   * The loss scale of the next run.
+   */
+  double loss_scale;
+  /**
+   * The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
+   * if that was looked for; else NULL. Lives as long as the process.
+   */
+  const char *non_finite_variable;
+  /**
+   * 1: the norm was larger than clip_norm.
+   */
+  int32_t clipped;
+  /**
+   * How many runs are accumulated and wait for an update.
+   */
+  int32_t accumulated_runs;
 } umbo_apply_report;
 
 /**
@@ -1162,6 +1487,21 @@ typedef struct umbo_apply_report {
  * It adds to the elements, which are zero at its first view in a step.
  */
 #define UMBO_ADD 2
+
+/**
+ * It does not look, and the weights become what they become.
+ */
+#define UMBO_NON_FINITE_IGNORE 1
+
+/**
+ * It changes no variable and no state, uses the gradients up and reports `skipped`.
+ */
+#define UMBO_NON_FINITE_SKIP 2
+
+/**
+ * It fails with INVALID_ARGUMENT, naming the variable; nothing is changed.
+ */
+#define UMBO_NON_FINITE_FAIL 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -2295,7 +2635,7 @@ umbo_status umbo_gradients_retain(const struct umbo_gradients *gradients);
  */
 void umbo_gradients_release(const struct umbo_gradients *gradients);
 
-/* ---- optimizers ---------------------------------------------------------------------------- */
+/* ---- update rules -------------------------------------------------------------------------- */
 
 /**
  * Stochastic gradient descent, for variables of the strategy: w = w - learning_rate * g.
@@ -2325,8 +2665,100 @@ umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
                                        struct umbo_optimizer **optimizer);
 
 /**
+ * AdamW (Loshchilov and Hutter, 2019), for variables of the strategy: w = (1 - learning_rate *
+ * weight_decay) * w, then the step of Adam, whose states "m" and "v" have nothing of the decay.
+ * `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_adamw(struct umbo_strategy *strategy,
+                                        const struct umbo_adamw_options *options,
+                                        struct umbo_optimizer **optimizer);
+
+/**
+ * LAMB (You et al., 2020), for variables of the strategy: with Adam's direction r = m / (sqrt(v) +
+ * epsilon), corrected, and u = r + weight_decay * w, it is w = w - learning_rate * |w| / |u| * u
+ * for each variable, where |w| / |u| is 1 if one of the norms is 0. The states are "m" and "v". The
+ * norms cost one more pass over memory. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_lamb(struct umbo_strategy *strategy,
+                                       const struct umbo_lamb_options *options,
+                                       struct umbo_optimizer **optimizer);
+
+/**
+ * Adagrad (Duchi, Hazan and Singer, 2011), for variables of the strategy: n = n + g * g, then
+ * w = w - learning_rate * g / (sqrt(n) + epsilon). The state "accumulator" is n. `options` may be
+ * NULL.
+ */
+umbo_status umbo_optimizer_create_adagrad(struct umbo_strategy *strategy,
+                                          const struct umbo_adagrad_options *options,
+                                          struct umbo_optimizer **optimizer);
+
+/**
+ * RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = decay * v + (1 - decay) *
+ * g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = decay * a + (1 - decay) * g and
+ * d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g / d, or with momentum b = momentum *
+ * b + g / d and w = w - learning_rate * b. The states are "v", "mean" (a) and "momentum" (b), as far
+ * as there are any. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_rmsprop(struct umbo_strategy *strategy,
+                                          const struct umbo_rmsprop_options *options,
+                                          struct umbo_optimizer **optimizer);
+
+/**
+ * FTRL-Proximal (McMahan et al., 2013, Algorithm 1), for variables of the strategy: s = (sqrt(n + g *
+ * g) - sqrt(n)) / learning_rate, z = z + g - s * w, n = n + g * g, then w = 0 where |z| <= l1, else
+ * w = -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2). The states are "z" and "n".
+ * Weights follow from the states alone: start them at 0. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_ftrl(struct umbo_strategy *strategy,
+                                       const struct umbo_ftrl_options *options,
+                                       struct umbo_optimizer **optimizer);
+
+/* ---- optimizers ---------------------------------------------------------------------------- */
+
+/**
+ * Replaces all settings of the optimizer, from the next apply on; NULL: everything is off. The loss
+ * scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
+ * out of range or exclude each other.
+ */
+umbo_status umbo_optimizer_configure(struct umbo_optimizer *optimizer,
+                                     const struct umbo_optimizer_options *options);
+
+/**
+ * Treats `count` variables, from the next apply on, as the options say. A variable is in one group
+ * at most; those in none are treated as umbo_optimizer_configure() says.
+ *
+ * INVALID_ARGUMENT: a variable of another strategy or in a group already (none of the variables is
+ * then in the group), options that are out of range or exclude each other.
+ */
+umbo_status umbo_optimizer_add_group(struct umbo_optimizer *optimizer,
+                                     int32_t count,
+                                     const struct umbo_variable *const *variables,
+                                     const struct umbo_group_options *options);
+
+/**
+ * Takes the learning rate of each update from `schedule`, in place of the one before. NULL keeps
+ * the learning rate where it is, as umbo_optimizer_set_learning_rate() does. `destroy` (or NULL)
+ * releases `user_data` when the schedule is replaced or the optimizer is gone, and also if this
+ * function fails.
+ */
+umbo_status umbo_optimizer_set_schedule(struct umbo_optimizer *optimizer,
+                                        umbo_schedule_fn schedule,
+                                        void *user_data,
+                                        umbo_destroy destroy);
+
+/**
+ * What callbacks multiply their loss (or their gradients) with, in this run and until the next
+ * apply. May be called inside of a run. 1 where no loss scale was configured.
+ */
+umbo_status umbo_optimizer_loss_scale(const struct umbo_optimizer *optimizer, double *loss_scale);
+
+/**
  * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
- * memory. Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
+ * memory; a norm or a look for values that are not finite is a pass over the gradients before it.
+ * Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
+ *
+ * Gradients with `accumulation_steps` update in each so-manieth apply; the others only add what was
+ * submitted to a sum, and report `accumulated_runs`.
  *
  * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
  * run it is deferred to the commit point, takes what the replicas have submitted by then, and is
@@ -2336,7 +2768,8 @@ umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
  *
  * FAILED_PRECONDITION: nothing was submitted since the last apply, a replica did not submit (it is
  * named), the last run failed, the context of another strategy, a strategy that was released.
- * INVALID_ARGUMENT: optimizer and gradients of different strategies.
+ * INVALID_ARGUMENT: optimizer and gradients of different strategies, or a gradient that is not finite
+ * where that was to fail (umbo_optimizer_options). Also whatever a schedule fails with.
  */
 umbo_status umbo_optimizer_apply(struct umbo_optimizer *optimizer,
                                  struct umbo_gradients *gradients,
@@ -2344,25 +2777,31 @@ umbo_status umbo_optimizer_apply(struct umbo_optimizer *optimizer,
                                  struct umbo_apply_report *report);
 
 /**
- * Sets the learning rate, from the next apply on: finite and 0 or more.
+ * What the last apply did that was carried out, also if it was deferred; all 0 before the first.
+ */
+umbo_status umbo_optimizer_last_report(const struct umbo_optimizer *optimizer,
+                                       struct umbo_apply_report *report);
+
+/**
+ * Sets the learning rate, from the next apply on: finite and 0 or more. Ends a schedule.
  */
 umbo_status umbo_optimizer_set_learning_rate(struct umbo_optimizer *optimizer,
                                              double learning_rate);
 
 /**
- * The learning rate of the next apply.
+ * The learning rate of the next apply; while there is a schedule, that of the last one.
  */
 umbo_status umbo_optimizer_learning_rate(const struct umbo_optimizer *optimizer,
                                          double *learning_rate);
 
 /**
- * How many applies have taken effect. One whose total weight was 0 has not.
+ * How many applies have taken effect: have updated variables.
  */
 umbo_status umbo_optimizer_iterations(const struct umbo_optimizer *optimizer, int64_t *iterations);
 
 /**
- * A copy of what the optimizer keeps for a variable under `name`: "momentum", or "m" or "v" of
- * Adam; of the variable's dtype and shape. NOT_FOUND: a name that its rule does not have, or a
+ * A copy of what the optimizer keeps for a variable under `name`, such as "momentum"; the function
+ * that makes the optimizer lists the names. It is of the variable's dtype and shape. NOT_FOUND: a name that its rule does not have, or a
  * variable that it has not updated yet.
  */
 umbo_status umbo_optimizer_state(const struct umbo_optimizer *optimizer,

@@ -39,8 +39,11 @@ pub struct umbo_gradients_options {
     pub struct_size: usize,
     /// UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
     pub loss_reduction: umbo_loss_reduction,
-    /// Zero.
-    pub reserved0: i32,
+    /// An update takes the contributions of so many runs, each of which is applied; see
+    /// umbo_optimizer_apply(). They are one sum, divided by the weight of all runs, as if one run had
+    /// submitted all of them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all
+    /// runs. Costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+    pub accumulation_steps: i32,
     /// Zero.
     pub reserved: [u64; 4],
 }
@@ -48,7 +51,7 @@ pub struct umbo_gradients_options {
 // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
 unsafe impl Extensible for umbo_gradients_options {
     fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+        self.reserved == [0; 4]
     }
 }
 
@@ -87,7 +90,15 @@ pub unsafe extern "C" fn umbo_gradients_create(
              examples of the global batch?",
         )?;
         let (id, devices) = (strategy.id(), strategy.compute_devices());
-        gradients.write(make(Gradients::new(id, devices, variables, loss_reduction)?)?);
+        let steps = match options.accumulation_steps {
+            0 => 1,
+            steps => u64::try_from(steps).map_err(|_| {
+                let problem = format!("{steps}; must be 1 or more, or 0 for 1");
+                Error::invalid("options.accumulation_steps", problem)
+            })?,
+        };
+        let made = Gradients::accumulating(id, devices, variables, loss_reduction, steps)?;
+        gradients.write(make(made)?);
         Ok(())
     })
 }

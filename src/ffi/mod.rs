@@ -68,6 +68,7 @@ pub mod status;
 pub mod strategy;
 pub mod tensor;
 pub(crate) mod text;
+pub mod update_rule;
 pub mod value;
 pub mod variable;
 
@@ -86,5 +87,6 @@ pub use scope::*;
 pub use status::*;
 pub use strategy::*;
 pub use tensor::*;
+pub use update_rule::*;
 pub use value::*;
 pub use variable::*;

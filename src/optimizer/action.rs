@@ -337,7 +337,7 @@ impl CommitAction for ApplyAction {
         report.accumulated_runs = sources.accumulation.runs;
         report.loss_scale = state.loss_scale;
         report.iterations = state.iterations;
-        state.last_report = report.clone();
+        state.last_report = Some(report.clone());
         drop(sources);
         self.report = report;
         self.gradients.release(Some(prepared.step));

@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) applies_at_scale: u64,
     /// By [`Variable::key`], with a reference that keeps the key from naming another.
     groups: HashMap<usize, (Variable, Group)>,
-    pub(super) last_report: ApplyReport,
+    pub(super) last_report: Option<ApplyReport>,
     /// By [`Variable::key`].
     pub(super) variables: HashMap<usize, VariableState>,
     /// The operands of one variable's pass; empty between passes.
@@ -87,7 +87,7 @@ impl Optimizer {
             loss_scale: settings.initial_loss_scale(),
             applies_at_scale: 0,
             groups: HashMap::new(),
-            last_report: ApplyReport::default(),
+            last_report: None,
             variables: HashMap::new(),
             contributions: Vec::new(),
             slots: Vec::new(),
@@ -186,7 +186,7 @@ impl Optimizer {
     }
 
     /// What the last apply that was committed did, also one that was deferred.
-    pub fn last_report(&self) -> ApplyReport {
+    pub fn last_report(&self) -> Option<ApplyReport> {
         self.lock().last_report.clone()
     }
 

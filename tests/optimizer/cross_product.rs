@@ -1,0 +1,393 @@
+//! Every rule with every feature at once, against a plain float64 training on all examples.
+
+use std::sync::Arc;
+
+use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo::optimizer::{
+    ApplyOptions, ApplyReport, Gradients, Group, LossScaling, NonFinite, Optimizer, Settings,
+};
+use umbo::strategy::commit::StepParticipant;
+use umbo::tensor::Element;
+use umbo::values::variable::Variable;
+
+use crate::plain::{Noise, Plain};
+use crate::setup::*;
+
+const NAMES: [&str; 3] = ["kernel", "bias", "frozen"];
+const ELEMENTS: [usize; 3] = [19, 5, 3];
+const DECAY: f64 = 0.0625;
+
+/// The examples of each run's global batch: partial and empty ones among them. The windows of two
+/// runs have fewer than two runs' worth in all ways.
+const BATCHES: [usize; 12] = [5, 1, 0, 4, 2, 7, 0, 0, 3, 6, 1, 2];
+
+/// In this run's batch (which is not empty) a gradient is infinite, if that is tried.
+const OVERFLOWING: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    rule: &'static str,
+    replicas: usize,
+    reduction: LossReduction,
+    clip_norm: Option<f64>,
+    clip_value: Option<f64>,
+    accumulation: usize,
+    scaling: Option<LossScaling>,
+    overflow: bool,
+    groups: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let dynamic = LossScaling::Dynamic {
+        initial: 8.0,
+        growth_factor: 4.0,
+        growth_interval: 2,
+        backoff_factor: 0.25,
+        floor: 4.0,
+    };
+    let mut cases = Vec::new();
+    for rule in RULES {
+        for (clip_norm, clip_value) in
+            [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))]
+        {
+            for scaling in [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)] {
+                for flags in 0..8 {
+                    for replicas in 1..=3 {
+                        cases.push(Case {
+                            rule,
+                            replicas,
+                            reduction: [Sum, Mean, GlobalMean][cases.len() % 3],
+                            clip_norm,
+                            clip_value,
+                            accumulation: 1 + (flags & 1),
+                            scaling,
+                            overflow: flags & 2 != 0,
+                            groups: flags & 4 != 0,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// What the library trains.
+struct Trained {
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+}
+
+fn rate(iterations: u64) -> f64 {
+    0.125 / (1.0 + iterations as f64)
+}
+
+impl Trained {
+    fn new<T: Element>(case: &Case, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
+        let variable = |(name, values): (&&str, &Vec<f64>)| {
+            variable(name, &values.iter().map(|&value| convert(value)).collect::<Vec<_>>())
+        };
+        let variables: Vec<Variable> = NAMES.iter().zip(start).map(variable).collect();
+        let gradients = Gradients::accumulating(
+            STRATEGY,
+            &devices(case.replicas),
+            variables.clone(),
+            case.reduction,
+            case.accumulation as u64,
+        )
+        .unwrap();
+        let optimizer = optimizer(case.rule, 0.125);
+        let settings = Settings {
+            weight_decay: case.groups.then_some(DECAY),
+            clip_norm: case.clip_norm,
+            clip_value: case.clip_value,
+            non_finite: case.overflow.then_some(NonFinite::Skip),
+            loss_scaling: case.scaling,
+        };
+        optimizer.configure(settings).unwrap();
+        if case.groups {
+            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+            optimizer.add_group(&variables[1..2], bias).unwrap();
+            let frozen = Group { frozen: true, ..Group::default() };
+            optimizer.add_group(&variables[2..], frozen).unwrap();
+            optimizer.set_schedule(Arc::new(|iterations| Ok(rate(iterations))));
+        }
+        Trained { variables, gradients, optimizer }
+    }
+}
+
+/// The same training, of all examples in one place.
+struct Expected {
+    case: Case,
+    plain: Vec<Plain>,
+    /// Sums over the examples of the window.
+    sums: [Option<Vec<f64>>; 3],
+    examples: usize,
+    overflowed: bool,
+    scale: f64,
+    applies_at_scale: u64,
+    iterations: u64,
+    skips: usize,
+    clips: usize,
+}
+
+impl Expected {
+    fn is_frozen(&self, index: usize) -> bool {
+        self.case.groups && index == 2
+    }
+
+    /// The end of a window.
+    fn update(&mut self, report: &ApplyReport) {
+        let case = self.case;
+        let examples = std::mem::take(&mut self.examples);
+        let sums = std::mem::take(&mut self.sums);
+        let overflowed = std::mem::take(&mut self.overflowed);
+        assert_eq!((report.total_weight, report.accumulated_runs), (examples as f64, 0));
+        assert_eq!(report.skipped, overflowed);
+        let name = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
+        assert_eq!(name.as_deref(), overflowed.then_some(NAMES[1]));
+        if overflowed {
+            self.skips += 1;
+            self.applies_at_scale = 0;
+            if let Some(LossScaling::Dynamic { backoff_factor, floor, .. }) = case.scaling {
+                self.scale = (self.scale * backoff_factor).max(floor);
+            }
+        } else if examples > 0 {
+            self.descend(&sums, examples, report);
+        } else {
+            assert!(!report.applied);
+        }
+        assert_eq!(report.loss_scale, self.scale);
+        assert_eq!(report.iterations, self.iterations);
+    }
+
+    fn descend(&mut self, sums: &[Option<Vec<f64>>; 3], examples: usize, report: &ApplyReport) {
+        let case = self.case;
+        let mut gradients: Vec<(usize, Vec<f64>)> = Vec::new();
+        for (index, sum) in sums.iter().enumerate().filter(|(index, _)| !self.is_frozen(*index)) {
+            if let Some(sum) = sum {
+                gradients.push((index, sum.iter().map(|sum| sum / examples as f64).collect()));
+            }
+        }
+        let squares = gradients.iter().flat_map(|(_, values)| values).map(|value| value * value);
+        let norm = squares.sum::<f64>().sqrt();
+        if let Some(reported) = report.gradient_norm {
+            assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
+        }
+        assert_eq!(report.gradient_norm.is_some(), case.clip_norm.is_some());
+        let factor = case.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
+        assert_eq!(report.clipped, factor < 1.0);
+        self.clips += usize::from(factor < 1.0);
+        let learning_rate = if case.groups { rate(self.iterations) } else { 0.125 };
+        assert_eq!(report.learning_rate, learning_rate);
+        assert_eq!((report.applied, report.variables_updated), (true, gradients.len()));
+        for (index, gradient) in gradients {
+            let limit = case.clip_value.unwrap_or(f64::MAX);
+            let clipped: Vec<f64> =
+                gradient.iter().map(|value| (value * factor).clamp(-limit, limit)).collect();
+            let (rate_factor, decay) = match (case.groups, index) {
+                (false, _) => (1.0, rule_decay(case.rule)),
+                (true, 1) => (0.5, 0.0),
+                (true, _) => (1.0, DECAY),
+            };
+            self.plain[index].update(&clipped, learning_rate * rate_factor, decay);
+        }
+        self.iterations += 1;
+        self.applies_at_scale += 1;
+        if let Some(LossScaling::Dynamic { growth_factor, growth_interval, .. }) = case.scaling
+            && self.applies_at_scale == growth_interval
+        {
+            self.scale *= growth_factor;
+            self.applies_at_scale = 0;
+        }
+    }
+}
+
+/// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
+fn split(batch: usize, replicas: usize) -> Vec<usize> {
+    let largest = batch.div_ceil(replicas);
+    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
+}
+
+fn check<T: Element>(
+    case: Case,
+    convert: fn(f64) -> T,
+    back: fn(T) -> f64,
+    tolerance: f64,
+) -> Expected {
+    let mut noise = Noise(3);
+    let start: Vec<Vec<f64>> = ELEMENTS
+        .iter()
+        .map(|&count| noise.take(count).into_iter().map(|value| back(convert(value))).collect())
+        .collect();
+    let trained = Trained::new(&case, &start, convert);
+    let mut expected = Expected {
+        case,
+        plain: start.iter().map(|start| Plain::new(case.rule, start)).collect(),
+        sums: [None, None, None],
+        examples: 0,
+        overflowed: false,
+        scale: case.scaling.map_or(1.0, LossScaling::initial),
+        applies_at_scale: 0,
+        iterations: 0,
+        skips: 0,
+        clips: 0,
+    };
+    for (number, &batch) in BATCHES.iter().enumerate() {
+        let step = number as u64 + 1;
+        let first_of_window = number - number % case.accumulation;
+        let window: usize =
+            BATCHES[first_of_window..first_of_window + case.accumulation].iter().sum();
+        let scale = trained.optimizer.loss_scale();
+        assert_eq!(scale, expected.scale);
+        trained.gradients.first_touch(step);
+        let sizes = split(batch, case.replicas);
+        for index in 0..NAMES.len() {
+            // No replica writes the bias in some runs.
+            if index == 1 && number % 5 == 3 {
+                continue;
+            }
+            for (replica, &size) in sizes.iter().enumerate() {
+                let mut sum = vec![0.0; ELEMENTS[index]];
+                for _ in 0..size {
+                    let example = noise.take(ELEMENTS[index]);
+                    sum.iter_mut().zip(example).for_each(|(sum, value)| *sum += value);
+                }
+                if case.overflow && number == OVERFLOWING && index == 1 && replica == 0 {
+                    sum[3] = f64::INFINITY;
+                    expected.overflowed = true;
+                }
+                let divisor = match case.reduction {
+                    Sum => 1.0,
+                    Mean => size as f64,
+                    GlobalMean => window as f64,
+                };
+                // An empty replica writes nonsense, which must not be read.
+                let written: Vec<T> = sum
+                    .iter()
+                    .map(|sum| convert(if size == 0 { f64::NAN } else { sum / divisor * scale }))
+                    .collect();
+                overwrite(&trained.gradients, step, replica, index, &written);
+                if size > 0 {
+                    let total = expected.sums[index].get_or_insert(vec![0.0; sum.len()]);
+                    total.iter_mut().zip(sum).for_each(|(total, sum)| *total += sum);
+                }
+            }
+        }
+        expected.examples += batch;
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        submit(&trained.gradients, step, &weights);
+        trained.gradients.commit(step);
+        let report = apply(&trained.optimizer, &trained.gradients).unwrap();
+        if (number + 1) % case.accumulation == 0 {
+            expected.update(&report);
+        } else {
+            assert_eq!((report.applied, report.accumulated_runs), (false, 1));
+        }
+    }
+    for (index, variable) in trained.variables.iter().enumerate() {
+        let plain = &expected.plain[index];
+        let close = |what: &str, ours: Vec<T>, theirs: &[f64]| {
+            for (&ours, &theirs) in ours.iter().zip(theirs) {
+                let difference = (back(ours) - theirs).abs();
+                let context =
+                    format!("{what} of {}: {ours:?} for {theirs}; {case:?}", NAMES[index]);
+                assert!(difference <= tolerance * theirs.abs().max(1.0), "{context}");
+            }
+        };
+        close("weights", value(variable), &plain.weights);
+        if !expected.is_frozen(index) {
+            for (name, state) in plain.state_names().into_iter().zip(&plain.state) {
+                close(name, read(&trained.optimizer.state(variable, name).unwrap()), state);
+            }
+        }
+    }
+    expected
+}
+
+#[test]
+fn every_rule_with_every_feature_in_float64() {
+    let results: Vec<Expected> =
+        cases().into_iter().map(|case| check::<f64>(case, |v| v, |v| v, 1e-11)).collect();
+    // The cases are what they are meant to be.
+    assert_eq!(results.len(), 12 * 4 * 3 * 8 * 3);
+    assert!(results.iter().all(|result| result.skips == usize::from(result.case.overflow)));
+    let clipped = results.iter().filter(|result| result.case.clip_norm.is_some());
+    assert!(clipped.clone().all(|result| result.clips > 0));
+    assert!(clipped.clone().any(|result| (result.clips as u64) < result.iterations));
+}
+
+#[test]
+fn every_rule_with_every_feature_in_float32() {
+    for case in cases() {
+        check::<f32>(case, |value| value as f32, f64::from, 4e-5);
+    }
+}
+
+/// The sum over runs has the bits of one run in which all replicas take part.
+#[test]
+fn accumulated_runs_have_the_bits_of_one_run() {
+    const COUNT: usize = 1000;
+    for reduction in [Sum, Mean, GlobalMean] {
+        let mut noise = Noise(9);
+        let data: Vec<Vec<f32>> = (0..6)
+            .map(|_| noise.take(COUNT).into_iter().map(|value| value as f32).collect())
+            .collect();
+        let weights = [3.0, 1.0, 0.0, 2.5, 0.0, 0.0];
+        let train = |replicas: usize, runs: usize| {
+            let variable = variable("w", &[0.5f32; COUNT]);
+            let gradients = Gradients::accumulating(
+                STRATEGY,
+                &devices(replicas),
+                vec![variable.clone()],
+                reduction,
+                runs as u64,
+            )
+            .unwrap();
+            let optimizer = optimizer("adam", 0.1);
+            optimizer.configure(Settings { clip_norm: Some(1.0), ..Settings::default() }).unwrap();
+            for round in 0..2 {
+                for run in 0..runs {
+                    let number = (round * runs + run + 1) as u64;
+                    let first = run * replicas;
+                    let parts: Vec<Option<&[f32]>> =
+                        data[first..first + replicas].iter().map(|part| Some(&part[..])).collect();
+                    step(&gradients, number, &parts, &weights[first..first + replicas]);
+                    apply(&optimizer, &gradients).unwrap();
+                }
+            }
+            assert_eq!(optimizer.iterations(), 2);
+            bits(&value(&variable))
+        };
+        let one = train(6, 1);
+        assert_eq!(train(3, 2), one, "{reduction:?}");
+        assert_eq!(train(2, 3), one, "{reduction:?}");
+        assert_eq!(train(1, 6), one, "{reduction:?}");
+    }
+}
+
+/// At the end of an epoch fewer runs than usual are one update.
+#[test]
+fn flush_updates_with_what_there_is() {
+    let variable = variable("w", &[0.0f32]);
+    let variables = vec![variable.clone()];
+    let gradients = Gradients::accumulating(STRATEGY, &devices(1), variables, Sum, 4).unwrap();
+    let optimizer = optimizer("sgd", 1.0);
+    step(&gradients, 1, &[Some(&[6.0f32])], &[1.0]);
+    let report = apply(&optimizer, &gradients).unwrap();
+    assert_eq!((report.applied, report.accumulated_runs, report.iterations), (false, 1, 0));
+    // A run that failed takes nothing of the sum along.
+    overwrite(&gradients, 2, 0, 0, &[100.0f32]);
+    submit(&gradients, 2, &[1.0]);
+    gradients.roll_back(2);
+    step(&gradients, 3, &[Some(&[2.0f32])], &[3.0]);
+    let options = ApplyOptions { flush: true, measure_norm: true };
+    let report = apply_with(&optimizer, &gradients, options).unwrap();
+    assert_eq!((report.applied, report.accumulated_runs, report.total_weight), (true, 0, 4.0));
+    assert_eq!((report.gradient_norm, value::<f32>(&variable)), (Some(2.0), vec![-2.0]));
+    // The next window starts from nothing.
+    step(&gradients, 4, &[Some(&[1.0f32])], &[1.0]);
+    apply_with(&optimizer, &gradients, options).unwrap();
+    assert_eq!(value::<f32>(&variable), [-3.0]);
+}
