@@ -70,6 +70,50 @@ void callables(const umbo::strategy &strategy) {
     CHECK(number_of(copy) == 1 && variable.view().rank == 0);
 }
 
+// Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
+void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
+    const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 2);
+    umbo::ftrl_options of_ftrl;
+    of_ftrl.l1 = 100;
+    const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
+    const auto sgd = umbo::optimizer::sgd(strategy);
+    umbo::optimizer_options options;
+    options.clip_norm = 2;
+    options.loss_scale = 4;
+    sgd.configure(options);
+    umbo::group_options group;
+    group.learning_rate_factor = 0.5;
+    sgd.add_group({weight}, group);
+    sgd.set_schedule([](std::int64_t step) { return step == 0 ? 0.25 : throw step; });
+    const float before = number_of(weight);
+    const auto step = [&] {
+        strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+            const auto scale = static_cast<float>(sgd.loss_scale());
+            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 3 * scale;
+            context.submit(gradients, 1);
+        });
+    };
+    step();
+    CHECK(sgd.apply(gradients).accumulated_runs == 1);
+    step();
+    const auto report = sgd.apply(gradients);
+    CHECK(report.applied == 1 && report.clipped == 1 && report.gradient_norm == 3);
+    CHECK(report.total_weight == 6 && report.loss_scale == 4 && report.learning_rate == 0.25);
+    CHECK(sgd.last_report().gradient_norm == 3 && sgd.iterations() == 1);
+    CHECK(number_of(weight) == before - 0.25f);
+    step();
+    umbo::apply_options now;
+    now.flush = true;
+    bool thrown = false;
+    try {
+        sgd.apply(gradients, now);
+    } catch (std::int64_t step) {
+        thrown = step == 1;
+    }
+    CHECK(thrown && number_of(weight) == before - 0.25f && sgd.iterations() == 1);
+    CHECK(ftrl.apply(gradients, now).applied == 1 && number_of(weight) == 0);
+}
+
 void training(const umbo::strategy &strategy) {
     const auto weight =
         strategy.create_variable("w", UMBO_FLOAT32, {}, [](const umbo_view &memory) {
@@ -113,6 +157,17 @@ void training(const umbo::strategy &strategy) {
         });
         CHECK(optimizer.apply(gradients).total_weight == 3);
     }
+    for (const auto &optimizer :
+         {umbo::optimizer::adamw(strategy), umbo::optimizer::lamb(strategy),
+          umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
+        strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 1;
+            context.submit(gradients, 1);
+        });
+        const float before = number_of(weight);
+        CHECK(optimizer.apply(gradients).applied == 1 && number_of(weight) < before);
+    }
+    settings(strategy, weight);
     CHECK(momentum.state(weight, "momentum").view().rank == 0);
     CHECK(adam.state(weight, "m").view().rank == 0);
     CHECK(number_of(weight) < 5);

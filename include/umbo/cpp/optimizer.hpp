@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/strategy.hpp>
 
 namespace umbo {
@@ -16,9 +17,11 @@ public:
     using handle::handle;
 
     static gradients create(const strategy &of, const std::vector<variable> &variables,
-                            umbo_loss_reduction loss_reduction) {
+                            umbo_loss_reduction loss_reduction,
+                            std::int32_t accumulation_steps = 1) {
         auto options = detail::sized<umbo_gradients_options>();
         options.loss_reduction = loss_reduction;
+        options.accumulation_steps = accumulation_steps;
         const auto raw = detail::raw_handles(variables);
         umbo_gradients *out = nullptr;
         check(umbo_gradients_create(of.get(), detail::count_of(raw.size(), "variables"),
@@ -44,6 +47,80 @@ struct adam_options {
     double beta2 = 0;         // 0.999
     double epsilon = 0;       // 1e-8
 };
+
+struct adamw_options {
+    double learning_rate = 0; // 0.001
+    double beta1 = 0;         // 0.9
+    double beta2 = 0;         // 0.999
+    double epsilon = 0;       // 1e-8
+    double weight_decay = 0;  // 0.01
+};
+
+struct lamb_options {
+    double learning_rate = 0; // 0.001
+    double beta1 = 0;         // 0.9
+    double beta2 = 0;         // 0.999
+    double epsilon = 0;       // 1e-6
+    double weight_decay = 0;  // 0.01
+};
+
+struct adagrad_options {
+    double learning_rate = 0; // 0.01
+    double initial_accumulator = 0;
+    double epsilon = 0; // 1e-10
+};
+
+struct rmsprop_options {
+    double learning_rate = 0; // 0.01
+    double decay = 0;         // 0.9
+    double momentum = 0;
+    double epsilon = 0; // 1e-8
+    bool centered = false;
+};
+
+struct ftrl_options {
+    double learning_rate = 0; // 0.1
+    double beta = 0;          // 1
+    double l1 = 0;
+    double l2 = 0;
+    double initial_accumulator = 0;
+};
+
+// What an optimizer does around its rule; see umbo_optimizer_options.
+struct optimizer_options {
+    double weight_decay = 0;
+    double clip_norm = 0;
+    double clip_value = 0;
+    umbo_non_finite non_finite = 0;
+    bool dynamic_loss_scale = false;
+    double loss_scale = 0;                       // 65536 if it is dynamic, else 1
+    double loss_scale_growth_factor = 0;         // 2
+    double loss_scale_backoff_factor = 0;        // 0.5
+    double loss_scale_floor = 0;                 // 1
+    std::int64_t loss_scale_growth_interval = 0; // 2000
+};
+
+// How the variables of a group are treated; see umbo_group_options.
+struct group_options {
+    double learning_rate_factor = 0; // 1
+    double weight_decay = 0;         // the optimizer's
+    bool no_weight_decay = false;
+    bool frozen = false;
+};
+
+struct apply_options {
+    bool flush = false;
+    bool measure_norm = false;
+};
+
+namespace detail {
+
+template <class Callable>
+umbo_status schedule_trampoline(std::int64_t step, void *callable, double *learning_rate) noexcept {
+    return guarded([&] { *learning_rate = (*static_cast<Callable *>(callable))(step); });
+}
+
+} // namespace detail
 
 class optimizer : public handle<umbo_optimizer> {
 public:
@@ -78,10 +155,121 @@ public:
         return optimizer(out);
     }
 
+    static optimizer adamw(const strategy &of, const adamw_options &how = {}) {
+        auto options = detail::sized<umbo_adamw_options>();
+        options.learning_rate = how.learning_rate;
+        options.beta1 = how.beta1;
+        options.beta2 = how.beta2;
+        options.epsilon = how.epsilon;
+        options.weight_decay = how.weight_decay;
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_adamw(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    static optimizer lamb(const strategy &of, const lamb_options &how = {}) {
+        auto options = detail::sized<umbo_lamb_options>();
+        options.learning_rate = how.learning_rate;
+        options.beta1 = how.beta1;
+        options.beta2 = how.beta2;
+        options.epsilon = how.epsilon;
+        options.weight_decay = how.weight_decay;
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_lamb(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    static optimizer adagrad(const strategy &of, const adagrad_options &how = {}) {
+        auto options = detail::sized<umbo_adagrad_options>();
+        options.learning_rate = how.learning_rate;
+        options.initial_accumulator = how.initial_accumulator;
+        options.epsilon = how.epsilon;
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_adagrad(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    static optimizer rmsprop(const strategy &of, const rmsprop_options &how = {}) {
+        auto options = detail::sized<umbo_rmsprop_options>();
+        options.learning_rate = how.learning_rate;
+        options.decay = how.decay;
+        options.momentum = how.momentum;
+        options.epsilon = how.epsilon;
+        options.centered = how.centered ? 1 : 0;
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_rmsprop(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    static optimizer ftrl(const strategy &of, const ftrl_options &how = {}) {
+        auto options = detail::sized<umbo_ftrl_options>();
+        options.learning_rate = how.learning_rate;
+        options.beta = how.beta;
+        options.l1 = how.l1;
+        options.l2 = how.l2;
+        options.initial_accumulator = how.initial_accumulator;
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_ftrl(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    // Replaces all settings.
+    void configure(const optimizer_options &how) const {
+        auto options = detail::sized<umbo_optimizer_options>();
+        options.weight_decay = how.weight_decay;
+        options.clip_norm = how.clip_norm;
+        options.clip_value = how.clip_value;
+        options.non_finite = how.non_finite;
+        options.dynamic_loss_scale = how.dynamic_loss_scale ? 1 : 0;
+        options.loss_scale = how.loss_scale;
+        options.loss_scale_growth_factor = how.loss_scale_growth_factor;
+        options.loss_scale_backoff_factor = how.loss_scale_backoff_factor;
+        options.loss_scale_floor = how.loss_scale_floor;
+        options.loss_scale_growth_interval = how.loss_scale_growth_interval;
+        check(umbo_optimizer_configure(get(), &options));
+    }
+
+    void add_group(const std::vector<variable> &variables, const group_options &how) const {
+        auto options = detail::sized<umbo_group_options>();
+        options.learning_rate_factor = how.learning_rate_factor;
+        options.weight_decay = how.weight_decay;
+        options.no_weight_decay = how.no_weight_decay ? 1 : 0;
+        options.frozen = how.frozen ? 1 : 0;
+        const auto raw = detail::raw_handles(variables);
+        check(umbo_optimizer_add_group(get(), detail::count_of(raw.size(), "variables"), raw.data(),
+                                       &options));
+    }
+
+    // The learning rate of each update is `schedule(step)`, where `step` counts those before it.
+    template <class Schedule>
+    void set_schedule(Schedule &&schedule) const {
+        using callable = std::decay_t<Schedule>;
+        auto *kept = new callable(std::forward<Schedule>(schedule));
+        check(umbo_optimizer_set_schedule(get(), &detail::schedule_trampoline<callable>, kept,
+                                          &detail::destroy_callable<callable>));
+    }
+
+    // What callbacks multiply their loss with.
+    double loss_scale() const {
+        double out = 0;
+        check(umbo_optimizer_loss_scale(get(), &out));
+        return out;
+    }
+
     // Reduces what the replicas submitted and updates the variables.
-    umbo_apply_report apply(const gradients &submitted) const {
+    umbo_apply_report apply(const gradients &submitted, const apply_options &how = {}) const {
+        auto options = detail::sized<umbo_apply_options>();
+        options.flush = how.flush ? 1 : 0;
+        options.measure_norm = how.measure_norm ? 1 : 0;
         auto report = detail::sized<umbo_apply_report>();
-        check(umbo_optimizer_apply(get(), submitted.get(), nullptr, &report));
+        check(umbo_optimizer_apply(get(), submitted.get(), &options, &report));
+        return report;
+    }
+
+    // What the last apply did that was carried out.
+    umbo_apply_report last_report() const {
+        auto report = detail::sized<umbo_apply_report>();
+        check(umbo_optimizer_last_report(get(), &report));
         return report;
     }
 

@@ -1,0 +1,317 @@
+/* What an optimizer does around its rule, through C: rules, clipping, loss scale, groups, schedule,
+ * accumulation, reports, and what is refused. */
+#include <math.h>
+
+#include "check.h"
+
+typedef struct {
+    umbo_gradients *gradients;
+    umbo_optimizer *inside; /* applied within the step, or NULL */
+    float gradient;
+} training;
+
+static umbo_status give_gradient(umbo_replica_context *context, const umbo_value *args,
+                                 void *user_data, umbo_value **result) {
+    const training *self = (const training *)user_data;
+    umbo_view gradient;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
+    *(float *)gradient.data = self->gradient;
+    UMBO_TRY(umbo_gradients_submit_weighted(context, self->gradients, 1));
+    if (self->inside == NULL) return UMBO_OK;
+    return umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL);
+}
+
+static umbo_gradients *gradients_of(umbo_strategy *strategy, const umbo_variable *variable,
+                                    int32_t accumulation_steps) {
+    umbo_gradients *gradients = NULL;
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    options.loss_reduction = UMBO_LOSS_MEAN;
+    options.accumulation_steps = accumulation_steps;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
+    return gradients;
+}
+
+/* A run in which every replica's gradient is `gradient`, and its apply. */
+static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer,
+                              umbo_gradients *gradients, float gradient) {
+    training self = {NULL, NULL, 0};
+    umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
+    self.gradients = gradients;
+    self.gradient = gradient;
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, &report));
+    return report;
+}
+
+static int close_to(double value, double expected) {
+    return fabs(value - expected) <= 1e-6 * fabs(expected);
+}
+
+/* One step of gradient 2 from weight 1, with each rule's default options. */
+static void rules(umbo_strategy *strategy) {
+    umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
+    umbo_lamb_options lamb = UMBO_LAMB_OPTIONS_INIT;
+    umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
+    umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
+    umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
+    const char *const states[] = {"m", "v", "accumulator", "v", "n"};
+    umbo_optimizer *optimizers[5] = {NULL, NULL, NULL, NULL, NULL};
+    double expected[5];
+    int rule;
+    expected[0] = 1 - 0.001 * 0.01 - 0.001;
+    expected[1] = 1 - 0.001 * 1;
+    expected[2] = 1 - 0.01;
+    expected[3] = 1 - 0.01 * 2 / sqrt(0.1 * 4);
+    expected[4] = -(2 - 2 / 0.1) / ((1 + 2) / 0.1);
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &optimizers[0]));
+    CHECK_OK(umbo_optimizer_create_lamb(strategy, &lamb, &optimizers[1]));
+    CHECK_OK(umbo_optimizer_create_adagrad(strategy, &adagrad, &optimizers[2]));
+    CHECK_OK(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &optimizers[3]));
+    CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizers[4]));
+    for (rule = 0; rule < 5; rule++) {
+        umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
+        umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+        umbo_tensor *state = NULL;
+        CHECK(step(strategy, optimizers[rule], gradients, 2).applied == 1);
+        CHECK(close_to(float_of_variable(variable), expected[rule]));
+        CHECK_OK(umbo_optimizer_state(optimizers[rule], variable, states[rule], &state));
+        umbo_tensor_release(state);
+        umbo_gradients_release(gradients);
+        umbo_variable_release(variable);
+        umbo_optimizer_release(optimizers[rule]);
+    }
+}
+
+static umbo_optimizer *sgd_of(umbo_strategy *strategy) {
+    umbo_sgd_options options = UMBO_SGD_OPTIONS_INIT;
+    umbo_optimizer *optimizer = NULL;
+    options.learning_rate = 1;
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &optimizer));
+    return optimizer;
+}
+
+static void clipping_and_decay(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 8, UMBO_AGGREGATION_NONE);
+    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_optimizer *optimizer = sgd_of(strategy);
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    umbo_apply_report report;
+    report = step(strategy, optimizer, gradients, 0);
+    CHECK(report.gradient_norm == -1 && report.loss_scale == 1 && report.learning_rate == 1);
+    options.clip_norm = 2;
+    options.weight_decay = 0.25;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    report = step(strategy, optimizer, gradients, -5);
+    CHECK(report.gradient_norm == 5 && report.clipped == 1);
+    CHECK(float_of_variable(variable) == 8 + 2 - 0.25f * 8);
+    options.clip_value = 1;
+    options.weight_decay = 0;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    report = step(strategy, optimizer, gradients, 1.5f);
+    CHECK(report.gradient_norm == 1.5 && report.clipped == 0);
+    CHECK(float_of_variable(variable) == 7);
+    /* Norms that are not finite fail here, and change nothing. */
+    {
+        training self = {NULL, NULL, (float)INFINITY};
+        self.gradients = gradients;
+        CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+        CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
+        CHECK_MESSAGE("not finite");
+    }
+    CHECK_OK(umbo_optimizer_configure(optimizer, NULL));
+    CHECK(step(strategy, optimizer, gradients, 4).gradient_norm == -1);
+    CHECK(float_of_variable(variable) == 3);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
+/* The scale halves when an apply is skipped, and doubles after two that were not. */
+static void loss_scale(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
+    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_optimizer *optimizer = sgd_of(strategy);
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    umbo_apply_report report;
+    training self = {NULL, NULL, (float)NAN};
+    double scale = 0;
+    options.dynamic_loss_scale = 1;
+    options.loss_scale = 8;
+    options.loss_scale_growth_interval = 2;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    report = step(strategy, optimizer, gradients, (float)NAN);
+    CHECK(report.skipped == 1 && report.applied == 0 && report.iterations == 0);
+    CHECK(report.non_finite_variable != NULL && report.loss_scale == 4);
+    CHECK_OK(umbo_optimizer_loss_scale(optimizer, &scale));
+    CHECK(scale == 4);
+    CHECK(step(strategy, optimizer, gradients, 4).loss_scale == 4);
+    report = step(strategy, optimizer, gradients, 4);
+    CHECK(report.loss_scale == 8 && report.non_finite_variable == NULL);
+    CHECK(float_of_variable(variable) == -2);
+    /* A deferred apply is reported later. */
+    self.gradients = gradients;
+    self.inside = optimizer;
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_OK(umbo_optimizer_last_report(optimizer, &report));
+    CHECK(report.skipped == 1 && report.loss_scale == 4 && report.deferred == 0);
+    CHECK(report.non_finite_variable != NULL && float_of_variable(variable) == -2);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
+static void accumulation(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
+    umbo_gradients *gradients = gradients_of(strategy, variable, 3);
+    umbo_optimizer *optimizer = sgd_of(strategy);
+    umbo_apply_options options = UMBO_APPLY_OPTIONS_INIT;
+    umbo_apply_report report;
+    training self = {NULL, NULL, 5};
+    CHECK(step(strategy, optimizer, gradients, 1).accumulated_runs == 1);
+    CHECK(step(strategy, optimizer, gradients, 2).accumulated_runs == 2);
+    CHECK(float_of_variable(variable) == 0);
+    report = step(strategy, optimizer, gradients, 6);
+    CHECK(report.applied == 1 && report.accumulated_runs == 0 && report.total_weight == 6);
+    CHECK(float_of_variable(variable) == -3);
+    self.gradients = gradients;
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    options.flush = 1;
+    options.measure_norm = 1;
+    CHECK_OK(umbo_optimizer_apply(optimizer, gradients, &options, &report));
+    CHECK(report.applied == 1 && report.gradient_norm == 5 && float_of_variable(variable) == -8);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
+typedef struct {
+    int64_t steps[4];
+    int calls, released;
+} schedule_log;
+
+static umbo_status schedule(int64_t step_number, void *user_data, double *learning_rate) {
+    schedule_log *log = (schedule_log *)user_data;
+    log->steps[log->calls++] = step_number;
+    if (log->calls == 2) return umbo_set_last_error(UMBO_UNAVAILABLE, "no rate today", NULL, NULL);
+    if (log->calls < 4) *learning_rate = 0.5 * log->calls; /* else it is forgotten */
+    return UMBO_OK;
+}
+
+static void release_log(void *user_data) { ((schedule_log *)user_data)->released++; }
+
+static void schedules_and_groups(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 4, UMBO_AGGREGATION_NONE);
+    const umbo_variable *member = variable;
+    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_optimizer *optimizer = sgd_of(strategy);
+    umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    training self = {NULL, NULL, 1};
+    schedule_log log = {{0, 0, 0, 0}, 0, 0};
+    double rate = 0;
+    self.gradients = gradients;
+    options.weight_decay = 0.5;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    group.learning_rate_factor = 2;
+    group.no_weight_decay = 1;
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("variables[0]");
+    CHECK_OK(umbo_optimizer_set_schedule(optimizer, schedule, &log, release_log));
+    CHECK(step(strategy, optimizer, gradients, 1).learning_rate == 0.5);
+    CHECK(float_of_variable(variable) == 3);
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_UNAVAILABLE);
+    CHECK_MESSAGE("no rate today");
+    CHECK(float_of_variable(variable) == 3);
+    CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, NULL)); /* the gradients are there */
+    CHECK(float_of_variable(variable) == 0 && log.steps[1] == 1 && log.steps[2] == 1);
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("learning_rate");
+    CHECK(log.steps[3] == 2 && log.released == 0);
+    CHECK_OK(umbo_optimizer_set_schedule(optimizer, NULL, NULL, NULL));
+    CHECK(log.released == 1);
+    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    CHECK(rate == 1.5);
+    umbo_optimizer_release(optimizer);
+
+    /* A frozen variable stays; what it is given is not even looked at. */
+    optimizer = sgd_of(strategy);
+    group.frozen = 1;
+    options.clip_norm = 1;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &options));
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
+    CHECK(step(strategy, optimizer, gradients, (float)NAN).variables_updated == 0);
+    CHECK(float_of_variable(variable) == 0);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
+static void refused(umbo_strategy *strategy) {
+    umbo_optimizer *optimizer = sgd_of(strategy), *other = NULL;
+    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
+    const umbo_variable *member = variable;
+    umbo_gradients *gradients = NULL;
+    umbo_gradients_options of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
+    umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
+    umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
+    options.clip_norm = -1;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("clip_norm");
+    options.clip_norm = 0;
+    options.non_finite = 4;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("UMBO_NON_FINITE_SKIP");
+    options.non_finite = UMBO_NON_FINITE_FAIL;
+    options.dynamic_loss_scale = 1;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("dynamic");
+    options.non_finite = UMBO_NON_FINITE_SKIP;
+    options.loss_scale_backoff_factor = 1;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("loss_scale_backoff_factor");
+    options.loss_scale_backoff_factor = 0;
+    options.loss_scale_growth_interval = -1;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("loss_scale_growth_interval");
+    group.no_weight_decay = 1;
+    group.weight_decay = 1;
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("no_weight_decay");
+    group.weight_decay = 0;
+    group.learning_rate_factor = -1;
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("learning_rate_factor");
+    rmsprop.decay = 1;
+    CHECK_STATUS(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &other), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("decay");
+    ftrl.l1 = -1;
+    CHECK_STATUS(umbo_optimizer_create_ftrl(strategy, &ftrl, &other), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("l1");
+    of_gradients.loss_reduction = UMBO_LOSS_SUM;
+    of_gradients.accumulation_steps = -2;
+    CHECK_STATUS(umbo_gradients_create(strategy, 1, &member, &of_gradients, &gradients),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("accumulation_steps");
+    CHECK(other == NULL && gradients == NULL);
+    umbo_variable_release(variable);
+    umbo_optimizer_release(optimizer);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    rules(strategy);
+    clipping_and_decay(strategy);
+    loss_scale(strategy);
+    accumulation(strategy);
+    schedules_and_groups(strategy);
+    refused(strategy);
+    umbo_strategy_release(strategy);
+    return finish();
+}
