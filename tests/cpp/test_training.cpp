@@ -74,7 +74,7 @@ void callables(const umbo::strategy &strategy) {
 void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 2);
     umbo::ftrl_options of_ftrl;
-    of_ftrl.l1 = 100;
+    of_ftrl.l1 = 10000;
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
     const auto sgd = umbo::optimizer::sgd(strategy);
     umbo::optimizer_options options;
