@@ -1,5 +1,6 @@
 //! Gradients and optimizers, driven as a strategy drives them.
 
+mod allocator;
 mod contract;
 mod cross_product;
 mod failures;
@@ -7,3 +8,4 @@ mod oracle;
 mod plain;
 mod setup;
 mod steady;
+mod transaction;

@@ -1,39 +1,14 @@
 //! A steady step allocates nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use umbo::optimizer::GradientMode::Add;
 use umbo::optimizer::LossReduction::Mean;
+use umbo::optimizer::{ApplyOptions, Gradients, Group, LossScaling, Settings};
 use umbo::strategy::commit::StepParticipant;
 
+use crate::allocator::allocations;
 use crate::setup::*;
-
-/// The system's allocator, counting the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending may allocate when its counter is gone.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; `memory` came from `alloc`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn steady_step_allocates_nothing() {
@@ -53,9 +28,57 @@ fn steady_step_allocates_nothing() {
             apply(&Arc::clone(&optimizer), &gradients).unwrap();
         };
         step(1);
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         step(2);
         step(3);
-        assert_eq!(ALLOCATIONS.get(), before, "{rule}");
+        assert_eq!(allocations(), before, "{rule}");
+    }
+}
+
+/// The same with everything on that an apply can do.
+#[test]
+fn steady_step_with_every_feature_allocates_nothing() {
+    for rule in RULES {
+        let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
+        let variables = vec![a.clone(), b.clone()];
+        let gradients = Gradients::accumulating(STRATEGY, &devices(3), variables, Mean, 2).unwrap();
+        let optimizer = optimizer(rule, 0.5);
+        let loss_scaling = LossScaling::Dynamic {
+            initial: 8.0,
+            growth_factor: 2.0,
+            growth_interval: 2,
+            backoff_factor: 0.5,
+            floor: 1.0,
+        };
+        let settings = Settings {
+            weight_decay: Some(0.1),
+            clip_norm: Some(0.5),
+            clip_value: Some(0.01),
+            non_finite: None,
+            loss_scaling: Some(loss_scaling),
+        };
+        optimizer.configure(settings).unwrap();
+        let group = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+        optimizer.add_group(&[b], group).unwrap();
+        optimizer.set_schedule(Arc::new(|step| Ok(1.0 / (step + 1) as f64)));
+        let step = |number: u64, value: f64| {
+            gradients.first_touch(number);
+            for replica in 0..3 {
+                gradients.view(replica, number, 0, Add).unwrap();
+                write(gradients.view(replica, number, 1, Add).unwrap(), &[value; 3]);
+                gradients.submit(replica, number, 1.0).unwrap();
+            }
+            gradients.commit(number);
+            let options = ApplyOptions { flush: false, measure_norm: true };
+            apply_with(&Arc::clone(&optimizer), &gradients, options).unwrap()
+        };
+        (1..=4).for_each(|number| drop(step(number, 1.0)));
+        let before = allocations();
+        (5..=8).for_each(|number| drop(step(number, 1.0)));
+        // Nor does one that is skipped.
+        (9..=10).for_each(|number| drop(step(number, f64::NAN)));
+        assert_eq!(allocations(), before, "{rule}");
+        let report = optimizer.last_report().unwrap();
+        assert_eq!((report.skipped, report.iterations), (true, 4));
     }
 }

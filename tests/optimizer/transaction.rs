@@ -1,0 +1,189 @@
+//! A fault at each point of an apply's preparing part: nothing has changed, and the same apply can
+//! be done again as if there had been no fault.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::error::{Error, Result, Status};
+use umbo::kernels::update::Pass;
+use umbo::optimizer::LossReduction::Mean;
+use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
+use umbo::optimizer::{Gradients, LossScaling, Optimizer, Settings, UpdateRule};
+use umbo::strategy::commit::StepParticipant;
+use umbo::values::variable::Variable;
+
+use crate::allocator::refusing;
+use crate::setup::*;
+
+const REPLICAS: usize = 2;
+const RUNS: u64 = 3;
+const APPLIES: u64 = 9;
+
+/// Where something goes wrong: the n-th time, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// Memory runs out.
+    Memory(usize),
+    /// The rule cannot compute the scalars of a variable.
+    Scalars(usize),
+    /// The schedule fails.
+    Schedule(usize),
+    /// The schedule gives no rate that makes sense.
+    Rate(usize),
+}
+
+/// Adam that fails once.
+#[derive(Debug)]
+struct Failing {
+    adam: Box<dyn UpdateRule>,
+    until_failure: AtomicUsize,
+}
+
+/// Whether this call, of those that are counted down, is the one that goes wrong.
+fn is_due(until: &AtomicUsize) -> bool {
+    until.fetch_sub(1, Ordering::Relaxed) == 0
+}
+
+impl UpdateRule for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
+    fn slots(&self) -> &[Slot] {
+        self.adam.slots()
+    }
+
+    fn initial_running(&self) -> Running {
+        self.adam.initial_running()
+    }
+
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        if is_due(&self.until_failure) {
+            return Err(Error::Internal("injected".into()));
+        }
+        self.adam.prepare(rates, running)
+    }
+
+    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+        self.adam.update(scalars, pass);
+    }
+}
+
+struct Training {
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+}
+
+impl Training {
+    fn new(fault: Fault) -> Training {
+        let variables: Vec<Variable> =
+            ["a", "b", "c"].iter().map(|name| variable(name, &[0.5f32; 100])).collect();
+        let gradients =
+            Gradients::accumulating(STRATEGY, &devices(REPLICAS), variables.clone(), Mean, RUNS)
+                .unwrap();
+        let scalars = if let Fault::Scalars(number) = fault { number } else { usize::MAX };
+        let rule = Failing { adam: rule("adam"), until_failure: AtomicUsize::new(scalars) };
+        let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
+        let settings = Settings {
+            clip_norm: Some(0.75),
+            weight_decay: Some(0.1),
+            loss_scaling: Some(LossScaling::Dynamic {
+                initial: 4.0,
+                growth_factor: 2.0,
+                growth_interval: 2,
+                backoff_factor: 0.5,
+                floor: 1.0,
+            }),
+            ..Settings::default()
+        };
+        optimizer.configure(settings).unwrap();
+        let until = AtomicUsize::new(match fault {
+            Fault::Schedule(number) | Fault::Rate(number) => number,
+            _ => usize::MAX,
+        });
+        optimizer.set_schedule(Arc::new(move |step| match is_due(&until) {
+            true if matches!(fault, Fault::Rate(_)) => Ok(-1.0),
+            true => Err(Error::Unavailable("injected".into())),
+            false => Ok(0.1 / (step + 1) as f64),
+        }));
+        Training { variables, gradients, optimizer }
+    }
+
+    fn run(&self, number: u64) {
+        for replica in 0..REPLICAS {
+            for index in 0..self.variables.len() {
+                let slope = number as f32 + index as f32 * 0.25 - replica as f32;
+                let data: Vec<f32> = (0..100).map(|i| (i as f32 - 40.0) * slope / 64.0).collect();
+                overwrite(&self.gradients, number, replica, index, &data);
+            }
+        }
+        submit(&self.gradients, number, &[3.0, 1.0]);
+        self.gradients.commit(number);
+    }
+
+    /// All that can be seen, bit by bit.
+    fn state(&self) -> (Vec<Vec<u32>>, u64, [u64; 2]) {
+        let mut all: Vec<Vec<u32>> = Vec::new();
+        for variable in &self.variables {
+            all.push(bits(&value(variable)));
+            for name in ["m", "v"] {
+                let state = self.optimizer.state(variable, name);
+                all.push(state.map(|state| bits(&read(&state))).unwrap_or_default());
+            }
+        }
+        let numbers = [self.optimizer.loss_scale(), self.optimizer.learning_rate()];
+        (all, self.optimizer.iterations(), numbers.map(f64::to_bits))
+    }
+}
+
+/// Trains; returns what comes out, and how many applies failed.
+fn train(fault: Fault) -> ((Vec<Vec<u32>>, u64, [u64; 2]), usize) {
+    let training = Training::new(fault);
+    let mut failures = 0;
+    let mut memory = if let Fault::Memory(number) = fault { number } else { usize::MAX };
+    for number in 1..=APPLIES {
+        training.run(number);
+        let before = training.state();
+        let applied;
+        (applied, memory) = refusing(memory, || apply(&training.optimizer, &training.gradients));
+        if let Err(error) = applied {
+            failures += 1;
+            let expected = match fault {
+                Fault::None => unreachable!("{error}"),
+                Fault::Memory(_) => Status::ResourceExhausted,
+                Fault::Scalars(_) => Status::Internal,
+                Fault::Schedule(_) => Status::Unavailable,
+                Fault::Rate(_) => Status::InvalidArgument,
+            };
+            assert_eq!(error.status(), expected, "{fault:?}: {error}");
+            assert!(training.state() == before, "{fault:?}: the apply {number} left a trace");
+            apply(&training.optimizer, &training.gradients).unwrap();
+        }
+    }
+    (training.state(), failures)
+}
+
+#[test]
+fn a_fault_at_any_point_leaves_no_trace() {
+    let (expected, _) = train(Fault::None);
+    let walk = |fault: fn(usize) -> Fault| {
+        let mut points = 0;
+        loop {
+            let (result, failures) = train(fault(points));
+            assert!(result == expected, "{:?}", fault(points));
+            if failures == 0 {
+                return points;
+            }
+            points += 1;
+        }
+    };
+    let updates = (APPLIES / RUNS) as usize;
+    assert_eq!(walk(Fault::Scalars), 3 * updates);
+    assert_eq!(walk(Fault::Schedule), updates);
+    assert_eq!(walk(Fault::Rate), updates);
+    // The sums of three variables, the operands of a pass, the table of variables and two slots for
+    // each variable, at least.
+    assert!(walk(Fault::Memory) >= 3 + 1 + 1 + 6);
+}
