@@ -53,7 +53,7 @@ impl Accumulation {
 
     /// The memory of variable `index`, if there is some, to be added to or, if nothing in it counts
     /// (true), to be overwritten; from now on it counts.
-    pub(super) fn to_write(&mut self, index: usize) -> Option<(&Tensor, bool)> {
+    pub(super) fn claim(&mut self, index: usize) -> Option<(&Tensor, bool)> {
         let sum = &mut self.sums[index];
         let tensor = sum.tensor.as_ref()?;
         Some((tensor, !std::mem::replace(&mut sum.written, true)))

@@ -279,7 +279,7 @@ impl ApplyAction {
             let usable = "sums and gradients are contiguous host memory, as prepared";
             let parts = &mut state.contributions;
             sources.collect(index, parts).expect(usable);
-            if let Some((sum, fresh)) = sources.accumulation.to_write(index) {
+            if let Some((sum, fresh)) = sources.accumulation.claim(index) {
                 accumulate(&sum.writing().expect(usable), fresh, parts);
             }
             parts.clear();

@@ -243,15 +243,15 @@ fn check<T: Element>(
         assert_eq!(scale, expected.scale);
         trained.gradients.first_touch(step);
         let sizes = split(batch, case.replicas);
-        for index in 0..NAMES.len() {
+        for (index, &elements) in ELEMENTS.iter().enumerate() {
             // No replica writes the bias in some runs.
             if index == 1 && number % 5 == 3 {
                 continue;
             }
             for (replica, &size) in sizes.iter().enumerate() {
-                let mut sum = vec![0.0; ELEMENTS[index]];
+                let mut sum = vec![0.0; elements];
                 for _ in 0..size {
-                    let example = noise.take(ELEMENTS[index]);
+                    let example = noise.take(elements);
                     sum.iter_mut().zip(example).for_each(|(sum, value)| *sum += value);
                 }
                 if case.overflow && number == OVERFLOWING && index == 1 && replica == 0 {

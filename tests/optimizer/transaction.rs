@@ -70,6 +70,9 @@ impl UpdateRule for Failing {
     }
 }
 
+/// Bits of weights and slots, the number of updates, bits of loss scale and learning rate.
+type Visible = (Vec<Vec<u32>>, u64, [u64; 2]);
+
 struct Training {
     variables: Vec<Variable>,
     gradients: Arc<Gradients>,
@@ -124,7 +127,7 @@ impl Training {
     }
 
     /// All that can be seen, bit by bit.
-    fn state(&self) -> (Vec<Vec<u32>>, u64, [u64; 2]) {
+    fn state(&self) -> Visible {
         let mut all: Vec<Vec<u32>> = Vec::new();
         for variable in &self.variables {
             all.push(bits(&value(variable)));
@@ -139,7 +142,7 @@ impl Training {
 }
 
 /// Trains; returns what comes out, and how many applies failed.
-fn train(fault: Fault) -> ((Vec<Vec<u32>>, u64, [u64; 2]), usize) {
+fn train(fault: Fault) -> (Visible, usize) {
     let training = Training::new(fault);
     let mut failures = 0;
     let mut memory = if let Fault::Memory(number) = fault { number } else { usize::MAX };
