@@ -13,7 +13,7 @@ use super::status::umbo_status;
 use super::text::{lasting, text};
 use crate::error::{Error, Result};
 use crate::optimizer::{
-    ApplyOptions, ApplyReport, Group, LossScaling, NonFinite, Outcome, Settings, apply,
+    ApplyOptions, ApplyReport, Group, LossScaling, NonFinite, Outcome, Settings, apply_with,
 };
 
 /// What an apply does with gradients that are not finite.
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
             measure_norm: flag(options.measure_norm, "options.measure_norm")?,
         };
         let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
-        let outcome = apply(&optimizer, &gradients, options)?;
+        let outcome = apply_with(&optimizer, &gradients, options)?;
         if let Some(report) = report {
             report.write(match outcome {
                 Outcome::Done(done) => report_of(&done),

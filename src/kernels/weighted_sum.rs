@@ -1,5 +1,6 @@
 //! The gradient of one variable, as it comes from the replicas: the sum of factor × contribution, in
-//! replica order and in float64, divided, then clipped, then rounded once to the element type.
+//! replica order and in float64, divided (or multiplied by the reciprocal), then clipped, all in
+//! float64, then rounded once to the element type.
 //!
 //! Nothing of it is written to memory. An update ([`update`](crate::kernels::update)) and a norm
 //! ([`measure`](crate::kernels::measure)) make the gradient anew, block by block. A sum may start
@@ -47,7 +48,7 @@ pub struct WeightedSum<'a> {
 /// What makes a gradient of a sum.
 #[derive(Clone, Copy)]
 pub(super) enum Finish {
-    /// Multiplying by the divisor's reciprocal, where that gives the same bits as dividing.
+    /// Multiplying by the divisor's reciprocal, where that is as good as dividing.
     Multiply(f64),
     Divide(f64),
     Clip {
@@ -88,13 +89,18 @@ impl<'a> WeightedSum<'a> {
 
     pub(super) fn finish(&self) -> Finish {
         let (divisor, clipping) = (self.divisor, self.clipping);
-        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        // A division costs as much as all the rest of a simple formula. Multiplying by the
+        // reciprocal of a power of two is the division, bit for bit. For other divisors it is off
+        // by less than two units of float64's last place: of no account in float32, whose exact
+        // results stay exact.
         let reciprocal = divisor.recip();
-        let is_power_of_two =
-            divisor.is_normal() && divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        let is_power_of_two = divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        let multiplies = divisor.is_normal()
+            && reciprocal.is_normal()
+            && (is_power_of_two || self.dtype == DType::Float32);
         if clipping != Clipping::NONE {
             Finish::Clip { divisor, clipping }
-        } else if is_power_of_two && reciprocal.is_finite() {
+        } else if multiplies {
             Finish::Multiply(reciprocal)
         } else {
             Finish::Divide(divisor)

@@ -69,7 +69,12 @@ pub enum Outcome {
 /// Fails if the two are of different strategies, if their strategy is gone, in the context of
 /// another strategy, and as the [`ApplyAction`] does. Allocates nothing outside of a step once all
 /// variables have been updated.
-pub fn apply(
+pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<Outcome> {
+    apply_with(optimizer, gradients, ApplyOptions::default())
+}
+
+/// As [`apply`], with options. In replica context all replicas give the same.
+pub fn apply_with(
     optimizer: &Arc<Optimizer>,
     gradients: &Arc<Gradients>,
     options: ApplyOptions,

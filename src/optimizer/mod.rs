@@ -25,7 +25,7 @@ pub mod sgd;
 pub mod state;
 
 pub use action::ApplyAction;
-pub use apply::{ApplyOptions, ApplyReport, Outcome, apply};
+pub use apply::{ApplyOptions, ApplyReport, Outcome, apply, apply_with};
 pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use rule::UpdateRule;
 pub use settings::{Group, LossScaling, NonFinite, Settings};
