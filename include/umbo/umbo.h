@@ -665,10 +665,10 @@ typedef struct umbo_gradients_options {
    */
   umbo_loss_reduction loss_reduction;
   /**
-   * An update takes the contributions of so many runs, each of which is applied; see
-   * umbo_optimizer_apply(). They are one sum, divided by the weight of all runs, as if one run had
-   * submitted all of them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all
-   * runs. Costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+   * How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
+   * contributions are one sum, divided by the weight of all these runs, as if one run had submitted
+   * them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
+   * 1 costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
    */
   int32_t accumulation_steps;
   /**
@@ -2757,7 +2757,7 @@ umbo_status umbo_optimizer_loss_scale(const struct umbo_optimizer *optimizer, do
  * memory; a norm or a look for values that are not finite is a pass over the gradients before it.
  * Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
  *
- * Gradients with `accumulation_steps` update in each so-manieth apply; the others only add what was
+ * With gradients whose `accumulation_steps` is k, every k-th apply updates; the others add what was
  * submitted to a sum, and report `accumulated_runs`.
  *
  * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a

@@ -39,10 +39,10 @@ pub struct umbo_gradients_options {
     pub struct_size: usize,
     /// UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
     pub loss_reduction: umbo_loss_reduction,
-    /// An update takes the contributions of so many runs, each of which is applied; see
-    /// umbo_optimizer_apply(). They are one sum, divided by the weight of all runs, as if one run had
-    /// submitted all of them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all
-    /// runs. Costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+    /// How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
+    /// contributions are one sum, divided by the weight of all these runs, as if one run had submitted
+    /// them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
+    /// 1 costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
     pub accumulation_steps: i32,
     /// Zero.
     pub reserved: [u64; 4],

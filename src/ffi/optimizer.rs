@@ -315,7 +315,7 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
 /// memory; a norm or a look for values that are not finite is a pass over the gradients before it.
 /// Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
 ///
-/// Gradients with `accumulation_steps` update in each so-manieth apply; the others only add what was
+/// With gradients whose `accumulation_steps` is k, every k-th apply updates; the others add what was
 /// submitted to a sum, and report `accumulated_runs`.
 ///
 /// After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
