@@ -1536,6 +1536,17 @@ umbo_status umbo_value_view(const struct umbo_value *value,
                             struct umbo_view *view);
 
 /**
+ * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+ * axes left out. The text and its NUL are written to `buffer`, which has room for `capacity`
+ * bytes; `length` is how long the text is without the NUL. If there is not enough room the call is
+ * OUT_OF_RANGE, `length` is written and `buffer` is not; with `capacity` 0 it may be NULL.
+ */
+umbo_status umbo_value_text(const struct umbo_value *value,
+                            char *buffer,
+                            size_t capacity,
+                            size_t *length);
+
+/**
  * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
  * that it was given for the call. The memory of an element of a dataset is reused for a later one
  * only if nobody has kept it.

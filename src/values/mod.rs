@@ -1,5 +1,6 @@
 //! Nests of tensors, per-replica values, and the storage of variables.
 
+mod text;
 pub mod variable;
 
 use std::sync::{Arc, LazyLock};
