@@ -287,9 +287,11 @@ pub unsafe extern "C" fn umbo_value_view(
 }
 
 /// The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
-/// axes left out. The text and its NUL are written to `buffer`, which has room for `capacity`
-/// bytes; `length` is how long the text is without the NUL. If there is not enough room the call is
-/// OUT_OF_RANGE, `length` is written and `buffer` is not; with `capacity` 0 it may be NULL.
+/// axes left out.
+///
+/// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+/// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+/// is not written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_text(
     value: *const umbo_value,
