@@ -13,7 +13,6 @@ use super::context::{
     Frame, ReplicaContext, StepFrame, require_cross_replica, step_frame, with_frame,
 };
 use super::rendezvous::{Meeting, Phase};
-use super::signal::Spin;
 use super::step::{Baggage, Callback, ReplicaFunction, StepRecord, Task};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::values::Value;
@@ -204,8 +203,7 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Result<()> {
-        // The watchdog's wait is a long one; the processors belong to the replicas.
-        let spin = if inline { record.spin } else { Spin::Never };
+        let spin = if inline { record.spin } else { self.inner().watching_spin };
         loop {
             match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
                 Meeting::Finished => return Ok(()),
