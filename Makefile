@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
 BUILD := build/release
 PREFIX := build/prefix
-EPOCHS ?= 3
+EPOCHS ?= 10
 SEED ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 

@@ -13,8 +13,19 @@ const SECTIONS: &[(&str, &str)] = &[
     ("callback", "callbacks"),
     ("status", "status and last error"),
     ("library", "library"),
+    ("device", "devices"),
     ("tensor", "tensors"),
     ("value", "values"),
+    ("strategy", "strategies"),
+    ("scope", "scopes and contexts"),
+    ("run", "run"),
+    ("replica_context", "replica context"),
+    ("collective", "reduce, gather, update"),
+    ("variable", "variables"),
+    ("dataset", "datasets"),
+    ("iterator", "iterators"),
+    ("gradients", "gradients"),
+    ("optimizer", "optimizers"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";
@@ -98,7 +109,7 @@ fn the_committed_header_is_what_the_source_says() {
 #[test]
 fn every_function_of_the_c_layer_is_in_the_header() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = fs::read_to_string(root.join("include/umbo/umbo.h")).expect("the header is there");
+    let header = generate(root);
     for entry in fs::read_dir(root.join("src/ffi")).expect("the C layer is there") {
         let path = entry.expect("the folder can be read").path();
         if path.extension().is_none_or(|extension| extension != "rs") {

@@ -13,7 +13,7 @@ use umbo::strategy::context::{Current, current, set_strategy};
 use umbo::strategy::merge::Operation;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
-use umbo::strategy::variables::{self, NewVariable, assign, read};
+use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{Shape, Tensor};
 use umbo::values::Value;
@@ -52,7 +52,8 @@ fn variable(strategy: &Strategy, aggregation: Aggregation, value: f32) -> Variab
         synchronization: Synchronization::Auto,
         aggregation,
     };
-    variables::create(Some(strategy), new, |_| Tensor::scalar(value)).unwrap()
+    let initial = Tensor::scalar(value).unwrap();
+    variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()
 }
 
 fn value_of(variable: &Variable) -> f32 {

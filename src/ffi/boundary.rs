@@ -7,6 +7,7 @@ use std::slice;
 
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 
 /// Runs the body of a C function. An error becomes the thread's last error and its status is
 /// returned; so does a panic, as INTERNAL.
@@ -18,9 +19,12 @@ pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
-/// argument changes nothing and does not become the last error, since nobody would look there.
-pub(crate) fn quietly(body: impl FnOnce() -> Result<()>) {
-    drop(caught(body));
+/// argument changes nothing and is logged; it does not become the last error, since nobody would
+/// look there.
+pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
+    if let Err(error) = caught(body) {
+        log::log(Level::Error, || format!("{function}: {error}"));
+    }
 }
 
 fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -117,6 +121,11 @@ pub(crate) fn constant<T>(
     valid: &'static str,
 ) -> Result<T> {
     found.ok_or_else(|| Error::invalid(argument, format!("{code}; valid are {valid}")))
+}
+
+/// A yes or no argument.
+pub(crate) fn flag(code: i32, argument: &'static str) -> Result<bool> {
+    constant(code, (0..=1).contains(&code).then_some(code == 1), argument, "0 (no) and 1 (yes)")
 }
 
 #[cfg(test)]

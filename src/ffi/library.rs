@@ -1,13 +1,40 @@
 //! The library as a whole: its version, what it can do here, what is in use.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
-use super::boundary::{boundary, out};
+use super::boundary::{boundary, constant, out};
+use super::callback::{UserData, umbo_destroy};
 use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
-use super::text::c_string;
+use super::text::{c_string, text};
+use crate::device::cpu::workers;
+use crate::device::{DeviceKind, registry};
+use crate::error::Error;
+use crate::observe::log::{self, Level};
+
+/// How important a log message is.
+pub type umbo_log_level = i32;
+
+/// Something failed that no caller hears of otherwise.
+pub const UMBO_LOG_ERROR: umbo_log_level = 1;
+/// It works, but probably not as meant.
+pub const UMBO_LOG_WARNING: umbo_log_level = 2;
+/// What was set up and how.
+pub const UMBO_LOG_INFO: umbo_log_level = 3;
+/// Details, for a search for a fault.
+pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
+
+/// Receives a log message, which lives as long as the call. May be called from several threads at
+/// the same time.
+pub type umbo_log_callback = Option<
+    unsafe extern "C-unwind" fn(
+        level: umbo_log_level,
+        message: *const c_char,
+        user_data: *mut c_void,
+    ),
+>;
 
 const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -54,6 +81,71 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
         c_string(&info.to_string())
     });
     info.as_ptr()
+}
+
+/// Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
+/// a device. 0 for a name that this version does not know.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (result, name) = unsafe { (out(result, "result")?, text(name, "name")?) };
+        let has = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
+        result.write(has.into());
+        Ok(())
+    })
+}
+
+/// Sends log messages up to the level `most_verbose` to `callback`, in place of the one before.
+/// NULL sends them nowhere, as it is at the start. `destroy` (or NULL) releases `user_data` when
+/// the callback is replaced and its last call is over, and also if this function fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_log_callback(
+    most_verbose: umbo_log_level,
+    callback: umbo_log_callback,
+    user_data: *mut c_void,
+    destroy: umbo_destroy,
+) -> umbo_status {
+    // SAFETY: the caller gives the user data and its function away.
+    let user_data = unsafe { UserData::new(user_data, destroy) };
+    boundary(move || {
+        let Some(callback) = callback else {
+            log::clear_sink();
+            return Ok(());
+        };
+        let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
+        let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
+        let sink = move |level: Level, message: &str| {
+            let message = c_string(message);
+            // SAFETY: the caller gave the callback for this, with the user data that lives as long
+            // as this closure; the message lives until the call is over.
+            unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }
+        };
+        log::set_sink(level, Box::new(sink));
+        Ok(())
+    })
+}
+
+/// Sets how many threads do central work (reductions, updates, copies), the calling one included.
+/// The start is the number of processors that the process may use. Results do not depend on it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_worker_count(count: i32) -> umbo_status {
+    boundary(|| {
+        let count = usize::try_from(count)
+            .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
+        workers::set_count(count)
+    })
+}
+
+/// How many threads do central work.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(workers::count() as i32);
+        Ok(())
+    })
 }
 
 /// How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.

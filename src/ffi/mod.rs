@@ -14,7 +14,8 @@
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //!
-//! Then one file per noun, in the header's order: [`library`], [`tensor`], [`value`], ...
+//! Then one file per noun, in the header's order: [`library`], [`device`], [`tensor`],
+//! [`value`], ...
 //!
 //! # To add a function
 //!
@@ -49,20 +50,41 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod collective;
+pub mod dataset;
+pub mod device;
+pub mod gradients;
 pub(crate) mod handle;
 mod hazard;
+pub mod iterator;
 pub mod library;
 pub mod object;
+pub mod optimizer;
 pub(crate) mod options;
 pub mod replica_context;
+pub mod run;
+pub mod scope;
 pub mod status;
+pub mod strategy;
 pub mod tensor;
 pub(crate) mod text;
 pub mod value;
+pub mod variable;
 
 pub use callback::umbo_destroy;
+pub use collective::*;
+pub use dataset::*;
+pub use device::*;
+pub use gradients::*;
+pub use iterator::*;
 pub use library::*;
 pub use object::*;
+pub use optimizer::*;
+pub use replica_context::*;
+pub use run::*;
+pub use scope::*;
 pub use status::*;
+pub use strategy::*;
 pub use tensor::*;
 pub use value::*;
+pub use variable::*;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::boundary::{array, boundary, check, constant, out, quietly};
 use super::callback::{UserData, umbo_destroy};
+use super::device::{device_from, device_of, umbo_device};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
-use super::text::{lasting, optional_text};
-use crate::device::name::DeviceName;
-use crate::device::{DeviceId, DeviceKind};
+use super::text::lasting;
+use crate::cross_device::{copy_into, copy_to};
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
@@ -50,24 +51,6 @@ pub const UMBO_MAX_RANK: i32 = 8;
 
 const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
 
-/// A kind of device.
-pub type umbo_device_type = i32;
-
-/// A share of the host's processors, with host memory.
-pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
-/// A CUDA device or a share of one.
-pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
-
-/// A logical device of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct umbo_device {
-    /// UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
-    pub r#type: umbo_device_type,
-    /// Its number among the logical devices of its type.
-    pub index: i32,
-}
-
 /// Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
 /// it was taken from.
 #[derive(Clone, Copy)]
@@ -85,10 +68,6 @@ pub struct umbo_view {
     pub strides: [i64; 8],
     /// Where the memory is.
     pub device: umbo_device,
-}
-
-pub(crate) fn device_of(device: DeviceId) -> umbo_device {
-    umbo_device { r#type: device.kind as i32, index: device.index as i32 }
 }
 
 pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
@@ -133,22 +112,6 @@ pub(crate) unsafe fn shape_from(rank: i32, sizes: *const i64) -> Result<Shape> {
     Shape::new(&checked[..sizes.len()])
 }
 
-/// A device argument; NULL is CPU:0.
-///
-/// # Safety
-/// `name` is NULL or a text.
-pub(crate) unsafe fn device_from(name: *const c_char) -> Result<DeviceId> {
-    // SAFETY: the caller's promise is the same.
-    let Some(name) = (unsafe { optional_text(name, "device") })? else {
-        return Ok(DeviceId::HOST);
-    };
-    let parsed = DeviceName::parse(name, &DeviceName::default())?;
-    if !parsed.is_local() {
-        return Err(Error::NotFound(format!("device: '{name}' is not a device of this process")));
-    }
-    Ok(parsed.device)
-}
-
 /// A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
 ///
 /// `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
@@ -170,7 +133,8 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
     })
 }
 
-/// A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+/// A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+/// as umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_uninitialized(
     dtype: umbo_dtype,
@@ -188,7 +152,7 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
     })
 }
 
-/// A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+/// A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
 /// row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(
@@ -356,6 +320,56 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
     })
 }
 
+/// A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+/// nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_copy(
+    tensor: *const umbo_tensor,
+    device: *const c_char,
+    copy: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (copy, device) = unsafe { (out(copy, "copy")?, device_from(device)?) };
+        copy.write(make(copy_to(&handle::get(tensor, "tensor")?, device)?)?);
+        Ok(())
+    })
+}
+
+/// Copies the elements to host memory, in row-major order. `bytes` is the size of `destination`,
+/// which must be that of all elements; its address must be a multiple of an element's size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_copy_to_host(
+    tensor: *const umbo_tensor,
+    destination: *mut c_void,
+    bytes: usize,
+) -> umbo_status {
+    boundary(|| {
+        let tensor = handle::get(tensor, "tensor")?;
+        let (dtype, shape) = (tensor.dtype(), tensor.shape());
+        let expected = shape.bytes(dtype)?;
+        if bytes != expected {
+            let problem = format!("{bytes}; shape {shape} of {dtype} has {expected}");
+            return Err(Error::invalid("bytes", problem));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        check(destination.cast_const().cast::<u8>(), "destination", "memory is expected")?;
+        if !destination.addr().is_multiple_of(dtype.size()) {
+            let problem = format!("{destination:p} is not a multiple of {}", dtype.size());
+            return Err(Error::invalid("destination", problem));
+        }
+        // SAFETY: the caller promises `bytes` bytes there, which may be written for this call; the
+        // storage does not outlive it, and its elements are written before anything reads them.
+        let storage = unsafe {
+            Storage::foreign(destination.cast(), bytes, DeviceId::HOST, false, Box::new(()))
+        };
+        let layout = Layout::row_major(shape);
+        copy_into(&tensor, &Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)
+    })
+}
+
 /// The canonical name of the device that holds the elements, such as
 /// "/job:localhost/replica:0/task:0/device:CPU:0". Lives as long as the process.
 #[unsafe(no_mangle)]
@@ -381,8 +395,5 @@ pub unsafe extern "C" fn umbo_tensor_retain(tensor: *const umbo_tensor) -> umbo_
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_release(tensor: *const umbo_tensor) {
-    quietly(|| handle::release(tensor, "tensor"));
+    quietly("umbo_tensor_release", || handle::release(tensor, "tensor"));
 }
-
-const _: () = assert!(DeviceKind::Cpu as i32 == UMBO_DEVICE_CPU);
-const _: () = assert!(DeviceKind::Gpu as i32 == UMBO_DEVICE_GPU);

@@ -32,7 +32,8 @@ fn leaf(value: &Value) -> Result<&Tensor> {
         Value::Tensor(tensor) => return Ok(tensor),
         Value::PerReplica(_) => "is a per-replica value; take one component of it",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
-        Value::Tuple(_) | Value::Struct(_) => "is a nest; name one tensor in it",
+        Value::Tuple(_) => "is a tuple; name one tensor in it",
+        Value::Struct(_) => "is a struct; name one tensor in it",
     };
     Err(Error::invalid("value", problem))
 }
@@ -350,5 +351,5 @@ pub unsafe extern "C" fn umbo_value_retain(value: *const umbo_value) -> umbo_sta
 /// Releases a reference. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {
-    quietly(|| handle::release(value, "value"));
+    quietly("umbo_value_release", || handle::release(value, "value"));
 }

@@ -23,13 +23,14 @@ const SPARE: usize = 8;
 pub(super) struct Pool<F> {
     frames: Vec<F>,
     reserved: usize,
-    oldest: usize,
+    /// The frame behind the one that was claimed last.
+    next: usize,
 }
 
 impl<F: Reusable> Pool<F> {
     /// An empty pool.
     pub(super) fn new() -> Pool<F> {
-        Pool { frames: Vec::new(), reserved: 1, oldest: 0 }
+        Pool { frames: Vec::new(), reserved: 1, next: 0 }
     }
 
     /// Makes so many more frames when the first is asked for.
@@ -45,23 +46,28 @@ impl<F: Reusable> Pool<F> {
     }
 
     /// A frame that nobody else uses: one that came back, or else a new one.
+    ///
+    /// Elements come back about in the order in which they went out, so looking begins behind
+    /// the frame that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
         while self.frames.len() < self.reserved {
             self.push(make()?)?;
         }
-        let index = match self.frames.iter_mut().position(F::release) {
+        let count = self.frames.len();
+        let mut candidates = (self.next..count).chain(0..self.next.min(count));
+        let index = match candidates.find(|&index| self.frames[index].release()) {
             Some(free) => free,
-            None if self.frames.len() < self.reserved.saturating_add(SPARE) => {
+            None if count < self.reserved.saturating_add(SPARE) => {
                 self.push(make()?)?;
-                self.frames.len() - 1
+                count
             }
             None => {
-                let oldest = self.oldest % self.frames.len();
+                let oldest = self.next % count;
                 self.frames[oldest] = make()?;
-                self.oldest = oldest + 1;
                 oldest
             }
         };
+        self.next = index + 1;
         Ok(&mut self.frames[index])
     }
 

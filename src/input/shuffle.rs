@@ -12,6 +12,10 @@ use crate::input::dataset::{Dataset, Reorder, not_negative};
 use crate::input::frame::no_memory;
 use crate::input::stage::{Pass, Stage};
 
+/// Elements leave a shuffle's buffer in no order, so that looking for one that came back costs as
+/// much as there are. In larger buffers than this new ones are made instead.
+const REUSED: usize = 64;
+
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShuffleOptions {
@@ -82,7 +86,7 @@ impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
     fn start(&self) -> Result<Box<dyn Pass<T>>> {
         let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         let mut input = self.input.start()?;
-        input.reserve(self.shuffle.expected);
+        input.reserve(self.shuffle.expected.min(REUSED));
         Ok(Box::new(ShufflePass {
             shuffle: self.shuffle,
             pass,

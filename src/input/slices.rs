@@ -60,16 +60,17 @@ impl Dataset {
 fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
     Ok(match components {
         Value::Tensor(tensor) => {
-            let Some((_, row)) = tensor.shape().split_first().map(|(_, row)| ((), row.to_vec()))
-            else {
+            let shape = tensor.shape();
+            let Some((_, row)) = shape.split_first() else {
                 return Err(Error::invalid(
                     "components",
                     "a scalar has no slices; give it a dimension 0",
                 ));
             };
+            // Asked for its check that the CPU can address the memory.
             tensor.reading()?;
             tensors.push(memory::read_only(tensor)?);
-            let shape = row.into_iter().map(Some).collect();
+            let shape = row.iter().copied().map(Some).collect();
             ElementSpec::Leaf(LeafSpec { dtype: tensor.dtype(), shape })
         }
         Value::Tuple(items) => ElementSpec::Tuple(

@@ -1,6 +1,7 @@
 //! An optimizer: its rule, its learning rate, and its state for each variable.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -104,14 +105,14 @@ impl Optimizer {
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
-    /// the variable's first update; a name that the rule does not have is an invalid argument.
+    /// the variable's first update, and for a name that the rule does not have.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         let slots = self.rule.slots();
         let Some(index) = slots.iter().position(|slot| slot.name == name) else {
             let names: Vec<&str> = slots.iter().map(|slot| slot.name).collect();
             let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             let problem = format!("'{name}'; {} keeps {known}", self.rule.name());
-            return Err(Error::invalid("name", problem));
+            return Err(Error::NotFound(format!("name: {problem}")));
         };
         let state = self.lock();
         let known = state.variables.get(&variable.key()).filter(|known| known.updates > 0);
@@ -144,7 +145,12 @@ impl State {
         variable: &Variable,
         rule: &dyn UpdateRule,
     ) -> Result<&mut VariableState> {
-        use std::collections::hash_map::Entry;
+        let out_of_memory =
+            |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
+        // Room first: the entry itself then allocates nothing. A known variable needs none.
+        if !self.variables.contains_key(&variable.key()) {
+            self.variables.try_reserve(1).map_err(out_of_memory)?;
+        }
         match self.variables.entry(variable.key()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {

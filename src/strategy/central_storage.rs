@@ -180,7 +180,8 @@ impl Strategy {
         DEFAULT.clone()
     }
 
-    pub(super) fn with_id(id: u64) -> Option<Strategy> {
+    /// The strategy with this number, while it lives.
+    pub(crate) fn with_id(id: u64) -> Option<Strategy> {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }
@@ -345,7 +346,7 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
             return Err(Error::invalid(
                 "compute_devices",
                 format!(
-                    "'{name}' appears twice; each device carries one replica (split the CPU \
+                    "{device} appears twice, the second time as '{name}'; each device carries one replica (split the CPU \
                          into more logical devices for more replicas on it)"
                 ),
             ));

@@ -135,13 +135,15 @@ pub(super) fn mixing(what: &str) -> Error {
 /// Checks that `what` of `strategy` may be done here: in the default context or in the
 /// strategy's own cross-replica context.
 pub(super) fn require_cross_replica(strategy: &Strategy, what: &str) -> Result<()> {
-    let in_default = FRAMES.with_borrow(Vec::is_empty) && CHOSEN.with_borrow(Option::is_none);
-    if in_default {
-        return Ok(());
-    }
+    require_cross_replica_of(strategy.id(), what)
+}
+
+/// As [`require_cross_replica`], of the strategy with this id, which need not live any more.
+pub(crate) fn require_cross_replica_of(strategy: u64, what: &str) -> Result<()> {
     match current() {
-        Current::CrossReplica(other) if other.is_same(strategy) => Ok(()),
-        Current::Replica(context) if context.strategy().is_same(strategy) => {
+        Current::Default => Ok(()),
+        Current::CrossReplica(other) if other.id() == strategy => Ok(()),
+        Current::Replica(context) if context.strategy().id() == strategy => {
             Err(Error::precondition(format!(
                 "{what}: requires being in cross-replica context, but this is replica {}'s \
                  callback; use a merge call",
@@ -171,9 +173,26 @@ impl Strategy {
         });
         Ok(Scope { serial, thread: thread_number() })
     }
+
+    /// Calls `body` in this strategy's scope.
+    pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
+        require_cross_replica(self, "umbo_strategy_scope")?;
+        // No handle leads to this scope, so it needs no number.
+        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body).0)
+    }
 }
 
 impl Scope {
+    /// Whether it may still be open: certain for the thread that entered it.
+    pub fn may_be_open(&self) -> bool {
+        self.thread != thread_number()
+            || FRAMES.with_borrow(|frames| frames.iter().any(|frame| self.is(frame)))
+    }
+
+    fn is(&self, frame: &Frame) -> bool {
+        matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial)
+    }
+
     /// Leaves the scope. It must be the innermost one that this thread has open.
     pub fn exit(&self) -> Result<()> {
         if self.thread != thread_number() {
@@ -182,18 +201,14 @@ impl Scope {
             ));
         }
         let popped = FRAMES.with_borrow_mut(|frames| {
-            match frames.last() {
-                Some(Frame::Scope { serial, .. }) if *serial == self.serial => {}
-                _ if frames.iter().any(
-                    |frame| matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial),
-                ) =>
-                {
-                    return Err(Error::precondition(
-                        "scope: is not the innermost one; scopes are left in the reverse order of \
-                         entering",
-                    ));
-                }
-                _ => return Err(Error::precondition("scope: was left already")),
+            if !frames.iter().any(|frame| self.is(frame)) {
+                return Err(Error::precondition("scope: was left already"));
+            }
+            if !frames.last().is_some_and(|frame| self.is(frame)) {
+                return Err(Error::precondition(
+                    "scope: is not the innermost one; scopes are left in the reverse order of \
+                     entering",
+                ));
             }
             Ok(frames.pop())
         })?;

@@ -36,10 +36,12 @@ pub enum Operation {
         /// `assign`, `assign_add` or `assign_sub`.
         kind: &'static str,
     },
-    /// An optimizer's apply; the number tells optimizers apart.
+    /// An optimizer's apply; the numbers tell optimizers and gradients apart.
     Apply {
         /// The address of the optimizer.
         optimizer: usize,
+        /// The address of the gradients.
+        gradients: usize,
     },
 }
 
@@ -50,7 +52,9 @@ impl fmt::Display for Operation {
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
             Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
-            Operation::Apply { .. } => write!(formatter, "optimizer apply"),
+            Operation::Apply { optimizer, gradients } => {
+                write!(formatter, "apply of gradients {gradients:#x} by optimizer {optimizer:#x}")
+            }
         }
     }
 }

@@ -25,7 +25,10 @@ use crate::values::Value;
 
 /// What a replica's callback does: it sees its context and may return a value. Arguments are
 /// found in the context.
-pub type ReplicaFunction = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync;
+pub type ReplicaFunction = FunctionFor<'static>;
+
+/// A [`ReplicaFunction`] that borrows what lives for `'a`.
+pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a;
 
 /// Something of the caller's that is dropped when the last callback of a run is back.
 pub type Baggage = Box<dyn std::any::Any + Send>;
@@ -52,13 +55,12 @@ impl Callback {
     ///
     /// # Safety
     /// `function` lives until all replicas of the step have finished.
-    pub unsafe fn borrowed<'a>(
-        function: &'a (dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a),
-    ) -> Callback {
-        let pointer: *const (dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a) =
-            function;
+    pub unsafe fn borrowed<'a>(function: &'a FunctionFor<'a>) -> Callback {
+        let function: *const FunctionFor<'a> = function;
         // SAFETY: only the lifetime changes, and the caller vouches for it.
-        Callback::Borrowed(unsafe { std::mem::transmute::<_, *const ReplicaFunction>(pointer) })
+        Callback::Borrowed(unsafe {
+            std::mem::transmute::<*const FunctionFor<'a>, *const ReplicaFunction>(function)
+        })
     }
 
     fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {

@@ -9,7 +9,7 @@ use super::merge::Operation;
 use super::run::Limits;
 use crate::cross_device::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Shape, Tensor};
 use crate::values::Value;
 use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
 
@@ -36,12 +36,27 @@ pub struct NewVariable {
     pub aggregation: Aggregation,
 }
 
+/// Where a variable's initial value comes from.
+pub enum Initial<'a> {
+    /// A copy of this tensor.
+    Value(&'a Tensor),
+    /// What `fill` writes into the fresh tensor it is given. It is called once.
+    Fill {
+        /// The variable's element type.
+        dtype: DType,
+        /// The variable's shape.
+        shape: Shape,
+        /// Writes all elements.
+        fill: &'a mut dyn FnMut(&Tensor) -> Result<()>,
+    },
+}
+
 /// Makes a variable on the parameter device of `strategy`, or of the current strategy if there is
-/// none given. `initial` is called once and gives the initial value; the variable gets a copy.
+/// none given.
 pub fn create(
     strategy: Option<&Strategy>,
     new: NewVariable,
-    initial: impl FnOnce(&Strategy) -> Result<Tensor>,
+    initial: Initial<'_>,
 ) -> Result<Variable> {
     let owner = match strategy {
         Some(strategy) => {
@@ -63,7 +78,15 @@ pub fn create(
             }
         },
     };
-    let value = cross_device::copy_to(&initial(&owner)?, owner.parameter_device())?;
+    let device = owner.parameter_device();
+    let value = match initial {
+        Initial::Value(tensor) => cross_device::copy_to(tensor, device)?,
+        Initial::Fill { dtype, shape, fill } => {
+            let fresh = Tensor::zeros(dtype, shape, device)?;
+            fill(&fresh)?;
+            fresh
+        }
+    };
     let spec = VariableSpec {
         name: new.name,
         trainable: new.trainable.unwrap_or(new.synchronization != Synchronization::OnRead),
@@ -178,7 +201,7 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
     if tensor.dtype() != variable.dtype() {
         let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
             (Aggregation::Mean, true) => {
-                " (the mean of integers is a float; give the variable a float dtype or the SUM \
+                " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
                  aggregation)"
             }
             _ => "",

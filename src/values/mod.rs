@@ -2,7 +2,7 @@
 
 pub mod variable;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -182,6 +182,56 @@ impl Value {
                 Ok(Value::Struct(Arc::new(fields?)))
             }
         }
+    }
+
+    /// As [`Value::component`], into `shell`: a nest of the same structure, kept from another time
+    /// (see [`Value::hollow`]), is filled again without allocating.
+    pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
+        match (self, &mut *shell) {
+            (Value::Tuple(items), Value::Tuple(shells)) if items.len() == shells.len() => {
+                if let Some(shells) = Arc::get_mut(shells) {
+                    return items
+                        .iter()
+                        .zip(shells)
+                        .try_for_each(|(item, shell)| item.component_into(replica, shell));
+                }
+            }
+            (Value::Struct(fields), Value::Struct(shells)) if fields.len() == shells.len() => {
+                let same_names = fields.iter().zip(shells.iter()).all(|(a, b)| a.0 == b.0);
+                if same_names && let Some(shells) = Arc::get_mut(shells) {
+                    return fields.iter().zip(shells).try_for_each(|(field, shell)| {
+                        field.1.component_into(replica, &mut shell.1)
+                    });
+                }
+            }
+            _ => {}
+        }
+        *shell = self.component(replica)?;
+        Ok(())
+    }
+
+    /// Lets go of the leaves and keeps the nest around them, if nobody else holds it.
+    pub fn hollow(&mut self) {
+        match self {
+            Value::Tuple(items) => {
+                if let Some(items) = Arc::get_mut(items) {
+                    return items.iter_mut().for_each(Value::hollow);
+                }
+            }
+            Value::Struct(fields) => {
+                if let Some(fields) = Arc::get_mut(fields) {
+                    return fields.iter_mut().for_each(|(_, field)| field.hollow());
+                }
+            }
+            Value::Tensor(_) | Value::PerReplica(_) | Value::Variable(_) => {}
+        }
+        *self = Value::nothing();
+    }
+
+    /// The empty tuple; the same object each time.
+    pub fn nothing() -> Value {
+        static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::tuple(Vec::new()));
+        NOTHING.clone()
     }
 
     /// Applies `map` to each leaf, keeping the structure.

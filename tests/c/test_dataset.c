@@ -156,9 +156,11 @@ static void write_file(const char *path, const unsigned char *bytes, size_t coun
 }
 
 static void idx_files(void) {
-    static const unsigned char good[] = {0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2, 10, 11, 12, 13, 14, 15};
+    static const unsigned char good[] = {0, 0, 8, 2,  0,  0,  0,  3,  0,
+                                         0, 0, 2, 10, 11, 12, 13, 14, 15};
     static const unsigned char wrong_magic[] = {1, 2, 8, 1, 0, 0, 0, 0};
-    static const unsigned char huge[] = {0, 0, 8, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    static const unsigned char huge[] = {0,    0,    8,    2,    0xff, 0xff,
+                                         0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     const char *const path = "test_dataset.idx";
     umbo_dataset *dataset = NULL;
     umbo_iterator *iterator = NULL;
@@ -183,7 +185,7 @@ static void idx_files(void) {
     CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     write_file(path, wrong_magic, sizeof(wrong_magic));
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_INVALID_ARGUMENT);
     write_file(path, huge, sizeof(huge));
     CHECK(umbo_dataset_from_idx_file(path, &dataset) != UMBO_OK);
     write_file(path, good, 0);

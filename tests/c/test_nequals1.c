@@ -7,7 +7,7 @@
 #include "check.h"
 
 #define CLASSES 10
-#define BATCH 100
+#define BATCH 48
 #define EXAMPLES (29 * BATCH + 2) /* 30 steps; the last has 2 examples */
 
 static const int32_t replica_counts[4] = {1, 2, 3, 5};
@@ -45,7 +45,8 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
         for (pixel = 0; pixel < pixels; pixel++) {
             if (image[pixel] == 0) continue;
             for (label_class = 0; label_class < CLASSES; label_class++) {
-                logits[label_class] += image[pixel] / 255.0 * (double)w[pixel * CLASSES + label_class];
+                logits[label_class] +=
+                    image[pixel] / 255.0 * (double)w[pixel * CLASSES + label_class];
             }
         }
         for (label_class = 1; label_class < CLASSES; label_class++) {
@@ -271,10 +272,10 @@ static void dyadic(void) {
     CHECK_OK(umbo_dataset_from_tensor_slices(both, &slices));
     CHECK_OK(umbo_dataset_batch(slices, 8, 0, &batches));
     for (run = 0; run < 4; run++) {
-        outcome many = train(batches, replica_counts[run], UMBO_FLOAT64, 1, shape, 0.25, 2, fit,
+        outcome many = train(batches, replica_counts[run], UMBO_FLOAT64, 1, shape, 0.25, 1, fit,
                              3 * sizeof(double));
-        CHECK(many.steps == 4);
-        CHECK((many.empty_parts > 0) == (replica_counts[run] == 5));
+        CHECK(many.steps == 2);
+        CHECK((many.empty_parts > 0) == (replica_counts[run] > 2));
         if (run == 0) {
             one = many;
             CHECK(((const double *)one.weights)[0] != 0);

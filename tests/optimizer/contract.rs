@@ -122,11 +122,11 @@ fn buffers_lie_apart() {
     gradients.first_touch(1);
     let mut distances = Vec::new();
     for replica in 0..8 {
-        for index in 0..2 {
+        for (index, variable) in variables.iter().enumerate() {
             let buffer = gradients.view(replica, 1, index, Overwrite).unwrap();
             assert_eq!(buffer.data() as usize % 64, 0);
             assert_eq!(buffer.device().index as usize, replica);
-            assert_eq!(buffer.shape(), variables[index].shape());
+            assert_eq!(buffer.shape(), variable.shape());
         }
         let (storage, offset) = gradients.view(replica, 1, 0, Overwrite).unwrap().storage();
         assert!(offset < storage.bytes());

@@ -72,11 +72,9 @@ inline std::vector<error_record> last_error_records() {
     const std::string message = umbo_last_error_message();
     std::vector<error_record> records = last_error_records();
     // The status of a step is that of the first replica, in replica order, that failed by itself;
-    // replicas that were only stopped have another one. So its record is the first with it.
+    // replicas that were only stopped have another one. So its exception is the first with it.
     for (const error_record &record : records) {
-        if (record.status != status) continue;
-        if (record.exception) std::rethrow_exception(record.exception);
-        break;
+        if (record.status == status && record.exception) std::rethrow_exception(record.exception);
     }
     throw error(status, message, std::move(records));
 }

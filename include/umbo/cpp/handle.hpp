@@ -37,7 +37,8 @@ UMBO_DETAIL_REFERENCES(distributed_dataset);
 
 } // namespace detail
 
-// Owns one reference to a handle, or nothing. As thread-safe as a `std::shared_ptr`: several
+// Owns one reference to a handle, or nothing. What a callable is given is only lent: a copy of it
+// throws, except of a value, whose copy is how a callable keeps it. As thread-safe as a `std::shared_ptr`: several
 // threads may use several owners of one handle.
 template <class Raw>
 class handle {

@@ -83,7 +83,8 @@ inline void set_logical_device_count(umbo_device_type type, std::int32_t physica
 }
 
 // The full name of a device; missing parts come from `defaults`.
-inline std::string canonical_device_name(const std::string &name, const std::string &defaults = {}) {
+inline std::string canonical_device_name(const std::string &name,
+                                         const std::string &defaults = {}) {
     std::string text(128, '\0');
     std::size_t length = 0;
     umbo_status status = umbo_device_canonical_name(name.c_str(), detail::optional_text(defaults),

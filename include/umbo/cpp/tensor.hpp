@@ -38,7 +38,8 @@ public:
 
     // A copy of contiguous row-major host data.
     template <class T>
-    static tensor from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
+    static tensor from_data(const dimensions &shape, const T *data,
+                            const std::string &device = {}) {
         umbo_tensor *out = nullptr;
         check(umbo_tensor_from_data(dtype_of<T>, rank_of(shape), shape.data(), data,
                                     detail::optional_text(device), &out));

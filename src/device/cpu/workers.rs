@@ -132,7 +132,8 @@ pub fn count() -> usize {
 /// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
 /// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
 ///
-/// A panic of `body` reaches the caller once every worker has finished.
+/// A panic of `body` reaches the caller once every worker has finished. In the child of a fork,
+/// which has none of the threads, the caller does everything.
 pub fn for_each_range(elements: usize, bytes_per_element: usize, body: &Body<'_>) {
     enter(elements, ELEMENTS_PER_BLOCK, bytes_per_element, body);
 }
@@ -377,7 +378,7 @@ mod tests {
             assert_eq!(count(), workers);
             for elements in [0, 1, 63, 64, 65, 1000, 4096] {
                 let (sum, calls) = sum_of_ranges(elements);
-                assert_eq!(sum, (0..elements).sum());
+                assert_eq!(sum, (0..elements).sum::<usize>());
                 assert!(calls <= workers.min(elements.div_ceil(64)));
             }
         }

@@ -200,3 +200,26 @@ fn references_are_counted_across_threads() {
         assert!(look(handle).is_err());
     }
 }
+
+/// The last release takes effect at once for those who come later, and waits for those who look.
+#[test]
+fn the_last_release_waits_for_a_look_in_progress() {
+    let handle: *mut umbo_tensor = make(tensor(1.0)).unwrap();
+    let bits = bits(handle);
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        borrow(handle, "tensor", |_| {
+            scope.spawn(|| {
+                let handle: *mut umbo_tensor = ptr::without_provenance_mut(bits as usize);
+                release(handle, "tensor").unwrap();
+                assert!(ended.load(Ordering::SeqCst), "the release did not wait");
+            });
+            while look(handle).is_ok() {
+                thread::yield_now();
+            }
+            (0..1000).for_each(|_| thread::yield_now());
+            ended.store(true, Ordering::SeqCst);
+        })
+        .unwrap();
+    });
+}

@@ -1,0 +1,51 @@
+//! What a handle costs: a call that looks an object up, a reference taken and released, a handle
+//! made and released. Prints nanoseconds per call, the best of several rounds.
+
+use std::hint::black_box;
+use std::ptr;
+use std::time::Instant;
+
+use umbo::ffi::{
+    UMBO_FLOAT32, umbo_tensor_release, umbo_tensor_retain, umbo_tensor_zeros, umbo_value_clone,
+    umbo_value_count, umbo_value_from_tensor, umbo_value_release,
+};
+
+const ROUNDS: usize = 20;
+const CALLS: u32 = 200_000;
+
+fn measure(what: &str, mut call: impl FnMut()) {
+    let best = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..CALLS {
+                call();
+            }
+            start.elapsed()
+        })
+        .min()
+        .unwrap_or_default();
+    println!("{what:<30} {:6.1} ns", best.as_secs_f64() * 1e9 / f64::from(CALLS));
+}
+
+fn main() {
+    let (mut tensor, mut value, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
+    // SAFETY: the pointers lead to variables of the right types, and the handles are in use.
+    unsafe {
+        umbo_tensor_zeros(UMBO_FLOAT32, 0, ptr::null(), ptr::null(), &mut tensor);
+        umbo_value_from_tensor(tensor, &mut value);
+        measure("look up (umbo_value_count)", || {
+            black_box(umbo_value_count(black_box(value), &mut count));
+        });
+        measure("retain and release", || {
+            umbo_tensor_retain(tensor);
+            umbo_tensor_release(tensor);
+        });
+        measure("make and release", || {
+            let mut clone = ptr::null_mut();
+            umbo_value_clone(value, &mut clone);
+            umbo_value_release(clone);
+        });
+        umbo_value_release(value);
+        umbo_tensor_release(tensor);
+    }
+}

@@ -1,0 +1,279 @@
+//! Reducing, gathering and updating in cross-replica context.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use super::boundary::{array, boundary, constant, out};
+use super::handle::{Lent, get, get_optional, make};
+use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
+use super::options::{self, Extensible};
+use super::replica_context::take_result;
+use super::run::{Passed, handle_or_null};
+use super::scope::present;
+use super::status::umbo_status;
+use super::text::optional_text;
+use crate::cross_device::ReduceOp;
+use crate::device::registry;
+use crate::error::{Error, Result};
+use crate::strategy::collective::{Destination, Reduction};
+use crate::values::Value;
+
+/// How values are reduced.
+pub type umbo_reduce_op = i32;
+
+/// The sum. Integers wrap; 16-bit floats add up in 32 bits and 32-bit ones in 64, in replica
+/// order, rounded once.
+pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
+/// The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
+pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
+
+pub(super) fn op_from(code: umbo_reduce_op) -> Result<ReduceOp> {
+    constant(code, ReduceOp::from_code(code), "op", "UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)")
+}
+
+/// How a reduction or a gathering is done. Start from UMBO_REDUCE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_reduce_options {
+    /// sizeof(umbo_reduce_options).
+    pub struct_size: usize,
+    /// Axes that are reduced within each replica too; negative ones count from the back. NULL:
+    /// reduce over the replicas only.
+    pub axes: *const i64,
+    /// How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
+    pub axis_count: i32,
+    /// Zero.
+    pub reserved0: i32,
+    /// The device of the result. NULL: CPU:0.
+    pub destination: *const c_char,
+    /// A tensor of the result's dtype and shape to write the result into, which must not share
+    /// memory with the value. NULL: a fresh one. Not for nests.
+    pub output: *const umbo_tensor,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_reduce_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved0 == 0 && self.reserved == [0; 4]
+    }
+}
+
+/// # Safety
+/// As for [`options::read`]; texts and arrays in the struct are what the header says.
+unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reduction> {
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { options::read(pointer, "options") }?;
+    // SAFETY: the caller promises an array, or NULL.
+    let axes = unsafe { array(given.axes, given.axis_count, "options.axes") }?;
+    // SAFETY: the caller promises NULL or a text.
+    let destination = unsafe { optional_text(given.destination, "options.destination") }?;
+    Ok(Reduction {
+        axes: (!given.axes.is_null()).then(|| axes.to_vec()),
+        destination: destination
+            .map(|name| registry::resolve(name, "options.destination"))
+            .transpose()?,
+        output: get_optional(given.output, "options.output")?,
+    })
+}
+
+/// Reduces a value over the replicas and, if `options` names axes, within each replica along them.
+/// `options` may be NULL. Nests are reduced leaf by leaf.
+///
+/// Without axes the components of a per-replica value, which must agree in shape and dtype, are
+/// added element by element; MEAN divides by their number. With axes each component is summed
+/// along them and the sums are added, so components may differ in those dimensions: axis 0 is
+/// right for the last, partial batch. MEAN then divides by the number of elements that were added,
+/// over all replicas. Empty components count as nothing; the mean of nothing is NaN.
+///
+/// A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+/// INVALID_ARGUMENT. With axes it counts once for each replica.
+///
+/// INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
+/// output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+/// replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_reduce(
+    strategy: *mut umbo_strategy,
+    op: umbo_reduce_op,
+    value: *const umbo_value,
+    options: *const umbo_reduce_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
+        let strategy = get(strategy, "strategy")?;
+        result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
+        Ok(())
+    })
+}
+
+/// Concatenates the components of a per-replica value along `axis`, in replica order; a negative
+/// axis counts from the back. `options` may be NULL; of its fields destination and output count.
+/// Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
+/// are.
+///
+/// The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
+/// replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
+/// not there. Contexts as for umbo_strategy_reduce().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_gather(
+    strategy: *mut umbo_strategy,
+    value: *const umbo_value,
+    axis: i64,
+    options: *const umbo_reduce_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
+        if how.axes.is_some() {
+            let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
+            return Err(Error::invalid("options.axes", problem));
+        }
+        let strategy = get(strategy, "strategy")?;
+        result.write(make(strategy.gather(&get(value, "value")?, axis, &how)?)?);
+        Ok(())
+    })
+}
+
+/// The local results of a value, as a tuple: the components of a per-replica value; for a nest one
+/// nest for each replica; anything else alone. In every context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_local_results(
+    strategy: *const umbo_strategy,
+    value: *const umbo_value,
+    results: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let results = unsafe { out(results, "results") }?;
+        let strategy = get(strategy, "strategy")?;
+        results.write(make(strategy.local_results(&get(value, "value")?)?)?);
+        Ok(())
+    })
+}
+
+/// Where a reduction goes: exactly one of the fields is set. Start from UMBO_DESTINATION_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_destination {
+    /// sizeof(umbo_destination).
+    pub struct_size: usize,
+    /// A device.
+    pub device: *const c_char,
+    /// The device of a tensor; of a per-replica value the devices of all components, each of which
+    /// gets a copy.
+    pub like: *const umbo_value,
+    /// The device of a variable.
+    pub variable: *const umbo_variable,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_destination {}
+
+/// # Safety
+/// As for [`options::read`]; texts in the struct are what the header says.
+unsafe fn destination_from(pointer: *const umbo_destination) -> Result<Destination> {
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { options::read(pointer, "destination") }?;
+    // SAFETY: the caller promises NULL or a text.
+    let device = unsafe { optional_text(given.device, "destination.device") }?;
+    let like = get_optional(given.like, "destination.like")?;
+    let variable = get_optional(given.variable, "destination.variable")?;
+    match (device, like, variable) {
+        (Some(""), None, None) => {
+            Err(Error::invalid("destination.device", "is empty; name a device, such as CPU:0"))
+        }
+        (Some(name), None, None) => {
+            Ok(Destination::Device(registry::resolve(name, "destination.device")?))
+        }
+        (None, Some(like), None) => Ok(Destination::Like(like)),
+        (None, None, Some(variable)) => Ok(Destination::Like(Value::Variable(variable))),
+        _ => Err(Error::invalid("destination", "set exactly one of device, like and variable")),
+    }
+}
+
+/// Reduces a value over the replicas onto a destination: a plain value on one device, or a
+/// per-replica value with one copy for each component of a per-replica destination. Otherwise as
+/// umbo_strategy_reduce() without axes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_reduce_to(
+    strategy: *mut umbo_strategy,
+    op: umbo_reduce_op,
+    value: *const umbo_value,
+    destination: *const umbo_destination,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { out(result, "result") }?;
+        if destination.is_null() {
+            return Err(Error::invalid("destination", "is NULL; a destination is expected"));
+        }
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let destination = unsafe { destination_from(destination) }?;
+        let strategy = get(strategy, "strategy")?;
+        result.write(make(strategy.reduce_to(
+            op_from(op)?,
+            &get(value, "value")?,
+            &destination,
+        )?)?);
+        Ok(())
+    })
+}
+
+/// What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
+/// the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
+/// on entry; a value stored there is taken over by the library.
+pub type umbo_update_fn = Option<
+    unsafe extern "C-unwind" fn(
+        variable: *mut umbo_variable,
+        args: *const umbo_value,
+        user_data: *mut c_void,
+        result: *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
+
+/// Calls `function` once with the variable, on this thread, in cross-replica context. What it
+/// assigns, to this or other variables of the strategy, becomes central state if it succeeds and
+/// is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
+/// Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_update(
+    strategy: *mut umbo_strategy,
+    variable: *mut umbo_variable,
+    function: umbo_update_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        let result = match result.is_null() {
+            true => None,
+            // SAFETY: the caller gives NULL or a place for the output.
+            false => Some(unsafe { out(result, "result") }?),
+        };
+        let strategy = get(strategy, "strategy")?;
+        let variable = get(variable, "variable")?;
+        let function = present(function, "function")?;
+        let args = get_optional(args, "args")?;
+        let passed = Passed::new(user_data);
+        let value = strategy.update(&variable, args.as_ref(), |variable, args| {
+            let mut lent_variable = Lent::<umbo_variable>::new()?;
+            let mut lent_args = Lent::<umbo_value>::new()?;
+            let variable = lent_variable.lend(variable.clone())?;
+            let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
+            take_result("result", |result| {
+                // SAFETY: the caller gives a function of this type and its user data.
+                unsafe { function(variable, args, passed.get(), result) }
+            })
+        })?;
+        if let Some(result) = result {
+            result.write(handle_or_null(value)?);
+        }
+        Ok(())
+    })
+}

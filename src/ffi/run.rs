@@ -1,0 +1,229 @@
+//! Running callbacks on all replicas, and stopping them.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::boundary::{boundary, out, quietly};
+use super::callback::{UserData, umbo_destroy};
+use super::handle::{self, borrow, get, get_optional, make};
+use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
+use super::options::{self, Extensible};
+use super::replica_context::call_replica;
+use super::scope::present;
+use super::status::umbo_status;
+use crate::error::{Error, Result};
+use crate::strategy::cancellation::Cancellation;
+use crate::strategy::run::Limits;
+use crate::strategy::{Baggage, ReplicaContext};
+use crate::values::Value;
+
+/// What runs on each replica, on a thread of its own (replica 0: on the calling thread, unless the
+/// run has a deadline or a token). `ctx` and `args` are borrowed for the call; `args` is this
+/// replica's part of the run's arguments (each per-replica value is replaced by this replica's
+/// component), NULL if the run was given none. `*result` is NULL on entry; a value that is stored
+/// there is taken over by the library. A status other than UMBO_OK fails the run; say why with
+/// umbo_set_last_error().
+///
+/// Replicas run concurrently; they may wait for each other. A replica whose part of a batch is
+/// empty runs too.
+pub type umbo_replica_fn = Option<
+    unsafe extern "C-unwind" fn(
+        ctx: *mut umbo_replica_context,
+        args: *const umbo_value,
+        user_data: *mut c_void,
+        result: *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
+
+/// How a run is done. Start from UMBO_RUN_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_run_options {
+    /// sizeof(umbo_run_options).
+    pub struct_size: usize,
+    /// The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED. 0: no
+    /// deadline.
+    pub deadline_seconds: f64,
+    /// The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
+    pub cancellation: *const umbo_cancellation,
+    /// Releases `user_data`, exactly once, when the last callback is back, which may be after the
+    /// run has returned, on another thread; also if the run could not start. May be NULL.
+    pub user_data_destroy: umbo_destroy,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_run_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved == [0; 4]
+    }
+}
+
+/// A caller's pointer that is handed to callbacks on any thread.
+#[derive(Clone, Copy)]
+pub(super) struct Passed(*mut c_void);
+
+// SAFETY: the library only hands the pointer back to the caller's functions; the header says that
+// those run on other threads, several at once.
+unsafe impl Send for Passed {}
+// SAFETY: as above.
+unsafe impl Sync for Passed {}
+
+impl Passed {
+    pub(super) fn new(user_data: *mut c_void) -> Passed {
+        Passed(user_data)
+    }
+
+    pub(super) fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Runs `function` once on each replica, concurrently, and waits until all have returned.
+///
+/// `args` may be NULL; to pass several arguments, or named ones, pass a tuple or a struct. Per
+/// replica values in it must have a component for each replica. `options` may be NULL.
+///
+/// The replicas' results are merged into `*result`: structures leaf by leaf; a leaf for which all
+/// replicas returned the very same tensor stays a tensor, others become per-replica values; with
+/// one replica nothing is wrapped. All replicas return a value, or none does: then `*result` is
+/// NULL. `result` may be NULL, which discards the results.
+///
+/// The run succeeds if all callbacks do, and only then do assignments and applies that were made
+/// in it change central state. If callbacks fail, the status is that of the first replica in
+/// replica order that failed by itself, and the last error lists all of them. When one fails,
+/// replicas that wait in a merge call are woken with CANCELLED; others run to their end, and
+/// umbo_replica_context_is_cancelled() tells them.
+///
+/// With a deadline or a token every replica has a thread of its own and this thread watches. When
+/// the time is up the run returns, with all as it was before, and callbacks that have not returned
+/// are late: see umbo_strategy_late_replicas(). They must not use what the caller has released.
+///
+/// Runs of one strategy, from whichever thread, are taken in order, one at a time. Inside of a
+/// merge call a run is part of the step around it: what it assigns is committed with that step.
+///
+/// FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
+/// strategy is draining.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_run(
+    strategy: *mut umbo_strategy,
+    function: umbo_replica_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    options: *const umbo_run_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or options.
+        let options = unsafe { options::read(options, "options") }?;
+        // SAFETY: the options say how the user data is released.
+        let baggage = unsafe { UserData::new(user_data, options.user_data_destroy) };
+        let result = match result.is_null() {
+            true => None,
+            // SAFETY: the caller gives NULL or a place for the output.
+            false => Some(unsafe { out(result, "result") }?),
+        };
+        let strategy = get(strategy, "strategy")?;
+        let function = present(function, "function")?;
+        let args = get_optional(args, "args")?;
+        let limits = limits_from(&options)?;
+        let passed = Passed::new(user_data);
+        let call = move |context: &ReplicaContext| {
+            call_replica(context, |ctx, args, result| {
+                // SAFETY: the caller gives a function of this type and its user data.
+                unsafe { function(ctx, args, passed.get(), result) }
+            })
+        };
+        let value = if limits.deadline.is_none() && limits.cancellation.is_none() {
+            let value = strategy.run(&call, args)?;
+            drop(baggage);
+            value
+        } else {
+            let baggage: Baggage = Box::new(baggage);
+            strategy.run_within(Arc::new(call), args, limits, Some(baggage))?
+        };
+        if let Some(result) = result {
+            result.write(handle_or_null(value)?);
+        }
+        Ok(())
+    })
+}
+
+/// A new handle to a value; NULL for none.
+pub(super) fn handle_or_null(value: Option<Value>) -> Result<*mut umbo_value> {
+    value.map_or(Ok(ptr::null_mut()), make)
+}
+
+fn limits_from(options: &umbo_run_options) -> Result<Limits> {
+    let seconds = options.deadline_seconds;
+    if !seconds.is_finite() || seconds < 0.0 {
+        let problem = format!("{seconds}; give seconds from now, or 0 for no deadline");
+        return Err(Error::invalid("options.deadline_seconds", problem));
+    }
+    // A deadline past what the clock can tell never comes.
+    let deadline = match seconds > 0.0 {
+        true => Duration::try_from_secs_f64(seconds)
+            .ok()
+            .and_then(|duration| Instant::now().checked_add(duration)),
+        false => None,
+    };
+    let cancellation = get_optional(options.cancellation, "options.cancellation")?;
+    Ok(Limits { deadline, cancellation })
+}
+
+/// Makes a token with which any thread can stop runs, each of them or several.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cancellation_create(
+    cancellation: *mut *mut umbo_cancellation,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let cancellation = unsafe { out(cancellation, "cancellation") }?;
+        cancellation.write(make(Cancellation::new())?);
+        Ok(())
+    })
+}
+
+/// Stops the runs that have this token, now and later: they return CANCELLED. Does not wait, and
+/// cannot be undone. Any thread may call it, a callback too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cancellation_cancel(
+    cancellation: *mut umbo_cancellation,
+) -> umbo_status {
+    boundary(|| {
+        get(cancellation, "cancellation")?.cancel();
+        Ok(())
+    })
+}
+
+/// Whether umbo_cancellation_cancel() was called: 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
+    cancellation: *const umbo_cancellation,
+    result: *mut i32,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { out(result, "result") }?;
+        let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;
+        result.write(i32::from(cancelled));
+        Ok(())
+    })
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cancellation_retain(
+    cancellation: *const umbo_cancellation,
+) -> umbo_status {
+    boundary(|| handle::retain(cancellation, "cancellation"))
+}
+
+/// Releases a reference. Runs that have the token keep it until they end. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {
+    quietly("umbo_cancellation_release", || handle::release(cancellation, "cancellation"));
+}

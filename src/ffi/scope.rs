@@ -1,0 +1,177 @@
+//! Scopes and contexts: which strategy a thread is in, and as what.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ptr;
+
+use super::boundary::{boundary, check, out};
+use super::callback;
+use super::handle::{self, Lent, get, get_optional, make};
+use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
+use super::replica_context::handle_of;
+use super::status::umbo_status;
+use crate::error::{Error, Result};
+use crate::strategy::context::{Current, current, set_strategy};
+use crate::strategy::{ReplicaContext, Strategy};
+
+/// What runs in a scope. `strategy` is the one whose scope it is.
+pub type umbo_scope_fn = Option<
+    unsafe extern "C-unwind" fn(
+        strategy: *mut umbo_strategy,
+        user_data: *mut c_void,
+    ) -> umbo_status,
+>;
+
+/// Calls `function` once, on this thread, in the strategy's scope: the strategy is current and the
+/// context is cross-replica context. Scopes that `function` entered and did not leave are left.
+/// Returns what `function` returned.
+///
+/// The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
+/// scope or a run of another one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_scope(
+    strategy: *mut umbo_strategy,
+    function: umbo_scope_fn,
+    user_data: *mut c_void,
+) -> umbo_status {
+    boundary(|| {
+        let function = present(function, "function")?;
+        let object = get(strategy, "strategy")?;
+        object.scope(|| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            callback::run(|| unsafe { function(strategy, user_data) })
+        })?
+    })
+}
+
+/// A callback argument, which must be there.
+pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<F> {
+    function.ok_or_else(|| Error::invalid(argument, "is NULL; a function is expected"))
+}
+
+/// Makes the strategy current for this thread, in cross-replica context, until
+/// umbo_scope_exit(). Errors as for umbo_strategy_scope().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_scope_enter(
+    strategy: *mut umbo_strategy,
+    scope: *mut *mut umbo_scope,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let scope = unsafe { out(scope, "scope") }?;
+        let entered = get(strategy, "strategy")?.enter_scope()?;
+        match make(entered.clone()) {
+            Ok(handle) => {
+                scope.write(handle);
+                Ok(())
+            }
+            Err(error) => {
+                entered.exit()?;
+                Err(error)
+            }
+        }
+    })
+}
+
+/// Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+/// that this thread has open, or was entered by another thread: then it stays open and its handle
+/// valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
+/// is released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
+    boundary(|| {
+        let open = get(scope, "scope")?;
+        let left = open.exit();
+        if left.is_ok() || !open.may_be_open() {
+            handle::release(scope, "scope")?;
+        }
+        left
+    })
+}
+
+/// Makes `strategy` current for this thread where no scope is open, until the next call; NULL
+/// clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
+    boundary(|| set_strategy(get_optional(strategy, "strategy")?))
+}
+
+/// Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { out(result, "result") }?;
+        result.write(i32::from(!current_strategy().is_default()));
+        Ok(())
+    })
+}
+
+fn current_strategy() -> Strategy {
+    match current() {
+        Current::Default => Strategy::default_strategy(),
+        Current::CrossReplica(strategy) => strategy,
+        Current::Replica(context) => context.strategy().clone(),
+    }
+}
+
+/// Whether this thread speaks for all replicas: in a scope, in a merge call, in an update. 1 or 0.
+/// Exactly one of this and "there is a replica context" is true.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { out(result, "result") }?;
+        result.write(i32::from(matches!(current(), Current::CrossReplica(_))));
+        Ok(())
+    })
+}
+
+/// The current strategy; the default one where no other is current. A new handle, to be released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let strategy = unsafe { out(strategy, "strategy") }?;
+        strategy.write(make(current_strategy())?);
+        Ok(())
+    })
+}
+
+thread_local! {
+    /// The handle of this thread's default context, once it was asked for.
+    static DEFAULT_CONTEXT: RefCell<Option<(Lent<umbo_replica_context>, usize)>> =
+        const { RefCell::new(None) };
+}
+
+fn default_context() -> Result<*mut umbo_replica_context> {
+    DEFAULT_CONTEXT.with_borrow_mut(|kept| {
+        if let Some((_, handle)) = kept {
+            return Ok(ptr::without_provenance_mut(*handle));
+        }
+        let mut lent = Lent::new()?;
+        let handle = lent.lend(ReplicaContext::default_context())?;
+        *kept = Some((lent, handle.addr()));
+        Ok(handle)
+    })
+}
+
+/// The context of the replica whose callback this thread runs; in the default context that of
+/// replica 0 of 1 of the default strategy; NULL in cross-replica context. Borrowed: it is of use
+/// on this thread and until the callback returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_current_replica_context(
+    context: *mut *mut umbo_replica_context,
+) -> umbo_status {
+    boundary(|| {
+        check(context, "context", "a place for the output is expected")?;
+        // SAFETY: the caller gives a place for the output, which was just checked.
+        let context = unsafe { out(context, "context") }?;
+        context.write(match current() {
+            Current::Default => default_context()?,
+            Current::CrossReplica(_) => ptr::null_mut(),
+            Current::Replica(own) => handle_of(&own)?,
+        });
+        Ok(())
+    })
+}

@@ -1,0 +1,216 @@
+//! Writes a C program that calls each public function once for each pointer parameter, with `NULL`
+//! there and good arguments everywhere else.
+//!
+//! Good arguments come from the tables below, by type and name. A type that is missing in them
+//! fails the generation, so that a new function cannot go untested by accident.
+
+use std::fmt::Write;
+
+use crate::header::{Function, Header, Parameter};
+
+/// What the program makes once and passes wherever its type fits.
+const HANDLES: [&str; 12] = [
+    "tensor",
+    "value",
+    "strategy",
+    "variable",
+    "dataset",
+    "iterator",
+    "gradients",
+    "optimizer",
+    "cancellation",
+    "distributed_dataset",
+    "scope",
+    "replica_context",
+];
+
+/// Numbers that are not 1.
+const NUMBERS: [(&str, &str); 9] = [
+    ("axis", "0"),
+    ("index", "0"),
+    ("replica", "0"),
+    ("start", "0"),
+    ("physical_index", "0"),
+    ("dtype", "UMBO_FLOAT32"),
+    ("most_verbose", "UMBO_LOG_ERROR"),
+    ("status", "UMBO_ABORTED"),
+    ("bytes", "sizeof(numbers)"),
+];
+
+/// Fields that a struct needs beside its size.
+const FIELDS: [(&str, &str); 2] = [
+    ("umbo_gradients_options", "loss_reduction = UMBO_LOSS_SUM"),
+    ("umbo_destination", "device = \"CPU:0\""),
+];
+
+/// The whole program, and the number of cases in it.
+pub fn program(header: &Header) -> Result<(String, usize), String> {
+    let mut cases = Vec::new();
+    let mut body = String::new();
+    for function in &header.functions {
+        for (position, parameter) in function.parameters.iter().enumerate() {
+            if parameter.kind.ends_with('*') || header.callbacks.contains(&parameter.kind) {
+                let name = format!("null_{}_{}", function.name, parameter.name);
+                write_case(&mut body, header, function, position, &name)
+                    .map_err(|problem| format!("{}: {problem}", function.name))?;
+                cases.push((name, function));
+            }
+        }
+    }
+    let mut calls = [String::new(), String::new()];
+    for (name, function) in &cases {
+        let on_replica = function.parameters.iter().any(|parameter| is_context(&parameter.kind));
+        writeln!(calls[usize::from(on_replica)], "    {name}();").expect("a string takes it");
+    }
+    let [outside, inside] = calls;
+    let program = include_str!("frame.c")
+        .replace("/* CASES */\n", &body)
+        .replace("    /* OUTSIDE */\n", &outside)
+        .replace("    /* INSIDE */\n", &inside);
+    Ok((program, cases.len()))
+}
+
+fn is_context(kind: &str) -> bool {
+    matches!(kind, "umbo_replica_context *" | "const umbo_replica_context *")
+}
+
+fn write_case(
+    body: &mut String,
+    header: &Header,
+    function: &Function,
+    null: usize,
+    case: &str,
+) -> Result<(), String> {
+    let (mut locals, mut cleanup) = (String::new(), String::new());
+    let mut arguments = Vec::new();
+    for (position, parameter) in function.parameters.iter().enumerate() {
+        if position == null {
+            arguments.push("NULL".to_owned());
+        } else {
+            arguments.push(argument(header, parameter, &mut locals, &mut cleanup)?);
+        }
+    }
+    let call = format!("{}({})", function.name, arguments.join(", "));
+    let Parameter { name, nullable, .. } = &function.parameters[null];
+    let check = match (function.returns.as_str(), *nullable) {
+        ("umbo_status", true) => {
+            format!("allowed({call},\n            \"{}\", \"{name}\");", function.name)
+        }
+        ("umbo_status", false) => {
+            format!("refused({call},\n            \"{}\", \"{name}\");", function.name)
+        }
+        ("void", _) => format!("{call};"),
+        _ => format!("(void){call};"),
+    };
+    // A message that is left from before must not pass for this call's.
+    let clear = "    umbo_clear_last_error();";
+    writeln!(body, "static void {case}(void) {{\n{locals}{clear}\n    {check}\n{cleanup}}}\n")
+        .expect("a string takes it");
+    Ok(())
+}
+
+/// An expression for a good argument; what it needs is declared in `locals`.
+fn argument(
+    header: &Header,
+    parameter: &Parameter,
+    locals: &mut String,
+    cleanup: &mut String,
+) -> Result<String, String> {
+    let Parameter { name, kind, .. } = parameter;
+    let missing = || format!("the table has no argument for '{kind} {name}'");
+    let mut local = |declaration: String| {
+        writeln!(locals, "    {declaration}").expect("a string takes it");
+    };
+    if header.callbacks.contains(kind) {
+        return Ok(match kind.as_str() {
+            "umbo_destroy" => "NULL".to_owned(),
+            callback => format!("good_{}", callback.trim_start_matches("umbo_")),
+        });
+    }
+    let Some(pointee) = kind.strip_suffix(" *") else {
+        let number = NUMBERS.iter().find(|(known, _)| known == name);
+        let is_number = header.integers.contains_key(kind)
+            || matches!(
+                kind.as_str(),
+                "int32_t" | "int64_t" | "uint32_t" | "uint64_t" | "size_t" | "double"
+            );
+        return match number {
+            _ if !is_number => Err(missing()),
+            Some((_, number)) => Ok((*number).to_owned()),
+            None => Ok("1".to_owned()),
+        };
+    };
+    match pointee {
+        "const char" => {
+            let device = matches!(name.as_str(), "device" | "defaults");
+            return Ok(if device { "\"CPU:0\"" } else { "\"x\"" }.to_owned());
+        }
+        "char" => {
+            local(format!("char {name}[128];"));
+            return Ok(name.clone());
+        }
+        "const void" | "void" => {
+            return Ok(if name == "user_data" || name == "payload" { "NULL" } else { "numbers" }
+                .to_owned());
+        }
+        "void *" => {
+            local(format!("void *{name} = NULL;"));
+            return Ok(format!("&{name}"));
+        }
+        "const char *" => {
+            local(format!("const char *{name} = NULL;"));
+            return Ok(format!("&{name}"));
+        }
+        "const char * const" => return Ok("texts".to_owned()),
+        "const int64_t" => return Ok("sizes".to_owned()),
+        "const int32_t" => return Ok("axes".to_owned()),
+        _ => {}
+    }
+    let (read_only, plain) = match pointee.strip_prefix("const ") {
+        Some(plain) => (true, plain),
+        None => (false, pointee),
+    };
+    if let Some(handle) = plain.strip_prefix("umbo_") {
+        if HANDLES.contains(&handle) {
+            return Ok(format!("good.{handle}"));
+        }
+        if let Some(item) = handle.strip_suffix(" * const").filter(|_| read_only) {
+            if !HANDLES.contains(&item) {
+                return Err(missing());
+            }
+            return Ok(format!("(const umbo_{item} *const *)&good.{item}"));
+        }
+        if let Some(made) = handle.strip_suffix(" *").filter(|_| !read_only) {
+            if !HANDLES.contains(&made) {
+                return Err(missing());
+            }
+            local(format!("umbo_{made} *{name} = NULL;"));
+            match made {
+                "replica_context" => {}
+                "scope" => writeln!(cleanup, "    if ({name} != NULL) umbo_scope_exit({name});")
+                    .expect("a string takes it"),
+                _ => writeln!(cleanup, "    umbo_{made}_release({name});")
+                    .expect("a string takes it"),
+            }
+            return Ok(format!("&{name}"));
+        }
+    }
+    if header.structs.contains(plain) {
+        local(format!("{plain} {name};"));
+        local(format!("memset(&{name}, 0, sizeof({name}));"));
+        if header.sized_structs.contains(plain) {
+            local(format!("{name}.struct_size = sizeof({name});"));
+        }
+        for (_, field) in FIELDS.iter().filter(|(known, _)| known == &plain) {
+            local(format!("{name}.{field};"));
+        }
+        return Ok(format!("&{name}"));
+    }
+    let number = header.integers.contains_key(plain)
+        || matches!(plain, "int32_t" | "int64_t" | "size_t" | "double");
+    if number && !read_only {
+        local(format!("{plain} {name} = 0;"));
+        return Ok(format!("&{name}"));
+    }
+    Err(missing())
+}

@@ -1,0 +1,142 @@
+/* Written by tests/c/generator from umbo.h: NULL for every pointer parameter of every function. */
+#include "check.h"
+
+static int failures = 0;
+
+static struct {
+    umbo_tensor *tensor;
+    umbo_value *value;
+    umbo_strategy *strategy;
+    umbo_variable *variable;
+    umbo_dataset *dataset;
+    umbo_iterator *iterator;
+    umbo_gradients *gradients;
+    umbo_optimizer *optimizer;
+    umbo_cancellation *cancellation;
+    umbo_distributed_dataset *distributed_dataset;
+    umbo_scope *scope;
+    umbo_replica_context *replica_context;
+} good;
+
+static float numbers[1] = {1};
+static const int64_t sizes[1] = {1};
+static const int32_t axes[1] = {0};
+static const char *const texts[1] = {"x"};
+
+/* A pointer that may not be NULL: a status, and a message that names the parameter. */
+static CHECK_MAYBE_UNUSED void refused(umbo_status status, const char *function,
+                                       const char *parameter) {
+    const char *const message = umbo_last_error_message();
+    if (status == UMBO_OK) {
+        fprintf(stderr, "%s accepts NULL for '%s'; if it may, its documentation must say so\n",
+                function, parameter);
+        failures++;
+    } else if (strstr(message, parameter) == NULL) {
+        fprintf(stderr, "%s(%s: NULL): the message does not name the parameter: %s\n", function,
+                parameter, message);
+        failures++;
+    }
+}
+
+/* A pointer that may be NULL: whatever else the function says, it does not refuse that. */
+static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
+                                       const char *parameter) {
+    const char *const message = umbo_last_error_message();
+    if (status != UMBO_OK && strstr(message, parameter) != NULL &&
+        strstr(message, "NULL") != NULL) {
+        fprintf(stderr, "%s: the documentation allows NULL for '%s', but: %s\n", function,
+                parameter, message);
+        failures++;
+    }
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
+    (void)strategy;
+    (void)user_data;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_replica_fn(umbo_replica_context *context,
+                                                      const umbo_value *args, void *user_data,
+                                                      umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_merge_fn(umbo_strategy *strategy, const umbo_value *args,
+                                                    void *user_data, umbo_value **result) {
+    (void)strategy;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_update_fn(umbo_variable *variable,
+                                                     const umbo_value *args, void *user_data,
+                                                     umbo_value **result) {
+    (void)variable;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED void good_log_callback(umbo_log_level level, const char *message,
+                                                 void *user_data) {
+    (void)level;
+    (void)message;
+    (void)user_data;
+}
+
+/* CASES */
+static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value *args,
+                                void *user_data, umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    good.replica_context = context;
+    /* INSIDE */
+    return UMBO_OK;
+}
+
+int main(void) {
+    umbo_dataset *batches = NULL;
+    ZEROED(umbo_gradients_options, gradients_options);
+    gradients_options.loss_reduction = UMBO_LOSS_SUM;
+    good.strategy = make_strategy(1);
+    good.tensor = make_floats(1, numbers);
+    CHECK_OK(umbo_value_from_tensor(good.tensor, &good.value));
+    good.variable = make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM);
+    CHECK_OK(umbo_dataset_from_tensor_slices(good.value, &good.dataset));
+    CHECK_OK(umbo_dataset_batch(good.dataset, 1, 0, &batches));
+    CHECK_OK(umbo_dataset_iterator(good.dataset, &good.iterator));
+    CHECK_OK(umbo_strategy_distribute_dataset(good.strategy, batches, NULL,
+                                              &good.distributed_dataset));
+    CHECK_OK(umbo_gradients_create(good.strategy, 1, (const umbo_variable *const *)&good.variable,
+                                   &gradients_options, &good.gradients));
+    CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
+    CHECK_OK(umbo_cancellation_create(&good.cancellation));
+
+    /* OUTSIDE */
+    CHECK_OK(umbo_strategy_run(good.strategy, on_a_replica, NULL, NULL, NULL, NULL));
+
+    umbo_cancellation_release(good.cancellation);
+    umbo_optimizer_release(good.optimizer);
+    umbo_gradients_release(good.gradients);
+    umbo_distributed_dataset_release(good.distributed_dataset);
+    umbo_iterator_release(good.iterator);
+    umbo_dataset_release(batches);
+    umbo_dataset_release(good.dataset);
+    umbo_variable_release(good.variable);
+    umbo_value_release(good.value);
+    umbo_tensor_release(good.tensor);
+    umbo_strategy_release(good.strategy);
+    (void)axes;
+    (void)sizes;
+    (void)texts;
+    return failures != 0 || finish() != 0;
+}

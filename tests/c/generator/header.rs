@@ -1,0 +1,208 @@
+//! Reads the functions, structs and callback types out of `umbo.h`.
+//!
+//! The header is machine-made and plain: one declaration after another, no macros in them. So text
+//! processing is enough, and what it does not understand is an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One parameter of a function.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its type, with single blanks and `*` set apart, such as `const umbo_value * const *`.
+    pub kind: String,
+    /// The documentation says that it may be `NULL`.
+    pub nullable: bool,
+}
+
+/// One function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What it returns, written like a parameter's type.
+    pub returns: String,
+    /// Its parameters in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// What the header declares.
+#[derive(Debug, Default)]
+pub struct Header {
+    /// The public functions in order.
+    pub functions: Vec<Function>,
+    /// The structs whose first field is `struct_size`.
+    pub sized_structs: BTreeSet<String>,
+    /// The structs that have fields.
+    pub structs: BTreeSet<String>,
+    /// The types that are pointers to functions.
+    pub callbacks: BTreeSet<String>,
+    /// The types that are other names of integers.
+    pub integers: BTreeMap<String, String>,
+}
+
+/// Reads a header.
+pub fn read(text: &str) -> Result<Header, String> {
+    let mut header = Header::default();
+    let mut documentation = String::new();
+    for piece in pieces(text)? {
+        match piece {
+            Piece::Comment(comment) => documentation = comment,
+            Piece::CommentLine(line) => {
+                documentation.push(' ');
+                documentation.push_str(&line);
+            }
+            Piece::Declaration(declaration) => {
+                header.declare(&declaration, &documentation)?;
+                documentation.clear();
+            }
+        }
+    }
+    Ok(header)
+}
+
+enum Piece {
+    Comment(String),
+    CommentLine(String),
+    Declaration(String),
+}
+
+/// Comments and declarations in order; preprocessor lines and the braces of `extern "C"` left out.
+fn pieces(text: &str) -> Result<Vec<Piece>, String> {
+    let lines = text.lines().scan(false, |continued, line| {
+        let directive = *continued || line.trim_start().starts_with('#');
+        *continued = directive && line.ends_with('\\');
+        Some(if directive { "" } else { line })
+    });
+    let text = lines.collect::<Vec<_>>().join("\n").replace("extern \"C\" {", "");
+    let mut pieces = Vec::new();
+    let mut declaration = String::new();
+    let mut depth = 0usize;
+    let mut rest = text.as_str();
+    while let Some(character) = rest.chars().next() {
+        if let Some(comment) = rest.strip_prefix("/*") {
+            let end = comment.find("*/").ok_or("a comment does not end")?;
+            // Comments inside of a declaration (of a struct's field) document no function.
+            if declaration.trim().is_empty() {
+                pieces.push(Piece::Comment(comment[..end].to_owned()));
+            }
+            rest = &comment[end + 2..];
+            continue;
+        }
+        if let Some(comment) = rest.strip_prefix("//") {
+            let (line, after) = comment.split_at(comment.find('\n').unwrap_or(comment.len()));
+            if declaration.trim().is_empty() {
+                pieces.push(Piece::CommentLine(line.trim_start_matches('/').to_owned()));
+            }
+            rest = after;
+            continue;
+        }
+        rest = &rest[character.len_utf8()..];
+        match character {
+            '{' => depth += 1,
+            // The closing brace of `extern "C"`.
+            '}' if depth == 0 => continue,
+            '}' => depth -= 1,
+            ';' if depth == 0 => {
+                pieces.push(Piece::Declaration(std::mem::take(&mut declaration)));
+                continue;
+            }
+            _ => {}
+        }
+        declaration.push(character);
+    }
+    Ok(pieces)
+}
+
+impl Header {
+    fn declare(&mut self, declaration: &str, documentation: &str) -> Result<(), String> {
+        let text = spaced(declaration);
+        if let Some(definition) = text.strip_prefix("typedef ") {
+            if let Some(end) = definition.rfind('}') {
+                let name = definition[end + 1..].trim().to_owned();
+                let body = definition.split_once('{').map_or("", |(_, body)| body).trim_start();
+                if body.starts_with("size_t struct_size") {
+                    self.sized_structs.insert(name.clone());
+                }
+                self.structs.insert(name);
+            } else if definition.contains("( *") {
+                let name = definition.split("( *").nth(1).and_then(|rest| rest.split(')').next());
+                let name = name.ok_or_else(|| format!("unreadable callback type: {text}"))?;
+                self.callbacks.insert(name.trim().to_owned());
+            } else if !definition.starts_with("struct ") {
+                let (kind, name) =
+                    definition.trim().rsplit_once(' ').ok_or_else(|| format!("typedef {text}"))?;
+                self.integers.insert(name.to_owned(), kind.to_owned());
+            }
+            return Ok(());
+        }
+        let Some((before, after)) = text.split_once('(') else { return Ok(()) };
+        if before.starts_with("static ") || before.starts_with("struct ") {
+            return Ok(());
+        }
+        let (returns, name) = before
+            .trim()
+            .rsplit_once(' ')
+            .ok_or_else(|| format!("neither a function nor a type: {text}"))?;
+        let parameters = after.trim().trim_end_matches(')').trim();
+        let mut function = Function {
+            name: name.to_owned(),
+            returns: returns.trim().to_owned(),
+            parameters: Vec::new(),
+        };
+        if parameters != "void" && !parameters.is_empty() {
+            for parameter in parameters.split(',') {
+                let (kind, name) =
+                    parameter.trim().rsplit_once(' ').filter(|(_, name)| *name != "*").ok_or_else(
+                        || format!("{}: a parameter has no name: {text}", function.name),
+                    )?;
+                function.parameters.push(Parameter {
+                    name: name.to_owned(),
+                    kind: kind.replace("struct ", ""),
+                    nullable: false,
+                });
+            }
+        }
+        let is_pointer = |parameter: &&Parameter| {
+            parameter.kind.ends_with('*') || self.callbacks.contains(&parameter.kind)
+        };
+        let names: Vec<_> = function
+            .parameters
+            .iter()
+            .filter(is_pointer)
+            .map(|parameter| parameter.name.clone())
+            .collect();
+        for parameter in &mut function.parameters {
+            parameter.nullable = may_be_null(documentation, &parameter.name, &names);
+        }
+        self.functions.push(function);
+        Ok(())
+    }
+}
+
+/// Single blanks, and `*`, `(` set apart by them.
+fn spaced(text: &str) -> String {
+    let text = text.replace('*', " * ").replace('(', "( ").replace(')', " )");
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(")
+}
+
+/// Whether the documentation says that the parameter may be `NULL`: each `NULL` in it speaks of the
+/// nearest pointer parameter that is named, in backticks, before it. "NULL if ..." is a condition that good
+/// arguments do not meet, and "gets NULL" is about what a function writes. User data and its
+/// destroy function may always be left out.
+fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
+    if matches!(name, "user_data" | "destroy" | "payload") {
+        return true;
+    }
+    let words: Vec<_> = documentation.split_whitespace().filter(|word| *word != "*").collect();
+    let text = words.join(" ");
+    text.match_indices("NULL").any(|(position, _)| {
+        let (before, after) = text.split_at(position);
+        let last_mention = |name: &String| before.rfind(&format!("`{name}`"));
+        let nearest = names.iter().max_by_key(|name| last_mention(name));
+        nearest.is_some_and(|nearest| nearest == name && last_mention(nearest).is_some())
+            && !after.starts_with("NULL if ")
+            && !before.ends_with("gets ")
+    })
+}

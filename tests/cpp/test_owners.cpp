@@ -1,0 +1,138 @@
+// Owners: moving, copying, releasing; values, views and datasets through them.
+#include <umbo/umbo.hpp>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+void ownership() {
+    auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4});
+    CHECK(umbo::live_handles(UMBO_HANDLE_TENSOR) == 1);
+    umbo_tensor *const raw = tensor.get();
+    auto moved = std::move(tensor);
+    CHECK(!tensor && moved.get() == raw);
+    {
+        const auto shared = moved; // another reference to the same handle
+        CHECK(shared.get() == raw);
+    }
+    CHECK(moved.view().shape[0] == 4);
+    umbo_tensor *const given_up = moved.release();
+    CHECK(!moved && given_up == raw);
+    umbo_tensor_release(given_up);
+    CHECK(umbo::live_handles() == 0);
+}
+
+void foreign_memory() {
+    auto memory = std::make_shared<std::vector<double>>(6, 1.5);
+    {
+        auto tensor = umbo::tensor::from_memory({2, 3}, memory->data(), memory);
+        CHECK(memory.use_count() == 2);
+        auto view = tensor.view_as<double>();
+        view(1, 2) = 4;
+        CHECK((*memory)[5] == 4 && view.size() == 6 && view.is_contiguous());
+        const auto turned = tensor.transpose();
+        CHECK(!turned.view_as<const double>().is_contiguous());
+        CHECK(turned.view_as<const double>()(2, 1) == 4);
+        CHECK(turned.copy().to_vector<double>()[5] == 4);
+        CHECK(tensor.reshape({6}).slice(0, 5, 6).to_vector<double>().at(0) == 4);
+        bool refused = false;
+        try {
+            tensor.view_as<float>();
+        } catch (const umbo::error &error) {
+            refused = error.status() == UMBO_INVALID_ARGUMENT;
+        }
+        CHECK(refused);
+    }
+    CHECK(memory.use_count() == 1);
+}
+
+void values() {
+    const umbo::value one = umbo::tensor::scalar(1.0f), two = umbo::tensor::scalar(2.0f);
+    const auto nest =
+        umbo::value::structure({{"a", one}, {"b", umbo::value::tuple({one, two})}});
+    CHECK(nest.kind() == UMBO_VALUE_STRUCT && nest.count() == 2 && nest.field_name(1) == "b");
+    CHECK(nest.view_as<const float>("b.1")() == 2);
+    CHECK(nest.field("b").item(1).as_tensor().to_vector<float>()[0] == 2);
+    const auto split = umbo::value::per_replica({one, two});
+    CHECK(split.kind() == UMBO_VALUE_PER_REPLICA);
+    const auto kept = nest;
+    CHECK(kept.get() != nest.get()); // a handle of its own, the same object
+}
+
+void datasets(const umbo::strategy &strategy) {
+    const auto numbers = umbo::dataset::from_tensor_slices(
+        umbo::tensor::from_vector(std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+    const auto zipped = umbo::dataset::zip({numbers, numbers.skip(1)}, {"now", "next"});
+    CHECK(numbers.cardinality() == 5 && zipped.cardinality() == 4);
+    const auto batches = zipped.batch(3).prefetch(1);
+    const auto iterator = strategy.distribute(batches).iterate();
+    std::int64_t examples = 0;
+    std::int32_t sum = 0;
+    while (const auto element = iterator.next()) {
+        examples += element.examples();
+        const auto local = strategy.local_results(element.field("next"));
+        for (std::int32_t part = 0; part < local.count(); ++part) {
+            const auto item = local.item(part);
+            for (const std::int32_t number : item.view_as<const std::int32_t>()) sum += number;
+        }
+    }
+    CHECK(examples == 4 && sum == 1 + 2 + 3 + 4);
+    iterator.reset();
+    CHECK(iterator.next());
+    CHECK(numbers.shuffle().repeat(2).take(7).cardinality() == 7);
+}
+
+void scopes(const umbo::strategy &strategy) {
+    CHECK(!umbo::has_strategy());
+    {
+        auto scope = strategy.enter();
+        CHECK(umbo::in_cross_replica_context() && umbo::strategy::current() == strategy);
+        auto inner = strategy.enter();
+        inner.exit();
+    }
+    CHECK(!umbo::has_strategy());
+    umbo::set_strategy(strategy);
+    CHECK(umbo::strategy::current() == strategy);
+    umbo::set_strategy({});
+    CHECK(!umbo::has_strategy() && umbo::strategy::default_strategy() != strategy);
+    CHECK(strategy.copy() != strategy);
+}
+
+void library() {
+    CHECK(!umbo::version().empty() && umbo::version_number() > 0);
+    CHECK(umbo::build_info().front() == '{');
+    CHECK(umbo::status_name(UMBO_OK) == "OK");
+    CHECK(umbo::canonical_device_name("cpu") == "/job:localhost/replica:0/task:0/device:CPU:0");
+    CHECK(umbo::parse_device("CPU:3").index == 3);
+    CHECK(umbo::physical_device_count(UMBO_DEVICE_CPU) >= 1);
+    CHECK(umbo::logical_device_count(UMBO_DEVICE_CPU) >= 1);
+    CHECK(umbo::device_memory_info("CPU:0").total_bytes > 0);
+    CHECK(umbo::worker_count() >= 1);
+    umbo::has_feature("cuda");
+    const auto witness = std::make_shared<int>(0);
+    umbo::set_log_callback(UMBO_LOG_DEBUG, [witness](umbo_log_level, const char *) {});
+    CHECK(witness.use_count() == 2);
+    umbo::set_log_callback(UMBO_LOG_ERROR, [](umbo_log_level, const char *) {});
+    CHECK(witness.use_count() == 1);
+}
+
+} // namespace
+
+int main() {
+    ownership();
+    foreign_memory();
+    values();
+    {
+        umbo::strategy_options options;
+        options.cpu_replicas = 2;
+        const auto strategy = umbo::strategy::central_storage(options);
+        datasets(strategy);
+        scopes(strategy);
+    }
+    library();
+    return finish();
+}

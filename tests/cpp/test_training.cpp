@@ -1,0 +1,136 @@
+// A training step in C++: callables for run, merge and update; gradients; every optimizer.
+#include <umbo/umbo.hpp>
+
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+float number_of(const umbo::value &value) { return value.view_as<const float>()(); }
+
+float number_of(const umbo::variable &variable) { return variable.read().to_vector<float>()[0]; }
+
+void callables(const umbo::strategy &strategy) {
+    const auto ids = strategy.run([](umbo::replica_context &context, const umbo::value &args) {
+        CHECK(!args && context.num_replicas_in_sync() == 3 && !context.is_cancelled());
+        CHECK(context.stream() == nullptr && umbo::replica_context::current());
+        float *scratch = context.scratch<float>(10);
+        scratch[9] = static_cast<float>(context.replica_id());
+        return umbo::tensor::scalar(scratch[9]);
+    });
+    CHECK(ids.count() == 3 && number_of(ids.item(2)) == 2);
+    CHECK(number_of(strategy.reduce(UMBO_REDUCE_MEAN, ids)) == 1);
+    CHECK(number_of(strategy.reduce_to(UMBO_REDUCE_SUM, ids, umbo::destination("CPU:0"))) == 3);
+
+    const auto merged = strategy.run(
+        [](umbo::replica_context &context, const umbo::value &own) {
+            CHECK(number_of(context.all_reduce(UMBO_REDUCE_SUM, own)) == 3);
+            return context.merge_call(
+                [](umbo::strategy &merging, const umbo::value &all) {
+                    return merging.reduce(UMBO_REDUCE_SUM, all);
+                },
+                own);
+        },
+        ids);
+    CHECK(merged.kind() == UMBO_VALUE_TENSOR && number_of(merged) == 3);
+
+    const umbo::value rows = umbo::value::per_replica(
+        {umbo::tensor::from_vector(std::vector<float>{1}),
+         umbo::tensor::from_vector(std::vector<float>{2, 3}),
+         umbo::tensor::from_vector(std::vector<float>{4, 5, 6})});
+    CHECK(strategy.gather(rows, 0).as_tensor().to_vector<float>()[5] == 6);
+    umbo::reduce_options over_rows;
+    over_rows.axes = std::vector<std::int64_t>{0};
+    CHECK(number_of(strategy.reduce(UMBO_REDUCE_MEAN, rows, over_rows)) == 3.5f);
+    strategy.run(
+        [](umbo::replica_context &context, const umbo::value &own) {
+            CHECK(context.all_gather(own, 0).as_tensor().to_vector<float>().size() == 6);
+        },
+        rows);
+
+    umbo::variable_options options;
+    options.aggregation = UMBO_AGGREGATION_SUM;
+    const auto variable = strategy.create_variable("v", umbo::tensor::scalar(10.0f), options);
+    CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == UMBO_FLOAT32);
+    CHECK(variable.aggregation() == UMBO_AGGREGATION_SUM && strategy.created_variable(variable));
+    strategy.run([&](umbo::replica_context &, const umbo::value &own) { variable.assign_add(own); },
+                 ids);
+    CHECK(number_of(variable) == 13);
+    const auto updated = strategy.update(
+        variable,
+        [](umbo::variable &inner, const umbo::value &by) {
+            inner.assign_sub(by);
+            return inner.read();
+        },
+        umbo::tensor::scalar(3.0f));
+    CHECK(number_of(updated) == 10 && number_of(variable) == 10);
+    const auto copy = variable.copy();
+    copy.assign(umbo::tensor::scalar(1.0f));
+    CHECK(number_of(copy) == 1 && variable.view().rank == 0);
+}
+
+void training(const umbo::strategy &strategy) {
+    const auto weight =
+        strategy.create_variable("w", UMBO_FLOAT32, {}, [](const umbo_view &memory) {
+            umbo::view_of<float>{memory}() = 0;
+        });
+    const auto data = umbo::value::structure(
+        {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
+    const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+    umbo::sgd_options options;
+    options.learning_rate = 1;
+    const auto sgd = umbo::optimizer::sgd(strategy, options);
+    const auto iterator = strategy.distribute(batches).iterate();
+    while (const auto element = iterator.next()) {
+        strategy.run(
+            [&](umbo::replica_context &context, const umbo::value &batch) {
+                const auto x = batch.view_as<const float>("x");
+                const float w = context.read<float>(weight)();
+                auto gradient = context.gradient<float>(gradients, 0, UMBO_ADD);
+                for (const float each : x) gradient() += w - each;
+                CHECK(context.batch_position().local_examples == x.shape(0));
+                context.add_metric("rows", static_cast<double>(x.size()), 1);
+                context.submit(gradients);
+            },
+            element);
+        CHECK(sgd.apply(gradients).applied == 1);
+    }
+    CHECK(number_of(weight) == 5); // the mean of the last batch: rate 1 goes there at once
+    CHECK(strategy.metric("rows").sum == 1 && sgd.iterations() == 2 && sgd.learning_rate() == 1);
+    sgd.set_learning_rate(0.5);
+    CHECK(sgd.learning_rate() == 0.5);
+
+    umbo::momentum_options with_momentum;
+    with_momentum.nesterov = true;
+    const auto momentum = umbo::optimizer::momentum(strategy, with_momentum);
+    const auto adam = umbo::optimizer::adam(strategy);
+    for (const auto &optimizer : {momentum, adam}) {
+        strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 1;
+            context.submit(gradients, 1);
+        });
+        CHECK(optimizer.apply(gradients).total_weight == 3);
+    }
+    CHECK(momentum.state(weight, "momentum").view().rank == 0);
+    CHECK(adam.state(weight, "m").view().rank == 0);
+    CHECK(number_of(weight) < 5);
+    strategy.synchronize();
+}
+
+} // namespace
+
+int main() {
+    {
+        umbo::strategy_options options;
+        options.cpu_replicas = 3;
+        options.parameter_device = "CPU:0";
+        const auto strategy = umbo::strategy::central_storage(options);
+        CHECK(strategy.num_replicas_in_sync() == 3);
+        CHECK(!strategy.compute_device(2).empty() && !strategy.parameter_device().empty());
+        callables(strategy);
+        training(strategy);
+    }
+    return finish();
+}

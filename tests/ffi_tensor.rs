@@ -1,0 +1,325 @@
+//! Library, device and tensor functions as a C program calls them.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::ffi::*;
+
+fn message() -> String {
+    // SAFETY: the message is a text that no call replaces meanwhile.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_str().unwrap().to_owned()
+}
+
+fn tensor_of(data: &[f32], shape: &[i64]) -> *mut umbo_tensor {
+    let mut tensor = ptr::null_mut();
+    let (rank, device) = (shape.len() as i32, c"CPU:0".as_ptr());
+    // SAFETY: the arrays have as many elements as rank and shape say.
+    let status = unsafe {
+        let data = data.as_ptr().cast();
+        umbo_tensor_from_data(UMBO_FLOAT32, rank, shape.as_ptr(), data, device, &mut tensor)
+    };
+    assert_eq!(status, UMBO_OK, "{}", message());
+    tensor
+}
+
+fn elements(tensor: *const umbo_tensor, count: usize) -> Vec<f32> {
+    let mut elements = vec![0f32; count];
+    // SAFETY: the vector has the bytes that are stated.
+    let status =
+        unsafe { umbo_tensor_copy_to_host(tensor, elements.as_mut_ptr().cast(), 4 * count) };
+    assert_eq!(status, UMBO_OK, "{}", message());
+    elements
+}
+
+fn view(tensor: *const umbo_tensor) -> umbo_view {
+    // SAFETY: all zero is a value of the struct.
+    let mut view: umbo_view = unsafe { std::mem::zeroed() };
+    // SAFETY: the view is a variable.
+    assert_eq!(unsafe { umbo_tensor_view(tensor, &mut view) }, UMBO_OK, "{}", message());
+    view
+}
+
+unsafe extern "C-unwind" fn count_up(counter: *mut c_void) {
+    // SAFETY: the tests pass counters that outlive what they count.
+    unsafe { &*counter.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn slices_transposes_and_reshapes_share_memory() {
+    let tensor = tensor_of(&[0., 1., 2., 3., 4., 5.], &[2, 3]);
+    let (mut column, mut transposed, mut flat) =
+        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the outputs are variables, the arrays are as long as the ranks.
+    unsafe {
+        assert_eq!(umbo_tensor_slice(tensor, -1, 0, 3, 2, &mut column), UMBO_OK);
+        assert_eq!(umbo_tensor_transpose(tensor, ptr::null(), &mut transposed), UMBO_OK);
+        assert_eq!(umbo_tensor_reshape(tensor, 1, [6i64].as_ptr(), &mut flat), UMBO_OK);
+        assert_eq!(elements(column, 4), [0., 2., 3., 5.]);
+        assert_eq!(elements(transposed, 6), [0., 3., 1., 4., 2., 5.]);
+        assert_eq!(view(transposed).shape[..3], [3, 2, 0]);
+        assert_eq!(view(transposed).strides[..3], [1, 3, 0]);
+        view(flat).data.cast::<f32>().write(9.);
+        assert_eq!(elements(tensor, 6)[0], 9.);
+
+        let mut copy = ptr::null_mut();
+        assert_eq!(umbo_tensor_copy(transposed, ptr::null(), &mut copy), UMBO_OK);
+        assert_eq!(view(copy).strides[..2], [2, 1]);
+        assert_eq!(elements(copy, 6), [9., 3., 1., 4., 2., 5.]);
+        view(flat).data.cast::<f32>().write(8.);
+        assert_eq!(elements(copy, 6)[0], 9.);
+
+        let mut refused = ptr::null_mut();
+        assert_eq!(
+            umbo_tensor_reshape(transposed, 1, [6i64].as_ptr(), &mut refused),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            umbo_tensor_transpose(tensor, [0, 0].as_ptr(), &mut refused),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(umbo_tensor_slice(tensor, 2, 0, 1, 1, &mut refused), UMBO_OUT_OF_RANGE);
+        assert_eq!(umbo_tensor_slice(tensor, 0, -1, 1, 1, &mut refused), UMBO_OUT_OF_RANGE);
+        assert_eq!(umbo_tensor_slice(tensor, 0, 0, 1, 0, &mut refused), UMBO_INVALID_ARGUMENT);
+        assert!(refused.is_null());
+        for tensor in [tensor, column, transposed, flat, copy] {
+            umbo_tensor_release(tensor);
+        }
+    }
+}
+
+#[test]
+fn foreign_memory_is_given_back_once_also_on_failure() {
+    let given_back = AtomicUsize::new(0);
+    let counter = ptr::from_ref(&given_back).cast_mut().cast::<c_void>();
+    let mut memory = [1f32, 2., 3., 4., 5.];
+    let data = memory.as_mut_ptr().cast::<c_void>();
+    let (mut tensor, mut row) = (ptr::null_mut(), ptr::null_mut());
+    let (shape, strides) = ([2i64, 2], [3i64, 1]);
+    // SAFETY: shape and strides reach the five elements of `memory`, which outlives the tensors.
+    unsafe {
+        let from = |dtype, strides, device: *const c_char, tensor| {
+            umbo_tensor_from_memory(
+                dtype,
+                2,
+                shape.as_ptr(),
+                strides,
+                data,
+                device,
+                counter,
+                Some(count_up),
+                tensor,
+            )
+        };
+        let strides = strides.as_ptr();
+        assert_eq!(from(UMBO_FLOAT32, strides, ptr::null(), &mut tensor), UMBO_OK);
+        assert_eq!(elements(tensor, 4), [1., 2., 4., 5.]);
+        assert_eq!(umbo_tensor_slice(tensor, 0, 1, 2, 1, &mut row), UMBO_OK);
+        umbo_tensor_release(tensor);
+        assert_eq!(given_back.load(Ordering::SeqCst), 0);
+        assert_eq!(elements(row, 2), [4., 5.]);
+        umbo_tensor_release(row);
+        assert_eq!(given_back.load(Ordering::SeqCst), 1);
+
+        assert_eq!(from(99, strides, ptr::null(), &mut tensor), UMBO_INVALID_ARGUMENT);
+        assert_eq!(
+            from(UMBO_FLOAT32, strides, c"TPU:0".as_ptr(), &mut tensor),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            from(UMBO_FLOAT32, [-1i64, 1].as_ptr(), ptr::null(), &mut tensor),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            from(UMBO_FLOAT32, strides, ptr::null(), ptr::null_mut()),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(given_back.load(Ordering::SeqCst), 5);
+    }
+}
+
+#[test]
+fn bad_arguments_are_named() {
+    let mut tensor = ptr::null_mut();
+    // SAFETY: what the calls may read is there.
+    unsafe {
+        let mut zeros = |dtype, rank, shape: *const i64, device: *const c_char| {
+            let status = umbo_tensor_zeros(dtype, rank, shape, device, &mut tensor);
+            assert_ne!(status, UMBO_OK);
+            message()
+        };
+        let shape = [2i64, -3].as_ptr();
+        assert_eq!(
+            zeros(UMBO_FLOAT32, 2, shape, ptr::null()),
+            "shape: dimension 1 is -3; sizes are 0 or more"
+        );
+        assert_eq!(
+            zeros(14, 1, shape, ptr::null()),
+            "dtype: 14; valid are UMBO_FLOAT16 (1) to UMBO_BOOL (13)"
+        );
+        assert_eq!(zeros(UMBO_INT8, 9, shape, ptr::null()), "rank: 9; valid are 0 to 8");
+        assert_eq!(
+            zeros(UMBO_INT8, 1, ptr::null(), ptr::null()),
+            "shape: is NULL; an array is expected"
+        );
+        assert!(zeros(UMBO_INT8, 1, shape, c"CPU:4000".as_ptr()).starts_with("device: "));
+        assert!(zeros(UMBO_INT8, 1, &i64::MAX, ptr::null()).contains("memory"));
+        assert!(tensor.is_null());
+
+        let tensor = tensor_of(&[1.], &[]);
+        let mut eight_bytes = 0u64;
+        assert_eq!(umbo_tensor_copy_to_host(tensor, ptr::null_mut(), 4), UMBO_INVALID_ARGUMENT);
+        assert_eq!(
+            umbo_tensor_copy_to_host(tensor, (&raw mut eight_bytes).cast(), 8),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(message(), "bytes: 8; shape [] of float32 has 4");
+        umbo_tensor_release(tensor);
+        umbo_tensor_release(tensor);
+        umbo_tensor_release(ptr::null());
+        assert_eq!(umbo_tensor_retain(tensor), UMBO_INVALID_ARGUMENT);
+        assert_eq!(message(), "tensor: the handle was released");
+    }
+}
+
+#[test]
+fn device_names_have_a_canonical_form() {
+    let canonical = |name: &CStr, defaults: *const c_char| {
+        let mut buffer = [0 as c_char; 64];
+        let mut length = 0;
+        // SAFETY: the buffer has the size stated, the texts are texts or NULL.
+        unsafe {
+            let (name, buffer) = (name.as_ptr(), buffer.as_mut_ptr());
+            let status = umbo_device_canonical_name(name, defaults, buffer, 64, &mut length);
+            assert_eq!(status, UMBO_OK, "{}", message());
+            let text = CStr::from_ptr(buffer).to_str().unwrap().to_owned();
+            assert_eq!(text.len(), length);
+            text
+        }
+    };
+    assert_eq!(canonical(c"cpu:1", ptr::null()), "/job:localhost/replica:0/task:0/device:CPU:1");
+    assert_eq!(
+        canonical(c"GPU:2", c"/job:worker/task:3".as_ptr()),
+        "/job:worker/replica:0/task:3/device:GPU:2"
+    );
+    // SAFETY: as above.
+    unsafe {
+        let mut length = 0;
+        let mut buffer = [7 as c_char; 8];
+        let too_small = umbo_device_canonical_name(
+            c"CPU:0".as_ptr(),
+            ptr::null(),
+            buffer.as_mut_ptr(),
+            8,
+            &mut length,
+        );
+        assert_eq!((too_small, length, buffer), (UMBO_OUT_OF_RANGE, 44, [7; 8]));
+        let asked = umbo_device_canonical_name(
+            c"CPU:0".as_ptr(),
+            ptr::null(),
+            ptr::null_mut(),
+            0,
+            &mut length,
+        );
+        assert_eq!((asked, length), (UMBO_OUT_OF_RANGE, 44));
+
+        let mut device = umbo_device { r#type: 0, index: 0 };
+        assert_eq!(umbo_device_parse(c"/gpu:3".as_ptr(), &mut device), UMBO_OK);
+        assert_eq!(device, umbo_device { r#type: UMBO_DEVICE_GPU, index: 3 });
+        assert_eq!(umbo_device_parse(c"/job:w/CPU:0".as_ptr(), &mut device), UMBO_NOT_FOUND);
+
+        let tensor = tensor_of(&[1.], &[1]);
+        let mut name = ptr::null();
+        assert_eq!(umbo_tensor_device_name(tensor, &mut name), UMBO_OK);
+        assert_eq!(CStr::from_ptr(name), c"/job:localhost/replica:0/task:0/device:CPU:0");
+        umbo_tensor_release(tensor);
+    }
+}
+
+#[test]
+fn devices_are_counted_and_split() {
+    let mut count = 0;
+    // SAFETY: the outputs are variables.
+    unsafe {
+        assert_eq!(umbo_physical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
+        assert_eq!(count, 1);
+        assert_eq!(umbo_physical_device_count(3, &mut count), UMBO_INVALID_ARGUMENT);
+        assert_eq!(message(), "type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)");
+        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 3), UMBO_OK);
+        assert_eq!(umbo_logical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
+        assert_eq!(count, 3);
+        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 0), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1), UMBO_NOT_FOUND);
+
+        let mut info = umbo_memory_info {
+            struct_size: size_of::<umbo_memory_info>(),
+            total_bytes: 0,
+            available_bytes: 0,
+        };
+        assert_eq!(umbo_device_memory_info(ptr::null(), &mut info), UMBO_OK, "{}", message());
+        assert!(info.total_bytes >= info.available_bytes && info.available_bytes > 0);
+    }
+}
+
+#[test]
+fn the_library_tells_its_version() {
+    // SAFETY: the texts last as long as the process; the outputs are variables.
+    unsafe {
+        assert_eq!(CStr::from_ptr(umbo_version()).to_str().unwrap(), env!("CARGO_PKG_VERSION"));
+        let part = |text: &str| text.parse::<u32>().unwrap();
+        assert_eq!(umbo_version_number() / 1000 % 1000, part(env!("CARGO_PKG_VERSION_MINOR")));
+        let info = CStr::from_ptr(umbo_build_info()).to_str().unwrap();
+        let info: serde_json::Value = serde_json::from_str(info).unwrap();
+        assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+        let mut result = 7;
+        assert_eq!(umbo_has_feature(c"time travel".as_ptr(), &mut result), UMBO_OK);
+        assert_eq!(result, 0);
+        let mut count = 0;
+        assert_eq!(umbo_set_worker_count(2), UMBO_OK);
+        assert_eq!(umbo_worker_count(&mut count), UMBO_OK);
+        assert_eq!(count, 2);
+        assert_eq!(umbo_set_worker_count(-1), UMBO_INVALID_ARGUMENT);
+    }
+}
+
+struct Log {
+    lines: Mutex<Vec<String>>,
+    destroyed: AtomicUsize,
+}
+
+unsafe extern "C-unwind" fn keep_line(
+    level: umbo_log_level,
+    text: *const c_char,
+    user_data: *mut c_void,
+) {
+    // SAFETY: the test passes a `Log`, and the library a text.
+    let (log, text) = unsafe { (&*user_data.cast::<Log>(), CStr::from_ptr(text)) };
+    log.lines.lock().unwrap().push(format!("{level} {}", text.to_str().unwrap()));
+}
+
+unsafe extern "C-unwind" fn log_is_unused(user_data: *mut c_void) {
+    // SAFETY: the test passes a `Log`.
+    unsafe { &*user_data.cast::<Log>() }.destroyed.fetch_add(1, Ordering::SeqCst);
+}
+
+#[test]
+fn a_bad_release_is_logged() {
+    let log = Log { lines: Mutex::new(Vec::new()), destroyed: AtomicUsize::new(0) };
+    let user_data = ptr::from_ref(&log).cast_mut().cast::<c_void>();
+    // SAFETY: the log lives until its callback was replaced and destroyed.
+    unsafe {
+        let set = |level, callback| {
+            umbo_set_log_callback(level, callback, user_data, Some(log_is_unused))
+        };
+        assert_eq!(set(9, Some(keep_line)), UMBO_INVALID_ARGUMENT);
+        assert_eq!(log.destroyed.load(Ordering::SeqCst), 1);
+        assert_eq!(set(UMBO_LOG_ERROR, Some(keep_line)), UMBO_OK);
+        umbo_tensor_release(ptr::without_provenance(0xdead_0000_0000_0001));
+        assert_eq!(set(UMBO_LOG_ERROR, None), UMBO_OK);
+        assert_eq!(log.destroyed.load(Ordering::SeqCst), 3);
+    }
+    let wanted =
+        "1 umbo_tensor_release: tensor: 0xdead000000000001 is not a handle of this library";
+    assert!(log.lines.lock().unwrap().iter().any(|line| line == wanted));
+}

@@ -1,0 +1,206 @@
+//! Value functions as a C program calls them. The tests of this file count live handles, so each
+//! takes the lock.
+
+use std::ffi::{CStr, c_char};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard};
+
+use umbo::ffi::*;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn message() -> String {
+    // SAFETY: the message is a text that no call replaces meanwhile.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_str().unwrap().to_owned()
+}
+
+fn live(kind: umbo_handle_type) -> i64 {
+    let mut count = -1;
+    // SAFETY: the output is a variable.
+    assert_eq!(unsafe { umbo_live_handles(kind, &mut count) }, UMBO_OK, "{}", message());
+    count
+}
+
+/// A value that is a tensor of `rows` times 2 zeros.
+fn leaf(rows: i64) -> *mut umbo_value {
+    let (mut tensor, mut value) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the shape has two sizes, the outputs are variables.
+    unsafe {
+        let shape = [rows, 2];
+        assert_eq!(
+            umbo_tensor_zeros(UMBO_FLOAT32, 2, shape.as_ptr(), ptr::null(), &mut tensor),
+            UMBO_OK
+        );
+        assert_eq!(umbo_value_from_tensor(tensor, &mut value), UMBO_OK);
+        umbo_tensor_release(tensor);
+    }
+    value
+}
+
+fn release(values: &[*mut umbo_value]) {
+    for &value in values {
+        // SAFETY: any pointer may be released.
+        unsafe { umbo_value_release(value) };
+    }
+}
+
+fn rows(value: *const umbo_value, name: *const c_char) -> Result<i64, (umbo_status, String)> {
+    // SAFETY: all zero is a value of the struct; the view is a variable.
+    let mut view: umbo_view = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is NULL or a text.
+    match unsafe { umbo_value_view(value, name, &mut view) } {
+        UMBO_OK => Ok(view.shape[0]),
+        status => Err((status, message())),
+    }
+}
+
+#[test]
+fn nests_are_built_viewed_and_taken_apart() {
+    let _guard = alone();
+    let (x, y) = (leaf(3), leaf(5));
+    let (mut tuple, mut nest) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the arrays have as many elements as stated, the outputs are variables.
+    unsafe {
+        assert_eq!(umbo_value_tuple(2, [x.cast_const(), y].as_ptr(), &mut tuple), UMBO_OK);
+        let names = [c"x".as_ptr(), c"pair".as_ptr()];
+        let items = [x.cast_const(), tuple];
+        assert_eq!(umbo_value_struct(2, names.as_ptr(), items.as_ptr(), &mut nest), UMBO_OK);
+        assert_eq!(rows(nest, c"x".as_ptr()), Ok(3));
+        assert_eq!(rows(nest, c"pair.1".as_ptr()), Ok(5));
+        assert_eq!(rows(y, ptr::null()), Ok(5));
+        assert_eq!(
+            rows(nest, c"z".as_ptr()),
+            Err((
+                UMBO_NOT_FOUND,
+                "name: there is no field 'z'; the struct has 'x', 'pair'".to_owned()
+            ))
+        );
+        assert_eq!(rows(nest, ptr::null()).unwrap_err().0, UMBO_INVALID_ARGUMENT);
+
+        let (mut kind, mut count) = (0, 0);
+        for (value, wanted) in [
+            (x, (UMBO_VALUE_TENSOR, 1)),
+            (tuple, (UMBO_VALUE_TUPLE, 2)),
+            (nest, (UMBO_VALUE_STRUCT, 2)),
+        ] {
+            assert_eq!(umbo_value_kind_of(value, &mut kind), UMBO_OK);
+            assert_eq!(umbo_value_count(value, &mut count), UMBO_OK);
+            assert_eq!((kind, count), wanted);
+        }
+        let mut name = ptr::null();
+        assert_eq!(umbo_value_field_name(nest, 1, &mut name), UMBO_OK);
+        assert_eq!(CStr::from_ptr(name), c"pair");
+        assert_eq!(umbo_value_field_name(nest, 2, &mut name), UMBO_OUT_OF_RANGE);
+        assert_eq!(umbo_value_field_name(tuple, 0, &mut name), UMBO_INVALID_ARGUMENT);
+
+        let (mut item, mut field) = (ptr::null_mut(), ptr::null_mut());
+        assert_eq!(umbo_value_item(tuple, 1, &mut item), UMBO_OK);
+        assert_eq!(umbo_value_field(nest, c"pair".as_ptr(), &mut field), UMBO_OK);
+        assert_eq!(rows(item, ptr::null()), Ok(5));
+        assert_eq!(rows(field, c"0".as_ptr()), Ok(3));
+        let mut none = ptr::null_mut();
+        assert_eq!(umbo_value_item(tuple, 2, &mut none), UMBO_OUT_OF_RANGE);
+        assert_eq!(umbo_value_item(tuple, -1, &mut none), UMBO_OUT_OF_RANGE);
+        let twice = [c"a".as_ptr(), c"a".as_ptr()];
+        assert_eq!(
+            umbo_value_struct(2, twice.as_ptr(), items.as_ptr(), &mut none),
+            UMBO_INVALID_ARGUMENT
+        );
+        assert_eq!(message(), "names: 'a' appears twice");
+        assert!(none.is_null());
+        release(&[x, y, tuple, nest, item, field]);
+    }
+    assert_eq!(live(UMBO_HANDLE_ANY), 0);
+}
+
+#[test]
+fn a_leaf_gives_back_its_very_tensor() {
+    let _guard = alone();
+    let value = leaf(2);
+    let (mut first, mut second) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the outputs are variables.
+    unsafe {
+        assert_eq!(umbo_value_tensor(value, &mut first), UMBO_OK);
+        assert_eq!(umbo_value_tensor(value, &mut second), UMBO_OK);
+        let mut views: [umbo_view; 2] = std::mem::zeroed();
+        assert_eq!(umbo_tensor_view(first, &mut views[0]), UMBO_OK);
+        assert_eq!(umbo_tensor_view(second, &mut views[1]), UMBO_OK);
+        assert_eq!(views[0].data, views[1].data);
+        assert_eq!((live(UMBO_HANDLE_TENSOR), live(UMBO_HANDLE_VALUE)), (2, 1));
+        let mut variable = ptr::null_mut();
+        assert_eq!(umbo_value_variable(value, &mut variable), UMBO_INVALID_ARGUMENT);
+        assert_eq!(message(), "value: is a tensor, not a variable");
+        umbo_tensor_release(first);
+        umbo_tensor_release(second);
+    }
+    release(&[value]);
+    assert_eq!(live(UMBO_HANDLE_ANY), 0);
+}
+
+#[test]
+fn per_replica_values_know_their_examples() {
+    let _guard = alone();
+    let (first, second) = (leaf(3), leaf(0));
+    let (mut both, mut wrong) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the arrays have as many elements as stated, the outputs are variables.
+    unsafe {
+        let components = [first.cast_const(), second];
+        assert_eq!(umbo_value_per_replica(2, components.as_ptr(), &mut both), UMBO_OK);
+        let examples = |value, replica| {
+            let mut count = -7;
+            let status = umbo_value_examples(value, replica, &mut count);
+            (status, count)
+        };
+        assert_eq!(examples(both, 0), (UMBO_OK, 3));
+        assert_eq!(examples(both, 1), (UMBO_OK, 0));
+        assert_eq!(examples(both, -1), (UMBO_OK, 3));
+        assert_eq!(examples(both, 2), (UMBO_OUT_OF_RANGE, -7));
+        assert_eq!(examples(both, -2), (UMBO_OUT_OF_RANGE, -7));
+        assert_eq!(examples(first, -1), (UMBO_INVALID_ARGUMENT, -7));
+        assert!(rows(both, ptr::null()).unwrap_err().1.contains("per-replica"));
+
+        let nested = [both.cast_const()];
+        assert_eq!(umbo_value_per_replica(1, nested.as_ptr(), &mut wrong), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_value_per_replica(0, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_value_tuple(-1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_value_tuple(1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
+        assert_eq!(message(), "items: is NULL; an array is expected");
+        assert!(wrong.is_null());
+        assert_eq!(umbo_value_tuple(0, ptr::null(), &mut wrong), UMBO_OK);
+        release(&[first, second, both, wrong]);
+    }
+    assert_eq!(live(UMBO_HANDLE_ANY), 0);
+}
+
+#[test]
+fn a_clone_outlives_its_original() {
+    let _guard = alone();
+    let value = leaf(4);
+    let mut clone = ptr::null_mut();
+    // SAFETY: the output is a variable.
+    unsafe {
+        assert_eq!(umbo_value_clone(value, &mut clone), UMBO_OK);
+        assert_eq!(umbo_value_retain(clone), UMBO_OK);
+    }
+    assert_eq!(live(UMBO_HANDLE_VALUE), 2);
+    release(&[value, clone]);
+    assert_eq!(rows(value, ptr::null()).unwrap_err().1, "value: the handle was released");
+    assert_eq!(rows(clone, ptr::null()), Ok(4));
+    release(&[clone]);
+    assert_eq!(live(UMBO_HANDLE_ANY), 0);
+}
+
+#[test]
+fn unknown_handle_types_are_refused() {
+    let mut count = 0;
+    // SAFETY: the output is a variable.
+    unsafe {
+        assert_eq!(umbo_live_handles(13, &mut count), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_live_handles(-1, &mut count), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_live_handles(UMBO_HANDLE_ANY, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
+    }
+    assert_eq!(message(), "count: is NULL; a place for the output is expected");
+}

@@ -1,0 +1,8 @@
+//! Datasets, their transformations and their distribution, as a trainer sees them.
+
+mod common;
+mod distribution;
+mod idx;
+mod order;
+mod prefetch;
+mod sources;

@@ -1,0 +1,158 @@
+//! Tensor slices, structures, element specs.
+
+use crate::common::{all, counting, fails, ints, numbers, read, rest};
+use umbo::device::DeviceId;
+use umbo::error::Status;
+use umbo::input::{Cardinality, Dataset, ElementSpec, LeafSpec, ShuffleOptions};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+
+fn leaf(dtype: DType, shape: &[Option<usize>]) -> ElementSpec {
+    ElementSpec::Leaf(LeafSpec { dtype, shape: shape.to_vec() })
+}
+
+#[test]
+fn slices_keep_the_structure() {
+    let x = counting(&[3, 2]);
+    let y = Tensor::from_slice(&[0.5f32, 1.5, 2.5], Shape::new(&[3]).unwrap(), DeviceId::HOST);
+    let pair = Value::tuple(vec![Value::Tensor(x), Value::Tensor(y.unwrap())]);
+    let nest = Value::structure(vec![("pair".into(), pair)]).unwrap();
+    let dataset = Dataset::from_tensor_slices(&nest).unwrap();
+    assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
+    let spec = |rows: &[Option<usize>]| {
+        let x = leaf(DType::Int32, &[rows, &[Some(2)]].concat());
+        let items = ElementSpec::Tuple(vec![x, leaf(DType::Float32, rows)]);
+        ElementSpec::Struct(vec![("pair".into(), items)])
+    };
+    assert_eq!(*dataset.element_spec(), spec(&[]));
+    assert_eq!(*dataset.batch(2, false).unwrap().element_spec(), spec(&[None]));
+    assert_eq!(*dataset.batch(2, true).unwrap().element_spec(), spec(&[Some(2)]));
+
+    let seen = rest(&dataset.iterator().unwrap(), |element| {
+        let y = element.at_path("pair.1").unwrap().tensor_of(0).unwrap().clone();
+        assert_eq!(y.shape().rank(), 0);
+        (ints(element.at_path("pair.0").unwrap()), read::<f32>(&y)[0])
+    });
+    assert_eq!(seen, [(vec![0, 1], 0.5), (vec![2, 3], 1.5), (vec![4, 5], 2.5)]);
+}
+
+#[test]
+fn slices_refuse_what_has_none() {
+    let slices = |value: Value| Dataset::from_tensor_slices(&value);
+    let scalar = Value::Tensor(Tensor::scalar(1i32).unwrap());
+    fails(slices(scalar), Status::InvalidArgument, "scalar");
+    let uneven = vec![Value::Tensor(counting(&[3])), Value::Tensor(counting(&[4, 2]))];
+    fails(slices(Value::tuple(uneven)), Status::InvalidArgument, "3 in tensor 0");
+    fails(slices(Value::tuple(vec![])), Status::InvalidArgument, "no tensor");
+    let parts = Value::per_replica(vec![counting(&[3])]).unwrap();
+    fails(slices(parts), Status::InvalidArgument, "per-replica");
+}
+
+#[test]
+fn batches_in_order_are_read_only_views_of_the_array() {
+    let array = counting(&[10, 3]);
+    let dataset = Dataset::from_tensor_slices(&Value::Tensor(array.clone())).unwrap();
+    let batches = dataset.skip(1).unwrap().batch(4, false).unwrap();
+    let iterator = batches.iterator().unwrap();
+    let first = iterator.next().unwrap().unwrap();
+    let tensor = first.tensor_of(0).unwrap();
+    assert_eq!(tensor.data(), array.slice(0, 1, 5, 1).unwrap().data());
+    assert!(tensor.is_read_only());
+}
+
+#[test]
+fn strided_arrays_give_the_same_rows() {
+    let array = counting(&[2, 5]).transpose(&[1, 0]).unwrap();
+    let dataset = Dataset::from_tensor_slices(&Value::Tensor(array)).unwrap();
+    let options = ShuffleOptions { seed: 1, ..Default::default() };
+    let mut rows: Vec<_> = all(&dataset.shuffle(&options).unwrap().batch(5, false).unwrap())
+        .concat()
+        .chunks(2)
+        .map(<[i32]>::to_vec)
+        .collect();
+    rows.sort();
+    assert_eq!(rows, [[0, 5], [1, 6], [2, 7], [3, 8], [4, 9]]);
+}
+
+#[test]
+fn zip_makes_tuples_and_structs_and_ends_with_the_shortest() {
+    let (x, y) = (numbers(5), numbers(3).batch(1, false).unwrap());
+    let zipped = Dataset::zip(&[x.clone(), y.clone()], Some(&["x", "y"])).unwrap();
+    assert_eq!(zipped.cardinality(), Cardinality::Exact(3));
+    let iterator = zipped.iterator().unwrap();
+    let seen = rest(&iterator, |element| {
+        (ints(element.at_path("x").unwrap()), ints(element.at_path("y").unwrap()))
+    });
+    assert_eq!(seen, [(vec![0], vec![0]), (vec![1], vec![1]), (vec![2], vec![2])]);
+    assert!(iterator.next().unwrap().is_none());
+
+    let rows = Dataset::zip(&[x.clone(), numbers(2)], None).unwrap();
+    assert_eq!(rows.cardinality(), Cardinality::Exact(2));
+    let seen = rest(&rows.batch(2, false).unwrap().iterator().unwrap(), |element| {
+        (ints(&element.item(0).unwrap()), ints(&element.item(1).unwrap()))
+    });
+    assert_eq!(seen, [(vec![0, 1], vec![0, 1])]);
+
+    fails(Dataset::zip(&[], None), Status::InvalidArgument, "datasets");
+    let both = [x, y];
+    fails(Dataset::zip(&both, Some(&["x"])), Status::InvalidArgument, "1 names for 2");
+    fails(Dataset::zip(&both, Some(&["x", "x"])), Status::InvalidArgument, "twice");
+}
+
+#[test]
+fn zipped_arrays_stay_together_when_shuffled() {
+    let zipped = Dataset::zip(&[numbers(50), numbers(50)], None).unwrap();
+    let batches = zipped.shuffle(&ShuffleOptions::default()).unwrap().batch(7, false).unwrap();
+    for (x, y) in rest(&batches.iterator().unwrap(), |element| {
+        (ints(&element.item(0).unwrap()), ints(&element.item(1).unwrap()))
+    }) {
+        assert_eq!(x, y);
+    }
+}
+
+#[test]
+fn wrong_sizes_are_refused_by_name() {
+    let dataset = numbers(4);
+    for size in [0, -1, i64::MIN] {
+        fails(dataset.batch(size, false), Status::InvalidArgument, "size");
+        fails(dataset.prefetch(size), Status::InvalidArgument, "depth");
+    }
+    fails(dataset.prefetch(i64::MAX), Status::InvalidArgument, "depth");
+    fails(dataset.take(-1), Status::InvalidArgument, "count");
+    fails(dataset.skip(-1), Status::InvalidArgument, "count");
+    fails(dataset.repeat(-2), Status::InvalidArgument, "count");
+    let options = ShuffleOptions { buffer_size: -1, ..Default::default() };
+    fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_size");
+    let endless = dataset.repeat(-1).unwrap();
+    let whole = ShuffleOptions::default();
+    fails(endless.shuffle(&whole), Status::InvalidArgument, "endless");
+    let deep = Dataset::from_tensor_slices(&Value::Tensor(counting(&[1; 8]))).unwrap();
+    let deep = deep.batch(1, false).unwrap();
+    fails(deep.batch(1, false), Status::InvalidArgument, "rank");
+}
+
+#[test]
+fn sizes_beyond_memory_fail_while_iterating_or_fit() {
+    let batches = numbers(3).batch(i64::MAX, false).unwrap();
+    assert_eq!(all(&batches), [[0, 1, 2]]);
+    let options = ShuffleOptions { buffer_size: i64::MAX, ..Default::default() };
+    assert_eq!(all(&numbers(3).shuffle(&options).unwrap()).len(), 3);
+    let endless = numbers(3).repeat(-1).unwrap().batch(i64::MAX, false).unwrap();
+    fails(endless.iterator(), Status::ResourceExhausted, "memory");
+}
+
+#[test]
+fn cardinalities() {
+    use Cardinality::{Endless, Exact};
+    let ten = numbers(10);
+    assert_eq!(ten.batch(4, false).unwrap().cardinality(), Exact(3));
+    assert_eq!(ten.batch(4, true).unwrap().cardinality(), Exact(2));
+    assert_eq!(ten.repeat(3).unwrap().cardinality(), Exact(30));
+    assert_eq!(ten.repeat(-1).unwrap().cardinality(), Endless);
+    assert_eq!(ten.repeat(-1).unwrap().take(7).unwrap().cardinality(), Exact(7));
+    assert_eq!(ten.repeat(-1).unwrap().skip(7).unwrap().cardinality(), Endless);
+    assert_eq!(ten.repeat(0).unwrap().cardinality(), Exact(0));
+    assert_eq!(ten.take(0).unwrap().repeat(-1).unwrap().cardinality(), Exact(0));
+    assert_eq!(ten.skip(4).unwrap().prefetch(2).unwrap().cardinality(), Exact(6));
+    assert_eq!((Exact(5).code(), Endless.code(), Cardinality::Unknown.code()), (5, -1, -2));
+}

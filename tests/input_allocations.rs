@@ -1,0 +1,121 @@
+//! After its first elements an iterator allocates nothing, on no thread. Alone in its process, so
+//! that every allocation counted is the test's own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::device::DeviceId;
+use umbo::input::{Dataset, DistributeOptions, PassIterator, ShuffleOptions, distribute};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an allocation, unless it is the process's first thread's, which is the test harness's.
+fn count() {
+    // SAFETY: both only ask the system for a number.
+    if unsafe { libc::gettid() != libc::getpid() } {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promised for this function.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promised for this function.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, data: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promised for this function.
+        unsafe { System.realloc(data, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised for this function.
+        unsafe { System.dealloc(data, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn array(dtype: DType, shape: &[usize]) -> Dataset {
+    let tensor = Tensor::zeros(dtype, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap();
+    Dataset::from_tensor_slices(&Value::Tensor(tensor)).unwrap()
+}
+
+fn over(dataset: &Dataset, replicas: u32) -> PassIterator {
+    let devices: Vec<_> = (0..replicas).map(DeviceId::cpu).collect();
+    let options = DistributeOptions::default();
+    distribute(dataset, devices.len(), &devices, &options).unwrap().iterator().unwrap()
+}
+
+/// Takes `steps` elements, each held while the next is asked for, as a training loop does.
+fn take(iterator: &PassIterator, steps: usize) {
+    let mut held = None;
+    for _ in 0..steps {
+        let next = iterator.next().unwrap();
+        if next.is_none() {
+            iterator.reset().unwrap();
+        }
+        drop(std::mem::replace(&mut held, next));
+    }
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    // A thread of our own: the harness may run a test on the thread that is not counted.
+    std::thread::spawn(check_pipelines).join().unwrap();
+}
+
+fn check_pipelines() {
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    drop(std::hint::black_box(Box::new(before)));
+    assert!(ALLOCATIONS.load(Ordering::SeqCst) > before, "allocations are not counted");
+    let rows = Dataset::zip(
+        &[array(DType::UInt8, &[1000, 28, 28]), array(DType::UInt8, &[1000])],
+        Some(&["x", "y"]),
+    )
+    .unwrap();
+    let shuffled = rows.shuffle(&ShuffleOptions::default()).unwrap();
+    let batches = shuffled.batch(64, false).unwrap();
+    let endless = shuffled.repeat(-1).unwrap().batch(64, false).unwrap();
+    let elements = Dataset::zip(&[batches.clone(), batches.clone()], None).unwrap();
+    let in_order = rows.batch(64, false).unwrap();
+    let pipelines = [
+        ("in order", in_order.clone()),
+        ("in order, prefetched", in_order.prefetch(2).unwrap()),
+        ("shuffled", batches.clone()),
+        ("shuffled, repeated", batches.repeat(-1).unwrap()),
+        ("shuffled, prefetched", batches.prefetch(2).unwrap()),
+        ("shuffled, prefetched, repeated", batches.prefetch(2).unwrap().repeat(-1).unwrap()),
+        ("repeated, prefetched", endless.prefetch(3).unwrap()),
+        ("batches shuffled", batches.shuffle(&ShuffleOptions::default()).unwrap()),
+        ("zipped batches", elements.prefetch(1).unwrap()),
+        (
+            "batches of elements",
+            rows.repeat(1).unwrap().prefetch(4).unwrap().batch(8, false).unwrap(),
+        ),
+    ];
+    for (name, dataset) in pipelines {
+        for replicas in [1, 3] {
+            let iterator = over(&dataset, replicas);
+            take(&iterator, 40);
+            let before = ALLOCATIONS.load(Ordering::SeqCst);
+            take(&iterator, 400);
+            let after = ALLOCATIONS.load(Ordering::SeqCst);
+            assert_eq!(after - before, 0, "{name}, {replicas} replicas");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The generator of the `NULL` tests, and that the C++ layer reaches all of the C API.
+
+#[path = "c/generator/cases.rs"]
+mod cases;
+#[path = "c/generator/header.rs"]
+mod header;
+
+use std::path::Path;
+
+fn read_file(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+const SAMPLE: &str = r#"
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef int32_t umbo_status;
+typedef struct umbo_tensor umbo_tensor;
+typedef struct umbo_thing_options { size_t struct_size; void (*hook)(void *user_data); } umbo_thing_options;
+typedef umbo_status (*umbo_scope_fn)(struct umbo_strategy *strategy, void *user_data);
+/**
+ * Does a thing with `tensor` by `options` (NULL: the defaults). `fn` may be NULL if there is
+ * nothing to do; `out` gets NULL then.
+ */
+umbo_status umbo_thing_do(const struct umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
+                          const umbo_thing_options *options, struct umbo_tensor **out);
+// Releases. `tensor` may be NULL.
+void umbo_tensor_release(const struct umbo_tensor *tensor);
+const char *umbo_version(void);
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+"#;
+
+#[test]
+fn reads_functions_and_what_may_be_null() {
+    let header = header::read(SAMPLE).expect("the sample is readable");
+    let names: Vec<_> = header.functions.iter().map(|function| function.name.as_str()).collect();
+    assert_eq!(names, ["umbo_thing_do", "umbo_tensor_release", "umbo_version"]);
+    let parameters: Vec<_> = header.functions[0]
+        .parameters
+        .iter()
+        .map(|parameter| (parameter.name.as_str(), parameter.kind.as_str(), parameter.nullable))
+        .collect();
+    let expected = [
+        ("tensor", "const umbo_tensor *", false),
+        ("fn", "umbo_scope_fn", false),
+        ("user_data", "void *", true),
+        ("options", "const umbo_thing_options *", true),
+        ("out", "umbo_tensor * *", false),
+    ];
+    assert_eq!(parameters, expected);
+    assert!(header.functions[1].parameters[0].nullable);
+    assert!(header.sized_structs.contains("umbo_thing_options"));
+}
+
+#[test]
+fn writes_one_case_for_each_pointer_parameter() {
+    let header = header::read(SAMPLE).expect("the sample is readable");
+    let (program, count) = cases::program(&header).expect("the table has all types");
+    assert_eq!(count, 6);
+    assert!(program.contains("refused(umbo_thing_do(NULL, good_scope_fn, NULL, &options, &out)"));
+    assert!(
+        program.contains("allowed(umbo_thing_do(good.tensor, good_scope_fn, NULL, NULL, &out)")
+    );
+    assert!(program.contains("options.struct_size = sizeof(options);"));
+    assert!(program.contains("    null_umbo_tensor_release_tensor();"));
+}
+
+#[test]
+fn refuses_a_type_that_no_table_has() {
+    let header = header::read("int32_t umbo_f(umbo_unheard_of *thing, const char *name);")
+        .expect("the sample is readable");
+    let problem = cases::program(&header).expect_err("the type is unknown");
+    assert!(problem.contains("umbo_unheard_of"), "{problem}");
+}
+
+#[test]
+fn the_header_has_a_case_for_every_function_with_pointers() {
+    let header = header::read(&read_file("include/umbo/umbo.h")).expect("the header is readable");
+    let (program, count) = cases::program(&header).expect("the tables have all types");
+    assert!(count > 200, "only {count} pointer parameters found");
+    for function in &header.functions {
+        let has_pointer = function.parameters.iter().any(|parameter| parameter.kind.ends_with('*'));
+        assert!(!has_pointer || program.contains(&function.name), "{} is left out", function.name);
+    }
+}
+
+#[test]
+fn the_cpp_layer_reaches_every_function() {
+    let header = header::read(&read_file("include/umbo/umbo.h")).expect("the header is readable");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/cpp");
+    let mut layer = String::new();
+    for entry in std::fs::read_dir(folder).expect("the C++ layer is there") {
+        let path = entry.expect("the folder is readable").path();
+        layer += &std::fs::read_to_string(path).expect("the C++ layer is readable");
+    }
+    // References are counted through one macro, which pastes the names together.
+    let pasted: Vec<_> = layer
+        .split("UMBO_DETAIL_REFERENCES(")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .flat_map(|noun| [format!("umbo_{noun}_retain"), format!("umbo_{noun}_release")])
+        .collect();
+    let missing: Vec<_> = header
+        .functions
+        .iter()
+        .map(|function| &function.name)
+        .filter(|name| !layer.contains(&format!("{name}(")) && !pasted.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "not reachable from C++: {missing:?}");
+}

@@ -1,0 +1,65 @@
+//! What the worker set promises about a whole process: no allocation in the steady state, and no
+//! hang in the child of a fork. A test binary of its own, for its allocator and its threads.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::device::cpu::workers;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(data, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Enters the set with work for four workers. Returns how many took part.
+fn enter() -> usize {
+    let calls = AtomicUsize::new(0);
+    workers::for_each_range(4 << 10, 1 << 10, &|_| {
+        calls.fetch_add(1, Ordering::Relaxed);
+    });
+    calls.into_inner()
+}
+
+#[test]
+fn entering_allocates_nothing_and_survives_a_fork() {
+    workers::set_count(4).unwrap();
+    // Threads are made, and set themselves up.
+    for _ in 0..100 {
+        assert_eq!(enter(), 4);
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let took_part: usize = (0..1000).map(|_| enter()).sum();
+    assert_eq!(took_part, 4000);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
+
+    // SAFETY: the child only enters the set and exits; an alarm ends it if it hangs.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: plain system calls.
+        unsafe {
+            libc::alarm(20);
+            libc::_exit(i32::from(enter() != 1));
+        }
+    }
+    let mut status = -1;
+    // SAFETY: the child is ours and the pointer is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(enter(), 4);
+}
