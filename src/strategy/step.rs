@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
 use super::cancellation::Listener;
 use super::central_storage::Strategy;
@@ -20,6 +19,7 @@ use super::rendezvous::{Finish, Rendezvous};
 use super::run::Limits;
 use super::scratch::Scratch;
 use super::signal::Spin;
+use super::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::values::Value;
 
