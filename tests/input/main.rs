@@ -3,6 +3,8 @@
 mod common;
 mod distribution;
 mod idx;
+mod numpy;
 mod order;
 mod prefetch;
 mod sources;
+mod transformations;
