@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::{Dataset, DistributedDataset, PassIterator};
+use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::optimizer::{Gradients, Optimizer};
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::context::Scope;
@@ -41,6 +41,8 @@ pub const UMBO_HANDLE_GRADIENTS: umbo_handle_type = 10;
 pub const UMBO_HANDLE_OPTIMIZER: umbo_handle_type = 11;
 /// `umbo_cancellation`.
 pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 12;
+/// `umbo_element_spec`.
+pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 13;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -60,10 +62,11 @@ pub enum Kind {
     Gradients = 10,
     Optimizer = 11,
     Cancellation = 12,
+    ElementSpec = 13,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 12] = [
+    const ALL: [(Kind, &'static str); 13] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -76,6 +79,7 @@ impl Kind {
         (Kind::Gradients, "a gradients"),
         (Kind::Optimizer, "an optimizer"),
         (Kind::Cancellation, "a cancellation"),
+        (Kind::ElementSpec, "an element spec"),
     ];
 
     /// The kind with this number, if there is one.
@@ -99,7 +103,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CANCELLATION ({last})"),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_ELEMENT_SPEC ({last})"),
         )
     })
 }
@@ -168,6 +172,7 @@ objects! {
     Gradients: umbo_gradients => Arc<Gradients>;
     Optimizer: umbo_optimizer => Arc<Optimizer>;
     Cancellation: umbo_cancellation => Cancellation;
+    ElementSpec: umbo_element_spec => Arc<ElementSpec>;
 }
 
 /// Elements of one type on one device, strided, with shared ownership.
@@ -228,5 +233,10 @@ pub struct umbo_optimizer {
 
 /// A request to stop, which any thread may make.
 pub struct umbo_cancellation {
+    _opaque: [u8; 0],
+}
+
+/// The structure, dtypes and shapes of the elements of a dataset.
+pub struct umbo_element_spec {
     _opaque: [u8; 0],
 }
