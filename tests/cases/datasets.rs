@@ -79,9 +79,9 @@ fn source(
             made(|dataset| unsafe { umbo_dataset_range(start, stop, step, dataset) })
         }
         "elements" => {
-            let tensors = list.iter().map(|literal| {
-                values::tensor(&values::make(&Literal::parse(literal)?)?)
-            });
+            let tensors = list
+                .iter()
+                .map(|literal| values::tensor(&values::make(&Literal::parse(literal)?)?));
             let tensors = tensors.collect::<Result<Vec<_>>>()?;
             let handles: Vec<_> = tensors.iter().map(|tensor| tensor.get().cast_const()).collect();
             let count = handles.len() as i32;

@@ -104,9 +104,9 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
             return Ok(Some(format!("{place}: dense_shape is {dense_shape:?} in {expected}")));
         }
         first(
-            [("values", values), ("indices", indices)].iter().map(|(part, actual)| {
-                tensor(actual, &expected[part], &format!("{place}.{part}"))
-            }),
+            [("values", values), ("indices", indices)]
+                .iter()
+                .map(|(part, actual)| tensor(actual, &expected[part], &format!("{place}.{part}"))),
         )
     } else if one("variable") {
         let Outcome::Variable(actual) = actual else { return otherwise() };
@@ -131,9 +131,7 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
     }
 }
 
-fn first(
-    mut differences: impl Iterator<Item = Result<Option<String>>>,
-) -> Result<Option<String>> {
+fn first(mut differences: impl Iterator<Item = Result<Option<String>>>) -> Result<Option<String>> {
     differences.find_map(Result::transpose).transpose()
 }
 
@@ -141,9 +139,11 @@ fn all(actual: &[Outcome], expected: &[Json], place: &str) -> Result<Option<Stri
     if actual.len() != expected.len() {
         return Ok(Some(format!("{place}: {} items, expected {}", actual.len(), expected.len())));
     }
-    first(actual.iter().zip(expected).enumerate().map(|(index, (actual, expected))| {
-        differs(actual, expected, &format!("{place}[{index}]"))
-    }))
+    first(
+        actual.iter().zip(expected).enumerate().map(|(index, (actual, expected))| {
+            differs(actual, expected, &format!("{place}[{index}]"))
+        }),
+    )
 }
 
 fn spec(json: &Json) -> Result<Outcome> {

@@ -1,8 +1,8 @@
 //! Handles of the library, owned.
 
 use std::ffi::{CStr, CString, c_char};
-use std::{fmt, ptr};
 use std::sync::Arc;
+use std::{fmt, ptr};
 
 use umbo::ffi::*;
 

@@ -96,7 +96,9 @@ fn run_files(counts: &mut Counts) -> Result<()> {
     for file in files() {
         let cases = read_cases(&file)?;
         // What has no counterpart here is listed with its reason, in a file beside the cases.
-        for case in cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none()) {
+        for case in
+            cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
+        {
             let id = case["id"].as_str().unwrap_or("a case without id");
             if !can_run(case)? {
                 println!("not run, for lack of {}: {id}", case["requires"]);

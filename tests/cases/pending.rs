@@ -22,16 +22,42 @@ type OV = *mut *mut umbo_value;
 type S = *mut umbo_strategy;
 type OD = *mut *mut umbo_dataset;
 #[repr(C)]
-pub struct umbo_value_context { pub struct_size: usize, pub replica_id_in_sync_group: i32, pub num_replicas_in_sync: i32 }
-pub type umbo_value_fn = Option<unsafe extern "C-unwind" fn(*const umbo_value_context, *mut c_void, *mut *mut umbo_value) -> umbo_status>;
+pub struct umbo_value_context {
+    pub struct_size: usize,
+    pub replica_id_in_sync_group: i32,
+    pub num_replicas_in_sync: i32,
+}
+pub type umbo_value_fn = Option<
+    unsafe extern "C-unwind" fn(
+        *const umbo_value_context,
+        *mut c_void,
+        *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
 pub struct umbo_cluster_resolver;
-impl Object for umbo_cluster_resolver { fn release(_: *const Self) {} }
+impl Object for umbo_cluster_resolver {
+    fn release(_: *const Self) {}
+}
 pub struct umbo_element_spec;
-impl Object for umbo_element_spec { fn release(_: *const Self) {} }
+impl Object for umbo_element_spec {
+    fn release(_: *const Self) {}
+}
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct umbo_input_context { pub struct_size: usize, pub num_input_pipelines: i32, pub input_pipeline_id: i32, pub num_replicas_in_sync: i32, pub reserved0: i32 }
-pub type umbo_dataset_fn = Option<unsafe extern "C-unwind" fn(*const umbo_input_context, *mut c_void, *mut *mut umbo_dataset) -> umbo_status>;
+pub struct umbo_input_context {
+    pub struct_size: usize,
+    pub num_input_pipelines: i32,
+    pub input_pipeline_id: i32,
+    pub num_replicas_in_sync: i32,
+    pub reserved0: i32,
+}
+pub type umbo_dataset_fn = Option<
+    unsafe extern "C-unwind" fn(
+        *const umbo_input_context,
+        *mut c_void,
+        *mut *mut umbo_dataset,
+    ) -> umbo_status,
+>;
 pub const UMBO_SPLIT_CEIL: i32 = 0;
 pub const UMBO_SPLIT_BALANCED: i32 = 1;
 pending! {

@@ -13,8 +13,8 @@ use crate::fields;
 use crate::handle::read;
 use crate::language;
 use crate::outcome::Outcome;
-use crate::steps::strategies::{create, default_strategy};
 use crate::steps::step;
+use crate::steps::strategies::{create, default_strategy};
 
 /// What a case gave.
 pub struct Report {

@@ -142,9 +142,8 @@ pub fn clone(value: &Handle<umbo_value>) -> Result<Handle<umbo_value>> {
 /// The device that a replica's literals are made on: that of the context this thread is in.
 pub fn current_device() -> Result<Option<CString>> {
     // SAFETY: the output is a variable.
-    let context = read(ptr::null_mut(), |context| unsafe {
-        umbo_current_replica_context(context)
-    })?;
+    let context =
+        read(ptr::null_mut(), |context| unsafe { umbo_current_replica_context(context) })?;
     if context.is_null() {
         return Ok(None);
     }
@@ -263,9 +262,9 @@ pub fn operand(json: &Json, environment: &Environment<'_>, strategy: &str) -> Re
         }
         "struct" => {
             let Some(fields) = content.as_object() else { return wrong(format!("{json}")) };
-            let fields = fields.iter().map(|(name, field)| {
-                Ok((name.clone(), operand(field, environment, strategy)?))
-            });
+            let fields = fields
+                .iter()
+                .map(|(name, field)| Ok((name.clone(), operand(field, environment, strategy)?)));
             structure(&fields.collect::<Result<Vec<_>>>()?)?
         }
         "per_replica" => {
@@ -316,9 +315,9 @@ fn indexed_slices(
             },
         }
     };
-    let shape = json["dense_shape"].as_array().map(|shape| {
-        shape.iter().filter_map(Json::as_i64).collect::<Vec<_>>()
-    });
+    let shape = json["dense_shape"]
+        .as_array()
+        .map(|shape| shape.iter().filter_map(Json::as_i64).collect::<Vec<_>>());
     let Some(shape) = shape else { return wrong(format!("no dense_shape: {json}")) };
     let (values, indices) = (part("values")?, part("indices")?);
     // SAFETY: the shape is as long as stated, the output is a variable.

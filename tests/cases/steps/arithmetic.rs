@@ -43,12 +43,11 @@ fn given(literal: &Literal) -> Given {
 
 fn component(step: &Json, environment: &Environment<'_>) -> Given {
     let replica = fields::small_integer(step, "replica")?;
-    let nest = values::map_leaves(&*value(step, environment)?, &|leaf| {
-        match values::kind(leaf)? {
+    let nest =
+        values::map_leaves(&*value(step, environment)?, &|leaf| match values::kind(leaf)? {
             UMBO_VALUE_PER_REPLICA => values::item(leaf, replica),
             _ => values::clone(leaf),
-        }
-    })?;
+        })?;
     Ok(Some(Bound::Value(Arc::new(nest))))
 }
 
@@ -211,9 +210,7 @@ fn over_all(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
     });
     let element = match (dtype.is_float(), op) {
         (true, "sum") => Element::Float(dtype.round(floats.sum::<f64>() + 0.0)),
-        (true, _) => {
-            Element::Float(dtype.round(floats.sum::<f64>() / from.data.len() as f64))
-        }
+        (true, _) => Element::Float(dtype.round(floats.sum::<f64>() / from.data.len() as f64)),
         (false, "sum") => Element::Integer(dtype.wrap(integers.sum())),
         (false, _) => return wrong("mean is for floats"),
     };

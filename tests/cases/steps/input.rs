@@ -37,9 +37,7 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
             let element = next_optional(&iterator)?;
             Ok(Some(element.map_or(Bound::Known(Outcome::None), Bound::Value)))
         }),
-        "iterate" => {
-            each(step, environment, |element| Ok(Some(Bound::Value(element)))).map(Some)
-        }
+        "iterate" => each(step, environment, |element| Ok(Some(Bound::Value(element)))).map(Some),
         "for_each" => for_each(step, environment),
         "element_spec" => element_spec(step, environment),
         "cardinality" => cardinality(step, environment),

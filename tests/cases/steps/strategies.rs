@@ -120,17 +120,15 @@ fn compute_devices(step: &Json, environment: &Environment<'_>) -> Given {
 fn parameter_device(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let name =
-        read_text(|name| unsafe { umbo_strategy_parameter_device(strategy.get(), name) })?;
+    let name = read_text(|name| unsafe { umbo_strategy_parameter_device(strategy.get(), name) })?;
     Ok(Some(text(name)))
 }
 
 fn cluster_resolver(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let resolver = maybe_made(|resolver| unsafe {
-        umbo_strategy_cluster_resolver(strategy.get(), resolver)
-    })?;
+    let resolver =
+        maybe_made(|resolver| unsafe { umbo_strategy_cluster_resolver(strategy.get(), resolver) })?;
     match resolver {
         None => Ok(Some(Bound::Known(Outcome::None))),
         Some(_) => Ok(Some(text("a cluster resolver".to_owned()))),
@@ -153,9 +151,8 @@ fn canonical_device_name(step: &Json) -> Given {
 fn scope_enter(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let scope = read(ptr::null_mut(), |scope| unsafe {
-        umbo_strategy_scope_enter(strategy.get(), scope)
-    })?;
+    let scope =
+        read(ptr::null_mut(), |scope| unsafe { umbo_strategy_scope_enter(strategy.get(), scope) })?;
     environment.world.entered(scope.addr());
     Ok(Some(Bound::Scope(scope.addr())))
 }
@@ -195,9 +192,8 @@ fn in_cross_replica_context() -> Given {
 /// The context of the replica that this thread runs; None in cross-replica context.
 fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
     // SAFETY: the output is a variable.
-    let context = read(ptr::null_mut(), |context| unsafe {
-        umbo_current_replica_context(context)
-    })?;
+    let context =
+        read(ptr::null_mut(), |context| unsafe { umbo_current_replica_context(context) })?;
     Ok((!context.is_null()).then_some(context))
 }
 
@@ -216,8 +212,7 @@ fn in_replica_context() -> Given {
 fn current_strategy_is(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let current: Handle<umbo_strategy> =
-        made(|current| unsafe { umbo_current_strategy(current) })?;
+    let current: Handle<umbo_strategy> = made(|current| unsafe { umbo_current_strategy(current) })?;
     // SAFETY: the output is a variable.
     let same = read(0, |same| unsafe { umbo_strategy_same(current.get(), strategy.get(), same) });
     truth(same? != 0)
