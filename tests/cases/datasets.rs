@@ -115,7 +115,6 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
     let from = from.get();
     let drop_remainder = fields::flag(json, "drop_remainder", false)?.into();
     let op = fields::text(json, "op")?;
-    // SAFETY, for all of them: arrays are as long as stated, the outputs are variables.
     match op {
         "batch" => {
             let size = match fields::optional_integer(json, "size")? {
@@ -127,33 +126,33 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                     per_replica_batch_size(context, fields::integer(json, "global_size")?)?
                 }
             };
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_batch(from, size, drop_remainder, to) })
         }
         "padded_batch" => {
             let size = fields::integer(json, "size")?;
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_padded_batch(from, size, drop_remainder, to) })
         }
         "rebatch" => {
             let sizes = fields::integers(json, "sizes")?;
             let (count, sizes) = (sizes.len() as i32, sizes.as_ptr());
-            // SAFETY: see above.
+            // SAFETY: the array is as long as stated, the output is a variable.
             made(|to| unsafe { umbo_dataset_rebatch(from, count, sizes, drop_remainder, to) })
         }
         "repeat" => {
             let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_repeat(from, count, to) })
         }
         "take" => {
             let count = fields::integer(json, "count")?;
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_take(from, count, to) })
         }
         "skip" => {
             let count = fields::integer(json, "count")?;
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_skip(from, count, to) })
         }
         "shard" => {
@@ -162,7 +161,7 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 (None, Some([pipelines, pipeline, _])) => (pipelines.into(), pipeline.into()),
                 (None, None) => return wrong("shard without numbers or an input context"),
             };
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|to| unsafe { umbo_dataset_shard(from, shards, index, to) })
         }
         "shuffle" => {
@@ -171,10 +170,10 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
             options.buffer_size = fields::integer(json, "buffer")?;
             options.seed = fields::optional_integer(json, "seed")?.unwrap_or(0) as u64;
             options.keep_order_each_pass = (!fields::flag(json, "reshuffle", true)?).into();
-            // SAFETY: see above.
+            // SAFETY: the options and the output are variables.
             made(|to| unsafe { umbo_dataset_shuffle(from, &raw const options, to) })
         }
-        // SAFETY: see above.
+        // SAFETY: the output is a variable.
         "cache" => made(|to| unsafe { umbo_dataset_cache(from, to) }),
         _ => wrong(format!("unknown transformation {op}")),
     }

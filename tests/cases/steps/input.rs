@@ -161,14 +161,13 @@ fn distribute_from_function(step: &Json, environment: &Environment<'_>) -> Given
 fn iterator_over(step: &Json, environment: &Environment<'_>) -> Result<Handle<umbo_iterator>> {
     let name = fields::text(step, "dataset")?;
     let dataset = environment.look(name)?;
-    // SAFETY, for both: the output is a variable.
     match &dataset {
         Bound::Dataset(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|iterator| unsafe { umbo_dataset_iterator(dataset.get(), iterator) })
         }
         Bound::Distributed(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|iterator| unsafe { umbo_distributed_dataset_iterator(dataset.get(), iterator) })
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
@@ -247,18 +246,17 @@ fn for_each(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
     let name = fields::text(step, "dataset")?;
-    // SAFETY, for all: the output is a variable.
     let spec = match &environment.look(name)? {
         Bound::Dataset(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|spec| unsafe { umbo_dataset_element_spec(dataset.get(), spec) })
         }
         Bound::Distributed(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|spec| unsafe { umbo_distributed_dataset_element_spec(dataset.get(), spec) })
         }
         Bound::Iterator(iterator) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             made(|spec| unsafe { umbo_iterator_element_spec(iterator.get(), spec) })
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
@@ -267,7 +265,7 @@ fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
 }
 
 fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
-    // SAFETY, for all: the output is a variable.
+    // SAFETY: the output is a variable.
     let kind = read(0, |kind| unsafe { umbo_element_spec_kind(spec.get(), kind) })?;
     if kind == UMBO_VALUE_TENSOR {
         let (mut dtype, mut shape) = (0, [0i64; UMBO_MAX_RANK as usize]);
@@ -306,14 +304,13 @@ fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
 
 fn cardinality(step: &Json, environment: &Environment<'_>) -> Given {
     let name = fields::text(step, "dataset")?;
-    // SAFETY, for both: the output is a variable.
     let number = match &environment.look(name)? {
         Bound::Dataset(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             read(0, |number| unsafe { umbo_dataset_cardinality(dataset.get(), number) })
         }
         Bound::Distributed(dataset) => {
-            // SAFETY: see above.
+            // SAFETY: the output is a variable.
             read(0, |number| unsafe { umbo_distributed_dataset_cardinality(dataset.get(), number) })
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
