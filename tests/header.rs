@@ -16,12 +16,16 @@ const SECTIONS: &[(&str, &str)] = &[
     ("device", "devices"),
     ("tensor", "tensors"),
     ("value", "values"),
+    ("indexed_slices", "indexed slices"),
     ("strategy", "strategies"),
     ("scope", "scopes and contexts"),
     ("run", "run"),
     ("replica_context", "replica context"),
-    ("collective", "reduce, gather, update"),
+    ("collective", "reduce and gather"),
+    ("update", "update"),
+    ("extended", "values from functions, destinations, and the like"),
     ("variable", "variables"),
+    ("scatter", "scatter updates"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";
