@@ -258,7 +258,7 @@ fn for_each_tensor(
                 }
             }
         }
-        Value::Variable(_) => return Ok(false),
+        Value::Variable(_) | Value::IndexedSlices(_) => return Ok(false),
     }
     Ok(true)
 }

@@ -82,7 +82,7 @@ fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec
                 .map(|(name, field)| Ok((name.clone(), describe(field, tensors)?)))
                 .collect::<Result<_>>()?,
         )?,
-        Value::PerReplica(_) | Value::Variable(_) => {
+        Value::PerReplica(_) | Value::Variable(_) | Value::IndexedSlices(_) => {
             return Err(Error::invalid(
                 "components",
                 format!("{} where a nest of tensors is expected", components.kind_name()),

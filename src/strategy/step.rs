@@ -12,6 +12,7 @@ use super::cancellation::Listener;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
 use super::context::{Frame, ReplicaContext, with_frame};
+use super::creation::Creations;
 use super::lane::Lane;
 use super::merge::{Request, Verdict};
 use super::metrics::MetricTable;
@@ -120,6 +121,8 @@ pub(super) struct StepRecord {
     baggage: Mutex<Option<Baggage>>,
     /// What late callbacks may still write to.
     kept: Mutex<Vec<Arc<dyn StepParticipant>>>,
+    /// The variables that the replicas make.
+    pub creations: Creations,
     /// When the step was opened, for messages about late replicas.
     pub opened: Mutex<Option<Instant>>,
     /// Room for what the layer above hangs on each replica's context.
@@ -139,6 +142,7 @@ impl StepRecord {
             verdict: Mutex::default(),
             baggage: Mutex::new(None),
             kept: Mutex::new(Vec::new()),
+            creations: Creations::default(),
             opened: Mutex::new(None),
             attachments: (0..replicas).map(|_| std::sync::OnceLock::new()).collect(),
         }
@@ -172,6 +176,7 @@ impl StepRecord {
         }
         task.global_examples = first_example;
         *self.verdict.lock() = Verdict::default();
+        self.creations.open(&task.strategy);
         self.stopping.store(false, Ordering::Relaxed);
         *self.opened.lock() = Some(Instant::now());
         *self.baggage.lock() = baggage;
@@ -194,6 +199,7 @@ impl StepRecord {
             desk.outcome = None;
         }
         self.kept.lock().clear();
+        self.creations.clear();
         drop(task);
         let baggage = self.baggage.lock().take();
         drop(baggage);
