@@ -61,16 +61,16 @@ pub type umbo_dataset_fn = Option<
 pub const UMBO_SPLIT_CEIL: i32 = 0;
 pub const UMBO_SPLIT_BALANCED: i32 = 1;
 pending! {
-    umbo_value_indexed_slices(*const umbo_tensor, *const umbo_tensor, i32, *const i64, OV);
-    umbo_value_slices_values(CV, *mut *mut umbo_tensor);
-    umbo_value_slices_indices(CV, *mut *mut umbo_tensor);
-    umbo_value_slices_dense_shape(CV, *mut i32, *mut i64);
-    umbo_variable_scatter_add(V, CV); umbo_variable_scatter_sub(V, CV); umbo_variable_scatter_mul(V, CV);
-    umbo_variable_scatter_div(V, CV); umbo_variable_scatter_min(V, CV); umbo_variable_scatter_max(V, CV);
-    umbo_variable_scatter_update(V, CV);
-    umbo_strategy_values_from_function(S, umbo_value_fn, *mut c_void, OV);
-    umbo_strategy_batch_reduce_to(S, umbo_reduce_op, i32, *const CV, *const umbo_destination, OV);
-    umbo_strategy_broadcast_to(S, CV, *const umbo_destination, OV);
+    
+    
+    
+    
+      
+      
+    
+    
+    
+    
     umbo_strategy_cluster_resolver(*const umbo_strategy, *mut *mut umbo_cluster_resolver);
     umbo_dataset_from_tensors(CV, OD); umbo_dataset_range(i64, i64, i64, OD);
     umbo_dataset_elements(i32, *const *const umbo_tensor, OD);
