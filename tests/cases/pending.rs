@@ -15,25 +15,10 @@ macro_rules! pending {
         }
     )*};
 }
-pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
-type V = *mut umbo_variable;
 type CV = *const umbo_value;
 type OV = *mut *mut umbo_value;
 type S = *mut umbo_strategy;
 type OD = *mut *mut umbo_dataset;
-#[repr(C)]
-pub struct umbo_value_context {
-    pub struct_size: usize,
-    pub replica_id_in_sync_group: i32,
-    pub num_replicas_in_sync: i32,
-}
-pub type umbo_value_fn = Option<
-    unsafe extern "C-unwind" fn(
-        *const umbo_value_context,
-        *mut c_void,
-        *mut *mut umbo_value,
-    ) -> umbo_status,
->;
 pub struct umbo_cluster_resolver;
 impl Object for umbo_cluster_resolver {
     fn release(_: *const Self) {}

@@ -13,7 +13,6 @@ use crate::failure::{Result, wrong};
 use crate::handle::{Handle, Value, c_text, made, read, read_text};
 use crate::literal::{Dtype, Literal};
 use crate::outcome::Outcome;
-use crate::pending::*;
 
 /// An empty view, to be filled.
 fn empty_view() -> umbo_view {

@@ -160,7 +160,7 @@ pub unsafe extern "C-unwind" fn on_update(
 
 /// The body of `values_from_function`.
 pub unsafe extern "C-unwind" fn on_value(
-    context: *const crate::pending::umbo_value_context,
+    context: *const umbo_value_context,
     user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) -> umbo_status {

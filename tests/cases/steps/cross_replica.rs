@@ -16,7 +16,6 @@ use crate::failure::{Result, wrong};
 use crate::fields;
 use crate::handle::{Handle, Value, c_text, made, maybe_made, sized};
 use crate::outcome::Outcome;
-use crate::pending::*;
 use crate::values;
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
@@ -193,9 +192,12 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
     let args = arguments(step, environment, fields::strategy(step)?)?;
     let call = Call { body: &step["body"], outer: environment };
-    if !fields::flag(step, "group", true)? {
-        return wrong("group");
-    }
+    // SAFETY: a struct of the library that begins with its size; zero means default.
+    let mut options: umbo_update_options = unsafe { sized() };
+    options.grouping = match fields::flag(step, "group", true)? {
+        true => UMBO_UPDATE_GROUPED,
+        false => UMBO_UPDATE_UNGROUPED,
+    };
     // SAFETY: the callback and its user data belong together and outlive the call.
     given(maybe_made(|result| unsafe {
         umbo_strategy_update(
@@ -204,6 +206,7 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
             Some(on_update),
             call.user_data(),
             pointer(args.as_ref()),
+            &raw const options,
             result,
         )
     })?)

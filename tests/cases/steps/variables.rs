@@ -14,7 +14,6 @@ use crate::failure::{Result, check, wrong};
 use crate::fields;
 use crate::handle::{Handle, c_text, made, read, sized};
 use crate::literal::{Element, Literal};
-use crate::pending::*;
 use crate::values;
 
 type Assign = unsafe extern "C" fn(*mut umbo_variable, *const umbo_value) -> umbo_status;
