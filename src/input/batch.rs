@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
-use crate::input::cardinality::Cardinality;
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};

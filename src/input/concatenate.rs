@@ -15,9 +15,9 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: no datasets, elements of another structure, dtype or rank.
     pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
-        let (first, others) = datasets.split_first().ok_or_else(|| {
-            Error::invalid("datasets", "none; concatenate takes one or more")
-        })?;
+        let (first, others) = datasets
+            .split_first()
+            .ok_or_else(|| Error::invalid("datasets", "none; concatenate takes one or more"))?;
         let mut spec = first.element_spec().clone();
         for (position, other) in others.iter().enumerate() {
             spec = spec.common(other.element_spec()).ok_or_else(|| {
@@ -33,10 +33,8 @@ impl Dataset {
                 )
             })?;
         }
-        let cardinality = datasets
-            .iter()
-            .map(Dataset::cardinality)
-            .fold(Cardinality::Exact(0), followed_by);
+        let cardinality =
+            datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
         let inputs = datasets.iter().map(Dataset::stream).collect();
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
         let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets));

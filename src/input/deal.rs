@@ -41,7 +41,8 @@ impl DealPass {
         taken.try_reserve_exact(devices.len()).map_err(|_| no_memory("the elements of a step"))?;
         input.reserve(devices.len().saturating_mul(2));
         // As many bytes as the largest dtype has.
-        let zero = memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
+        let zero =
+            memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
         let pool = Pool::new();
         Ok(DealPass { spec, devices, drop_partial_step, taken, ended: false, zero, input, pool })
     }
@@ -102,25 +103,14 @@ fn deal(elements: &[Value], step: &mut Value, devices: &[DeviceId], zero: &Tenso
 
 /// Makes `component` what stands for an element that is not there: like `other`, without rows. A
 /// scalar cannot be without rows and is zero.
-fn missing(
-    component: &mut Tensor,
-    other: &Tensor,
-    device: DeviceId,
-    zero: &Tensor,
-) -> Result<()> {
+fn missing(component: &mut Tensor, other: &Tensor, device: DeviceId, zero: &Tensor) -> Result<()> {
     let shape = match other.shape().rank() {
         0 => Shape::scalar(),
         _ => other.shape().with_size(0, 0),
     };
     let (storage, offset) = zero.storage();
     let layout = Layout::row_major(shape);
-    let parts = TensorParts {
-        storage,
-        dtype: other.dtype(),
-        layout,
-        offset,
-        device,
-        examples: Some(0),
-    };
+    let parts =
+        TensorParts { storage, dtype: other.dtype(), layout, offset, device, examples: Some(0) };
     if component.try_replace(&parts) { Ok(()) } else { Err(frame::in_use()) }
 }

@@ -132,7 +132,12 @@ pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8])
 }
 
 /// Reads all of `target`, which is `what`.
-pub(super) fn fill(path: &Path, stream: &mut impl Read, target: &mut [u8], what: &str) -> Result<()> {
+pub(super) fn fill(
+    path: &Path,
+    stream: &mut impl Read,
+    target: &mut [u8],
+    what: &str,
+) -> Result<()> {
     if read_up_to(path, stream, target)? < target.len() {
         return Err(damaged(path, format!("the file ends within {what}")));
     }

@@ -179,7 +179,8 @@ impl Slot<'_> {
         let (dtype, (storage, offset)) = (self.tensor.dtype(), self.tensor.storage());
         let storage = Arc::clone(storage);
         let device = self.tensor.device();
-        let parts = TensorParts { storage: &storage, dtype, layout, offset, device, examples: None };
+        let parts =
+            TensorParts { storage: &storage, dtype, layout, offset, device, examples: None };
         if self.tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
     }
 

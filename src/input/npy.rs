@@ -96,8 +96,7 @@ impl Header {
         }
         let mut text = vec![0; length];
         file::fill(path, stream, &mut text, "its header")?;
-        let text = String::from_utf8(text)
-            .map_err(|_| damaged(path, "its header is not text"))?;
+        let text = String::from_utf8(text).map_err(|_| damaged(path, "its header is not text"))?;
         let mut header = Header::parse(path, &text)?;
         header.bytes = (magic.len() + length_bytes + length) as u64;
         Ok(header)

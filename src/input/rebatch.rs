@@ -26,9 +26,7 @@ impl Dataset {
         let wrong = |problem: String| Error::invalid("sizes", problem);
         let sizes = sizes
             .iter()
-            .map(|&size| {
-                usize::try_from(size).map_err(|_| wrong(format!("{size} is negative")))
-            })
+            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))))
             .collect::<Result<Vec<usize>>>()?;
         let Some(&first) = sizes.first() else {
             return Err(wrong("none; give one or more".into()));

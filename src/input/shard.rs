@@ -12,9 +12,10 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
-        let shards = u64::try_from(shards).ok().filter(|&shards| shards > 0).ok_or_else(|| {
-            Error::invalid("shards", format!("{shards}; there is 1 or more"))
-        })?;
+        let shards = u64::try_from(shards)
+            .ok()
+            .filter(|&shards| shards > 0)
+            .ok_or_else(|| Error::invalid("shards", format!("{shards}; there is 1 or more")))?;
         let index = u64::try_from(index).ok().filter(|&index| index < shards).ok_or_else(|| {
             Error::invalid("index", format!("{index}; it is in [0, {shards}), the shards"))
         })?;

@@ -17,6 +17,7 @@ mod literal;
 mod mutation;
 mod outcome;
 mod pending;
+mod refusals;
 mod run;
 mod steps;
 mod values;
@@ -93,6 +94,7 @@ fn run_files(counts: &mut Counts) -> Result<()> {
         // SAFETY: numbers only.
         check(unsafe { umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES) })?;
     }
+    refusals::check()?;
     for file in files() {
         let cases = read_cases(&file)?;
         // What has no counterpart here is listed with its reason, in a file beside the cases.

@@ -46,16 +46,16 @@ pub type umbo_dataset_fn = Option<
 pub const UMBO_SPLIT_CEIL: i32 = 0;
 pub const UMBO_SPLIT_BALANCED: i32 = 1;
 pending! {
-    
-    
-    
-    
-      
-      
-    
-    
-    
-    
+
+
+
+
+
+
+
+
+
+
     umbo_strategy_cluster_resolver(*const umbo_strategy, *mut *mut umbo_cluster_resolver);
     umbo_dataset_from_tensors(CV, OD); umbo_dataset_range(i64, i64, i64, OD);
     umbo_dataset_elements(i32, *const *const umbo_tensor, OD);
@@ -71,7 +71,7 @@ pending! {
     umbo_dataset_element_spec(*const umbo_dataset, *mut *mut umbo_element_spec);
     umbo_distributed_dataset_element_spec(*const umbo_distributed_dataset, *mut *mut umbo_element_spec);
     umbo_iterator_element_spec(*const umbo_iterator, *mut *mut umbo_element_spec);
-    umbo_element_spec_kind(*const umbo_element_spec, *mut i32);
+    umbo_element_spec_kind_of(*const umbo_element_spec, *mut i32);
     umbo_element_spec_count(*const umbo_element_spec, *mut i32);
     umbo_element_spec_item(*const umbo_element_spec, i32, *mut *mut umbo_element_spec);
     umbo_element_spec_field_name(*const umbo_element_spec, i32, *mut *const c_char);

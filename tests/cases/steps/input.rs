@@ -266,7 +266,7 @@ fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     // SAFETY: the output is a variable.
-    let kind = read(0, |kind| unsafe { umbo_element_spec_kind(spec.get(), kind) })?;
+    let kind = read(0, |kind| unsafe { umbo_element_spec_kind_of(spec.get(), kind) })?;
     if kind == UMBO_VALUE_TENSOR {
         let (mut dtype, mut shape) = (0, [0i64; UMBO_MAX_RANK as usize]);
         // SAFETY: the outputs are variables, the last with room for the largest rank.
