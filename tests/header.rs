@@ -17,6 +17,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("tensor", "tensors"),
     ("value", "values"),
     ("indexed_slices", "indexed slices"),
+    ("cluster_resolver", "cluster resolvers"),
     ("strategy", "strategies"),
     ("scope", "scopes and contexts"),
     ("run", "run"),
@@ -25,6 +26,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("update", "update"),
     ("extended", "values from functions, destinations, and the like"),
     ("variable", "variables"),
+    ("variable_creator", "variable creators"),
     ("scatter", "scatter updates"),
 ];
 

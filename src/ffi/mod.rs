@@ -50,6 +50,7 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod cluster_resolver;
 pub mod collective;
 pub mod device;
 pub mod extended;
@@ -70,8 +71,10 @@ pub(crate) mod text;
 pub mod update;
 pub mod value;
 pub mod variable;
+pub mod variable_creator;
 
 pub use callback::umbo_destroy;
+pub use cluster_resolver::*;
 pub use collective::*;
 pub use device::*;
 pub use extended::*;
@@ -88,3 +91,4 @@ pub use tensor::*;
 pub use update::*;
 pub use value::*;
 pub use variable::*;
+pub use variable_creator::*;
