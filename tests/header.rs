@@ -28,6 +28,10 @@ const SECTIONS: &[(&str, &str)] = &[
     ("variable", "variables"),
     ("variable_creator", "variable creators"),
     ("scatter", "scatter updates"),
+    ("dataset", "datasets"),
+    ("iterator", "iterators"),
+    ("gradients", "gradients"),
+    ("optimizer", "optimizers"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";

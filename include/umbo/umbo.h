@@ -60,12 +60,78 @@
 /** Starting values of the structs that begin with their size. */
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
+#define UMBO_STRATEGY_OPTIONS_INIT \
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
+#define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
+#define UMBO_REDUCE_OPTIONS_INIT \
+  { sizeof(umbo_reduce_options), NULL, 0, 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
+#define UMBO_VARIABLE_OPTIONS_INIT \
+  { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
+#define UMBO_DISTRIBUTE_OPTIONS_INIT { sizeof(umbo_distribute_options), { 0, 0, 0, 0 } }
+#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
+#define UMBO_MOMENTUM_OPTIONS_INIT \
+  { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_ADAM_OPTIONS_INIT \
+  { sizeof(umbo_adam_options), 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), { 0, 0, 0, 0 } }
+#define UMBO_APPLY_REPORT_INIT { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0 }
 
 
 /**
  * The largest rank of a tensor.
  */
 #define UMBO_MAX_RANK 8
+
+/**
+ * A request to stop, which any thread may make.
+ */
+typedef struct umbo_cancellation umbo_cancellation;
+
+/**
+ * A sequence of elements, described but not yet produced.
+ */
+typedef struct umbo_dataset umbo_dataset;
+
+/**
+ * A dataset whose elements are split over the replicas of a strategy.
+ */
+typedef struct umbo_distributed_dataset umbo_distributed_dataset;
+
+/**
+ * Gradient buffers, one per variable and replica.
+ */
+typedef struct umbo_gradients umbo_gradients;
+
+/**
+ * A pass through a dataset or a distributed dataset.
+ */
+typedef struct umbo_iterator umbo_iterator;
+
+/**
+ * A rule that changes variables by gradients, and its state.
+ */
+typedef struct umbo_optimizer umbo_optimizer;
+
+/**
+ * A replica's part in the step in progress. Borrowed: it lives as long as the callback that was
+ * given it.
+ */
+typedef struct umbo_replica_context umbo_replica_context;
+
+/**
+ * A strategy's scope that a thread has entered.
+ */
+typedef struct umbo_scope umbo_scope;
+
+/**
+ * How a training step is replicated over devices, and where its variables live.
+ */
+typedef struct umbo_strategy umbo_strategy;
 
 /**
  * Elements of one type on one device, strided, with shared ownership.
@@ -222,6 +288,510 @@ typedef struct umbo_view {
  * What a value is.
  */
 typedef int32_t umbo_value_kind;
+
+/**
+ * Whether replica threads are bound to the processors of their devices.
+ */
+typedef int32_t umbo_thread_binding;
+
+/**
+ * How a central storage strategy is set up. Start from UMBO_STRATEGY_OPTIONS_INIT.
+ */
+typedef struct umbo_strategy_options {
+  /**
+   * sizeof(umbo_strategy_options).
+   */
+  size_t struct_size;
+  /**
+   * Names of the compute devices, one replica each, all different. NULL: `cpu_replicas`
+   * decides; if that is 0 too, CPU:0. (This version computes on CPU devices.)
+   */
+  const char *const *compute_devices;
+  /**
+   * How many names there are.
+   */
+  int32_t compute_device_count;
+  /**
+   * This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
+   * devices. Not together with `compute_devices`.
+   */
+  int32_t cpu_replicas;
+  /**
+   * The device that holds the variables. NULL: the compute device if there is exactly one, else
+   * CPU:0.
+   */
+  const char *parameter_device;
+  /**
+   * UMBO_BIND_THREADS or UMBO_LEAVE_THREADS.
+   */
+  umbo_thread_binding thread_binding;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_strategy_options;
+
+/**
+ * A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by
+ * adding sums and weights.
+ */
+typedef struct umbo_metric {
+  /**
+   * sizeof(umbo_metric).
+   */
+  size_t struct_size;
+  /**
+   * The sum that the replicas added up to, in replica order.
+   */
+  double sum;
+  /**
+   * The sum of the weights.
+   */
+  double weight;
+  /**
+   * sum / weight; NaN if the weight is 0.
+   */
+  double mean;
+} umbo_metric;
+
+/**
+ * What runs in a scope. `strategy` is the one whose scope it is.
+ */
+typedef umbo_status (*umbo_scope_fn)(struct umbo_strategy *strategy, void *user_data);
+
+/**
+ * What runs on each replica, on a thread of its own (replica 0: on the calling thread, unless the
+ * run has a deadline or a token). `ctx` and `args` are borrowed for the call; `args` is this
+ * replica's part of the run's arguments (each per-replica value is replaced by this replica's
+ * component), NULL if the run was given none. `*result` is NULL on entry; a value that is stored
+ * there is taken over by the library. A status other than UMBO_OK fails the run; say why with
+ * umbo_set_last_error().
+ *
+ * Replicas run concurrently; they may wait for each other. A replica whose part of a batch is
+ * empty runs too.
+ */
+typedef umbo_status (*umbo_replica_fn)(struct umbo_replica_context *ctx,
+                                       const struct umbo_value *args,
+                                       void *user_data,
+                                       struct umbo_value **result);
+
+/**
+ * How a run is done. Start from UMBO_RUN_OPTIONS_INIT.
+ */
+typedef struct umbo_run_options {
+  /**
+   * sizeof(umbo_run_options).
+   */
+  size_t struct_size;
+  /**
+   * The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED. 0: no
+   * deadline.
+   */
+  double deadline_seconds;
+  /**
+   * The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
+   */
+  const struct umbo_cancellation *cancellation;
+  /**
+   * Releases `user_data`, exactly once, when the last callback is back, which may be after the
+   * run has returned, on another thread; also if the run could not start. May be NULL.
+   */
+  umbo_destroy user_data_destroy;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_run_options;
+
+/**
+ * The place of a replica's part in the global batch, so that what depends on an example (dropout,
+ * say) can be keyed by it and come out the same for any number of replicas. Start from
+ * UMBO_BATCH_POSITION_INIT.
+ */
+typedef struct umbo_batch_position {
+  /**
+   * sizeof(umbo_batch_position).
+   */
+  size_t struct_size;
+  /**
+   * How many examples of the global batch the replicas before this one have.
+   */
+  int64_t first_example;
+  /**
+   * How many this replica has; may be 0. -1 if the run's arguments do not tell: there is no
+   * element of a distributed dataset and no per-replica value among them.
+   */
+  int64_t local_examples;
+  /**
+   * How many all replicas have together; 0 if the arguments do not tell.
+   */
+  int64_t global_examples;
+  /**
+   * The number of the step, counted from 1 over the strategy's life.
+   */
+  int64_t step;
+} umbo_batch_position;
+
+/**
+ * What runs once for all replicas in a merge call, on the thread that called umbo_strategy_run(),
+ * in cross-replica context. `strategy` and `args` are borrowed for the call; `args` is what the
+ * replicas passed, merged as the results of a run are, or NULL. `*result` is NULL on entry; a
+ * value stored there is taken over by the library, and each replica gets its component of it.
+ */
+typedef umbo_status (*umbo_merge_fn)(struct umbo_strategy *strategy,
+                                     const struct umbo_value *args,
+                                     void *user_data,
+                                     struct umbo_value **result);
+
+/**
+ * How values are reduced.
+ */
+typedef int32_t umbo_reduce_op;
+
+/**
+ * How a reduction or a gathering is done. Start from UMBO_REDUCE_OPTIONS_INIT.
+ */
+typedef struct umbo_reduce_options {
+  /**
+   * sizeof(umbo_reduce_options).
+   */
+  size_t struct_size;
+  /**
+   * Axes that are reduced within each replica too; negative ones count from the back. NULL:
+   * reduce over the replicas only.
+   */
+  const int64_t *axes;
+  /**
+   * How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
+   */
+  int32_t axis_count;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * The device of the result. NULL: CPU:0.
+   */
+  const char *destination;
+  /**
+   * A tensor of the result's dtype and shape to write the result into, which must not share
+   * memory with the value. NULL: a fresh one. Not for nests.
+   */
+  const struct umbo_tensor *output;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_reduce_options;
+
+/**
+ * Where a reduction goes: exactly one of the fields is set. Start from UMBO_DESTINATION_INIT.
+ */
+typedef struct umbo_destination {
+  /**
+   * sizeof(umbo_destination).
+   */
+  size_t struct_size;
+  /**
+   * A device.
+   */
+  const char *device;
+  /**
+   * The device of a tensor; of a per-replica value the devices of all components, each of which
+   * gets a copy.
+   */
+  const struct umbo_value *like;
+  /**
+   * The device of a variable.
+   */
+  const struct umbo_variable *variable;
+} umbo_destination;
+
+/**
+ * What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
+ * the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
+ * on entry; a value stored there is taken over by the library.
+ */
+typedef umbo_status (*umbo_update_fn)(struct umbo_variable *variable,
+                                      const struct umbo_value *args,
+                                      void *user_data,
+                                      struct umbo_value **result);
+
+/**
+ * Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
+ */
+typedef umbo_status (*umbo_initializer)(const struct umbo_view *memory, void *user_data);
+
+/**
+ * Whether an optimizer should change a variable.
+ */
+typedef int32_t umbo_trainable;
+
+/**
+ * When copies of a variable would be synchronised. There is one copy, so this has no effect on
+ * its value; it is recorded, and ON_READ makes `trainable` default to no.
+ */
+typedef int32_t umbo_synchronization;
+
+/**
+ * How values that replicas assign to a variable are combined.
+ */
+typedef int32_t umbo_aggregation;
+
+/**
+ * What a new variable is to be. Start from UMBO_VARIABLE_OPTIONS_INIT.
+ */
+typedef struct umbo_variable_options {
+  /**
+   * sizeof(umbo_variable_options).
+   */
+  size_t struct_size;
+  /**
+   * Called once, during the call, in place of an initial value.
+   */
+  umbo_initializer initializer;
+  /**
+   * Given to `initializer`.
+   */
+  void *initializer_user_data;
+  /**
+   * The element type; with an initializer.
+   */
+  umbo_dtype dtype;
+  /**
+   * The rank; with an initializer.
+   */
+  int32_t rank;
+  /**
+   * The sizes of the dimensions; with an initializer.
+   */
+  const int64_t *shape;
+  /**
+   * One of the UMBO_TRAINABLE_ constants.
+   */
+  umbo_trainable trainable;
+  /**
+   * One of the UMBO_SYNCHRONIZATION_ constants.
+   */
+  umbo_synchronization synchronization;
+  /**
+   * One of the UMBO_AGGREGATION_ constants.
+   */
+  umbo_aggregation aggregation;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_variable_options;
+
+/**
+ * How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_shuffle_options {
+  /**
+   * sizeof(umbo_shuffle_options).
+   */
+  size_t struct_size;
+  /**
+   * From how many elements the next one is drawn; 0: from the whole dataset, which makes every
+   * order equally likely.
+   */
+  int64_t buffer_size;
+  /**
+   * Which orders come: the same seed gives the same orders on every machine.
+   */
+  uint64_t seed;
+  /**
+   * 0: each pass and each repetition has another order. 1: all have the same.
+   */
+  int32_t keep_order_each_pass;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_shuffle_options;
+
+/**
+ * How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
+ */
+typedef struct umbo_distribute_options {
+  /**
+   * sizeof(umbo_distribute_options).
+   */
+  size_t struct_size;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_distribute_options;
+
+/**
+ * How the callback reduces the losses of its examples, and so what its gradients stand for.
+ */
+typedef int32_t umbo_loss_reduction;
+
+/**
+ * How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
+ */
+typedef struct umbo_gradients_options {
+  /**
+   * sizeof(umbo_gradients_options).
+   */
+  size_t struct_size;
+  /**
+   * UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
+   */
+  umbo_loss_reduction loss_reduction;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_gradients_options;
+
+/**
+ * What a replica does with its gradient buffer.
+ */
+typedef int32_t umbo_gradient_mode;
+
+/**
+ * Options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_sgd_options {
+  /**
+   * sizeof(umbo_sgd_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_sgd_options;
+
+/**
+ * Options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_momentum_options {
+  /**
+   * sizeof(umbo_momentum_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.01.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the sum of gradients, less than 1; 0 stands for 0.9.
+   */
+  double momentum;
+  /**
+   * 1: Nesterov's momentum.
+   */
+  int32_t nesterov;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_momentum_options;
+
+/**
+ * Options of Adam. UMBO_ADAM_OPTIONS_INIT sets all to default.
+ */
+typedef struct umbo_adam_options {
+  /**
+   * sizeof(umbo_adam_options).
+   */
+  size_t struct_size;
+  /**
+   * Finite and 0 or more; 0 stands for 0.001.
+   */
+  double learning_rate;
+  /**
+   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   */
+  double beta1;
+  /**
+   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   */
+  double beta2;
+  /**
+   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   */
+  double epsilon;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_adam_options;
+
+/**
+ * Options of an apply: nothing to choose yet. UMBO_APPLY_OPTIONS_INIT.
+ */
+typedef struct umbo_apply_options {
+  /**
+   * sizeof(umbo_apply_options).
+   */
+  size_t struct_size;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_apply_options;
+
+/**
+ * What an apply did. Start from UMBO_APPLY_REPORT_INIT.
+ */
+typedef struct umbo_apply_report {
+  /**
+   * sizeof(umbo_apply_report).
+   */
+  size_t struct_size;
+  /**
+   * 1: variables were updated. 0: not yet (`deferred`), or the total weight was 0, in which case
+   * the gradients are used up and nothing was changed.
+   */
+  int32_t applied;
+  /**
+   * 1: the apply was called inside of a run and waits for its commit point; the fields below
+   * are 0.
+   */
+  int32_t deferred;
+  /**
+   * How many variables were updated: those that a replica of non-zero weight viewed.
+   */
+  int32_t variables_updated;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * The sum of the replicas' weights.
+   */
+  double total_weight;
+  /**
+   * How many applies of this optimizer have taken effect, with this one.
+   */
+  int64_t iterations;
+} umbo_apply_report;
 
 /**
  * Handles of all types together.
@@ -488,6 +1058,111 @@ typedef int32_t umbo_value_kind;
  */
 #define UMBO_VALUE_VARIABLE 5
 
+/**
+ * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
+ * inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
+ */
+#define UMBO_BIND_THREADS 0
+
+/**
+ * Threads run where the operating system puts them.
+ */
+#define UMBO_LEAVE_THREADS 1
+
+/**
+ * The sum. Integers wrap; 16-bit floats add up in 32 bits and 32-bit ones in 64, in replica
+ * order, rounded once.
+ */
+#define UMBO_REDUCE_SUM 1
+
+/**
+ * The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
+ */
+#define UMBO_REDUCE_MEAN 2
+
+/**
+ * Assigning in replica context is INVALID_ARGUMENT.
+ */
+#define UMBO_AGGREGATION_NONE 0
+
+/**
+ * The replicas' values are added.
+ */
+#define UMBO_AGGREGATION_SUM 1
+
+/**
+ * The sum is divided by the number of replicas. Not for integer variables.
+ */
+#define UMBO_AGGREGATION_MEAN 2
+
+/**
+ * Replica 0's value counts.
+ */
+#define UMBO_AGGREGATION_ONLY_FIRST_REPLICA 3
+
+/**
+ * The strategy decides.
+ */
+#define UMBO_SYNCHRONIZATION_AUTO 0
+
+/**
+ * Never.
+ */
+#define UMBO_SYNCHRONIZATION_NONE 1
+
+/**
+ * On every write.
+ */
+#define UMBO_SYNCHRONIZATION_ON_WRITE 2
+
+/**
+ * On every read.
+ */
+#define UMBO_SYNCHRONIZATION_ON_READ 3
+
+/**
+ * Yes, unless the variable is synchronised on reading.
+ */
+#define UMBO_TRAINABLE_DEFAULT 0
+
+/**
+ * Yes.
+ */
+#define UMBO_TRAINABLE_YES 1
+
+/**
+ * No.
+ */
+#define UMBO_TRAINABLE_NO 2
+
+/**
+ * The callback sums over its examples. The update takes the sum over replicas, divided by the
+ * total weight.
+ */
+#define UMBO_LOSS_SUM 1
+
+/**
+ * The callback takes the mean over its examples. The update takes the mean over replicas, weighted
+ * by their weights.
+ */
+#define UMBO_LOSS_MEAN 2
+
+/**
+ * The callback divides by the examples of the global batch itself. The update takes the sum over
+ * replicas.
+ */
+#define UMBO_LOSS_GLOBAL_MEAN 3
+
+/**
+ * It writes every element; the buffer holds whatever it held before.
+ */
+#define UMBO_OVERWRITE 1
+
+/**
+ * It adds to the elements, which are zero at its first view in a step.
+ */
+#define UMBO_ADD 2
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -664,7 +1339,8 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               struct umbo_tensor **tensor);
 
 /**
- * A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+ * A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+ * as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       int32_t rank,
@@ -673,7 +1349,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+ * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
  * row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
@@ -884,6 +1560,825 @@ umbo_status umbo_value_retain(const struct umbo_value *value);
  * Releases a reference. NULL is fine.
  */
 void umbo_value_release(const struct umbo_value *value);
+
+/* ---- strategies ---------------------------------------------------------------------------- */
+
+/**
+ * Makes a strategy that keeps every variable on one parameter device and replicates callbacks
+ * over the compute devices. `options` may be NULL. Starts a thread for each replica but the
+ * first, which runs on the thread that calls umbo_strategy_run().
+ *
+ * Device names are taken in every form: "CPU:1", "/cpu:1", "/device:CPU:1" or the full
+ * "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
+ * or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
+ * GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+ */
+umbo_status umbo_central_storage_strategy_create(const struct umbo_strategy_options *options,
+                                                 struct umbo_strategy **strategy);
+
+/**
+ * The default strategy, which is current where no other one is: one replica on CPU:0. It cannot
+ * be copied and never ends; the handle is released like any other.
+ */
+umbo_status umbo_default_strategy(struct umbo_strategy **strategy);
+
+/**
+ * How many replicas run in sync: gradients are aggregated over this many.
+ */
+umbo_status umbo_strategy_num_replicas_in_sync(const struct umbo_strategy *strategy,
+                                               int32_t *count);
+
+/**
+ * The canonical name of the compute device of `replica`. Lives as long as the process.
+ */
+umbo_status umbo_strategy_compute_device(const struct umbo_strategy *strategy,
+                                         int32_t replica,
+                                         const char **name);
+
+/**
+ * The canonical name of the device that holds the variables. Lives as long as the process.
+ */
+umbo_status umbo_strategy_parameter_device(const struct umbo_strategy *strategy, const char **name);
+
+/**
+ * An independent strategy with the same devices. Variables stay those of the strategy they were
+ * made in. FAILED_PRECONDITION for the default strategy.
+ */
+umbo_status umbo_strategy_copy(const struct umbo_strategy *strategy, struct umbo_strategy **copy);
+
+/**
+ * Whether two handles are of the same strategy: 1 or 0.
+ */
+umbo_status umbo_strategy_same(const struct umbo_strategy *a,
+                               const struct umbo_strategy *b,
+                               int32_t *same);
+
+/**
+ * Whether the variable was made in the scope of this very strategy: 1 or 0.
+ */
+umbo_status umbo_strategy_created_variable(const struct umbo_strategy *strategy,
+                                           const struct umbo_variable *variable,
+                                           int32_t *result);
+
+/**
+ * How many replicas have not come back from the callback of a run that ended without them, by
+ * deadline or cancellation. While there are any the strategy is draining: values can be read;
+ * runs, assignments and applies give FAILED_PRECONDITION and name the replicas.
+ */
+umbo_status umbo_strategy_late_replicas(const struct umbo_strategy *strategy, int32_t *count);
+
+/**
+ * Waits until all work of the strategy is done: late callbacks have come back, and runs of other
+ * threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
+ */
+umbo_status umbo_strategy_synchronize(struct umbo_strategy *strategy);
+
+/**
+ * What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
+ * NOT_FOUND if none of them added a metric of this name.
+ */
+umbo_status umbo_strategy_metric(const struct umbo_strategy *strategy,
+                                 const char *name,
+                                 struct umbo_metric *metric);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_strategy_retain(const struct umbo_strategy *strategy);
+
+/**
+ * Releases a reference. With the last one, and no run under way, the replica threads end before
+ * this returns; a thread whose callback is late is left to come back on its own. NULL is fine.
+ */
+void umbo_strategy_release(const struct umbo_strategy *strategy);
+
+/* ---- scopes and contexts ------------------------------------------------------------------- */
+
+/**
+ * Calls `function` once, on this thread, in the strategy's scope: the strategy is current and the
+ * context is cross-replica context. Scopes that `function` entered and did not leave are left.
+ * Returns what `function` returned.
+ *
+ * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
+ * scope or a run of another one.
+ */
+umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
+                                umbo_scope_fn function,
+                                void *user_data);
+
+/**
+ * Makes the strategy current for this thread, in cross-replica context, until
+ * umbo_scope_exit(). Errors as for umbo_strategy_scope().
+ */
+umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
+
+/**
+ * Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+ * that this thread has open, or was entered by another thread: then it stays open and its handle
+ * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
+ * is released.
+ */
+umbo_status umbo_scope_exit(struct umbo_scope *scope);
+
+/**
+ * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
+ * clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+ */
+umbo_status umbo_set_strategy(struct umbo_strategy *strategy);
+
+/**
+ * Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
+ */
+umbo_status umbo_has_strategy(int32_t *result);
+
+/**
+ * Whether this thread speaks for all replicas: in a scope, in a merge call, in an update. 1 or 0.
+ * Exactly one of this and "there is a replica context" is true.
+ */
+umbo_status umbo_in_cross_replica_context(int32_t *result);
+
+/**
+ * The current strategy; the default one where no other is current. A new handle, to be released.
+ */
+umbo_status umbo_current_strategy(struct umbo_strategy **strategy);
+
+/**
+ * The context of the replica whose callback this thread runs; in the default context that of
+ * replica 0 of 1 of the default strategy; NULL in cross-replica context. Borrowed: it is of use
+ * on this thread and until the callback returns.
+ */
+umbo_status umbo_current_replica_context(struct umbo_replica_context **context);
+
+/* ---- run ----------------------------------------------------------------------------------- */
+
+/**
+ * Runs `function` once on each replica, concurrently, and waits until all have returned.
+ *
+ * `args` may be NULL; to pass several arguments, or named ones, pass a tuple or a struct. Per
+ * replica values in it must have a component for each replica. `options` may be NULL.
+ *
+ * The replicas' results are merged into `*result`: structures leaf by leaf; a leaf for which all
+ * replicas returned the very same tensor stays a tensor, others become per-replica values; with
+ * one replica nothing is wrapped. All replicas return a value, or none does: then `*result` is
+ * NULL. `result` may be NULL, which discards the results.
+ *
+ * The run succeeds if all callbacks do, and only then do assignments and applies that were made
+ * in it change central state. If callbacks fail, the status is that of the first replica in
+ * replica order that failed by itself, and the last error lists all of them. When one fails,
+ * replicas that wait in a merge call are woken with CANCELLED; others run to their end, and
+ * umbo_replica_context_is_cancelled() tells them.
+ *
+ * With a deadline or a token every replica has a thread of its own and this thread watches. When
+ * the time is up the run returns, with all as it was before, and callbacks that have not returned
+ * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released.
+ *
+ * Runs of one strategy, from whichever thread, are taken in order, one at a time. Inside of a
+ * merge call a run is part of the step around it: what it assigns is committed with that step.
+ *
+ * FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
+ * strategy is draining.
+ */
+umbo_status umbo_strategy_run(struct umbo_strategy *strategy,
+                              umbo_replica_fn function,
+                              void *user_data,
+                              const struct umbo_value *args,
+                              const struct umbo_run_options *options,
+                              struct umbo_value **result);
+
+/**
+ * Makes a token with which any thread can stop runs, each of them or several.
+ */
+umbo_status umbo_cancellation_create(struct umbo_cancellation **cancellation);
+
+/**
+ * Stops the runs that have this token, now and later: they return CANCELLED. Does not wait, and
+ * cannot be undone. Any thread may call it, a callback too.
+ */
+umbo_status umbo_cancellation_cancel(struct umbo_cancellation *cancellation);
+
+/**
+ * Whether umbo_cancellation_cancel() was called: 1 or 0.
+ */
+umbo_status umbo_cancellation_is_cancelled(const struct umbo_cancellation *cancellation,
+                                           int32_t *result);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_cancellation_retain(const struct umbo_cancellation *cancellation);
+
+/**
+ * Releases a reference. Runs that have the token keep it until they end. NULL is fine.
+ */
+void umbo_cancellation_release(const struct umbo_cancellation *cancellation);
+
+/* ---- replica context ----------------------------------------------------------------------- */
+
+/**
+ * The replica's id: 0 to the number of replicas less one.
+ */
+umbo_status umbo_replica_context_replica_id(const struct umbo_replica_context *ctx,
+                                            int32_t *replica);
+
+/**
+ * How many replicas run in sync.
+ */
+umbo_status umbo_replica_context_num_replicas_in_sync(const struct umbo_replica_context *ctx,
+                                                      int32_t *count);
+
+/**
+ * The canonical name of this replica's compute device. Lives as long as the process.
+ */
+umbo_status umbo_replica_context_device(const struct umbo_replica_context *ctx, const char **name);
+
+/**
+ * The strategy whose run this is. A new handle, to be released.
+ */
+umbo_status umbo_replica_context_strategy(const struct umbo_replica_context *ctx,
+                                          struct umbo_strategy **strategy);
+
+/**
+ * The stream on which this replica's device works: a CUstream on a GPU, NULL on a CPU, which
+ * needs none.
+ */
+umbo_status umbo_replica_context_stream(const struct umbo_replica_context *ctx, void **stream);
+
+/**
+ * The place of this replica's part in the global batch.
+ */
+umbo_status umbo_replica_context_batch_position(const struct umbo_replica_context *ctx,
+                                                struct umbo_batch_position *position);
+
+/**
+ * Whether the callback should return early, since its result will not be used: another replica
+ * has failed, the run was cancelled, or its deadline has passed. 1 or 0. Cheap enough for every
+ * few thousand operations of a long loop; a callback that returns then returns UMBO_CANCELLED.
+ */
+umbo_status umbo_replica_context_is_cancelled(const struct umbo_replica_context *ctx,
+                                              int32_t *result);
+
+/**
+ * Memory for the callback's own use, until it returns: `bytes` bytes at a multiple of 64, of
+ * undefined contents. Each call grants another region. The memory is kept for the next step, so
+ * a step that asks for the same as the one before allocates nothing. RESOURCE_EXHAUSTED if there
+ * is not enough.
+ */
+umbo_status umbo_replica_context_scratch(struct umbo_replica_context *ctx,
+                                         size_t bytes,
+                                         void **memory);
+
+/**
+ * Adds `sum` to the metric `name` of this step, and `weight` (usually a number of examples) to
+ * its weight. umbo_strategy_metric() tells the total over all replicas after the run. Names are
+ * copied; up to a few dozen are looked up fast. INVALID_ARGUMENT for a weight that is negative or
+ * not finite.
+ */
+umbo_status umbo_replica_context_add_metric(struct umbo_replica_context *ctx,
+                                            const char *name,
+                                            double sum,
+                                            double weight);
+
+/**
+ * Waits until all replicas have called this with the same function, has the function run once,
+ * and goes on with this replica's part of its result. `user_data` is that of replica 0. `args`
+ * may be NULL, on all replicas or on none. `result` may be NULL, which discards the part; a part
+ * is a new handle, NULL if the function stored no value.
+ *
+ * All replicas must make the same synchronising calls in the same order: merge calls, all-reduce,
+ * all-gather, assignments to variables, applies. If they do not, all of them get
+ * FAILED_PRECONDITION, and so does the run; the message says who was where. CANCELLED if another
+ * replica failed, or the run ended. If `function` fails, the run fails with its status, and the
+ * replicas get CANCELLED.
+ *
+ * In the default context the function runs at once.
+ */
+umbo_status umbo_replica_context_merge_call(struct umbo_replica_context *ctx,
+                                            umbo_merge_fn function,
+                                            void *user_data,
+                                            const struct umbo_value *args,
+                                            struct umbo_value **result);
+
+/**
+ * Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
+ * Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
+ * The components must agree in shape and dtype (INVALID_ARGUMENT). See
+ * umbo_replica_context_merge_call() for what synchronising calls have in common.
+ */
+umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
+                                            umbo_reduce_op op,
+                                            const struct umbo_value *value,
+                                            struct umbo_value **result);
+
+/**
+ * Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
+ * order; negative axes count from the back. Each replica gets the whole, on its device. One
+ * synchronising call. The components must agree in rank, dtype and all other dimensions
+ * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there.
+ */
+umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
+                                            const struct umbo_value *value,
+                                            int64_t axis,
+                                            struct umbo_value **result);
+
+/* ---- reduce, gather, update ---------------------------------------------------------------- */
+
+/**
+ * Reduces a value over the replicas and, if `options` names axes, within each replica along them.
+ * `options` may be NULL. Nests are reduced leaf by leaf.
+ *
+ * Without axes the components of a per-replica value, which must agree in shape and dtype, are
+ * added element by element; MEAN divides by their number. With axes each component is summed
+ * along them and the sums are added, so components may differ in those dimensions: axis 0 is
+ * right for the last, partial batch. MEAN then divides by the number of elements that were added,
+ * over all replicas. Empty components count as nothing; the mean of nothing is NaN.
+ *
+ * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+ * INVALID_ARGUMENT. With axes it counts once for each replica.
+ *
+ * INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
+ * output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+ * replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
+ */
+umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
+                                 umbo_reduce_op op,
+                                 const struct umbo_value *value,
+                                 const struct umbo_reduce_options *options,
+                                 struct umbo_value **result);
+
+/**
+ * Concatenates the components of a per-replica value along `axis`, in replica order; a negative
+ * axis counts from the back. `options` may be NULL; of its fields destination and output count.
+ * Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
+ * are.
+ *
+ * The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
+ * replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
+ * not there. Contexts as for umbo_strategy_reduce().
+ */
+umbo_status umbo_strategy_gather(struct umbo_strategy *strategy,
+                                 const struct umbo_value *value,
+                                 int64_t axis,
+                                 const struct umbo_reduce_options *options,
+                                 struct umbo_value **result);
+
+/**
+ * The local results of a value, as a tuple: the components of a per-replica value; for a nest one
+ * nest for each replica; anything else alone. In every context.
+ */
+umbo_status umbo_strategy_local_results(const struct umbo_strategy *strategy,
+                                        const struct umbo_value *value,
+                                        struct umbo_value **results);
+
+/**
+ * Reduces a value over the replicas onto a destination: a plain value on one device, or a
+ * per-replica value with one copy for each component of a per-replica destination. Otherwise as
+ * umbo_strategy_reduce() without axes.
+ */
+umbo_status umbo_strategy_reduce_to(struct umbo_strategy *strategy,
+                                    umbo_reduce_op op,
+                                    const struct umbo_value *value,
+                                    const struct umbo_destination *destination,
+                                    struct umbo_value **result);
+
+/**
+ * Calls `function` once with the variable, on this thread, in cross-replica context. What it
+ * assigns, to this or other variables of the strategy, becomes central state if it succeeds and
+ * is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
+ * Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
+ */
+umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
+                                 struct umbo_variable *variable,
+                                 umbo_update_fn function,
+                                 void *user_data,
+                                 const struct umbo_value *args,
+                                 struct umbo_value **result);
+
+/* ---- variables ----------------------------------------------------------------------------- */
+
+/**
+ * Makes a variable on the strategy's parameter device. `strategy` may be NULL: then it is made in
+ * the current strategy, so that a function which makes variables can be called in a scope.
+ * `name` may be NULL; names need not differ. `initial_value`, of which the variable gets a copy,
+ * is NULL if the options have an initializer; exactly one of the two is given. `options` may be
+ * NULL.
+ *
+ * FAILED_PRECONDITION in a replica's callback of `strategy` or in another strategy's scope;
+ * UNIMPLEMENTED, in this version, in a callback of several replicas.
+ */
+umbo_status umbo_variable_create(struct umbo_strategy *strategy,
+                                 const char *name,
+                                 const struct umbo_tensor *initial_value,
+                                 const struct umbo_variable_options *options,
+                                 struct umbo_variable **variable);
+
+/**
+ * Where the variable's value lies right now, for reading: never write through it. In a replica's
+ * callback `ctx` is its context: the view is on the replica's device, shows what this step has
+ * written so far, and is valid until the callback returns or the variable is written. Outside of
+ * runs `ctx` is NULL, and the view is valid until the variable is written next or released; no
+ * other thread may write it meanwhile.
+ */
+umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
+                               const struct umbo_variable *variable,
+                               struct umbo_view *view);
+
+/**
+ * A copy of the value that the variable has now: in a run or a merge call with what the step has
+ * written so far, elsewhere the value of the last step that succeeded. A new tensor on the
+ * variable's device.
+ */
+umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo_tensor **value);
+
+/**
+ * Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+ *
+ * In cross-replica and default context it acts once; of a per-replica value the first component
+ * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
+ * says and the result is assigned once. Later reads in the step see it; it becomes central state
+ * when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all
+ * replicas is INVALID_ARGUMENT. A variable of the default strategy is written by each replica in
+ * turn, at once.
+ *
+ * FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
+ * its strategy is draining.
+ */
+umbo_status umbo_variable_assign(struct umbo_variable *variable, const struct umbo_value *value);
+
+/**
+ * Adds a value; otherwise as umbo_variable_assign().
+ */
+umbo_status umbo_variable_assign_add(struct umbo_variable *variable,
+                                     const struct umbo_value *value);
+
+/**
+ * Subtracts a value; otherwise as umbo_variable_assign().
+ */
+umbo_status umbo_variable_assign_sub(struct umbo_variable *variable,
+                                     const struct umbo_value *value);
+
+/**
+ * The variable's name. Lives as long as the process.
+ */
+umbo_status umbo_variable_name(const struct umbo_variable *variable, const char **name);
+
+/**
+ * The type of the variable's elements.
+ */
+umbo_status umbo_variable_dtype(const struct umbo_variable *variable, umbo_dtype *dtype);
+
+/**
+ * Whether an optimizer should change the variable: 1 or 0.
+ */
+umbo_status umbo_variable_trainable(const struct umbo_variable *variable, int32_t *trainable);
+
+/**
+ * How values that replicas assign are combined.
+ */
+umbo_status umbo_variable_aggregation(const struct umbo_variable *variable,
+                                      umbo_aggregation *aggregation);
+
+/**
+ * The synchronisation that the variable was made with.
+ */
+umbo_status umbo_variable_synchronization(const struct umbo_variable *variable,
+                                          umbo_synchronization *synchronization);
+
+/**
+ * The canonical name of the device that holds the variable. Lives as long as the process.
+ */
+umbo_status umbo_variable_device(const struct umbo_variable *variable, const char **name);
+
+/**
+ * An independent variable of the same strategy, with the same name and modes and the value that
+ * this one has now. FAILED_PRECONDITION in another strategy's scope.
+ */
+umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_variable_retain(const struct umbo_variable *variable);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_variable_release(const struct umbo_variable *variable);
+
+/* ---- datasets ------------------------------------------------------------------------------ */
+
+/**
+ * A dataset of the slices of tensors along dimension 0: element i consists of row i of each
+ * tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
+ *
+ * Tensors are shared, not copied, and must not be written while the dataset or an element of it
+ * is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
+ * variable.
+ */
+umbo_status umbo_dataset_from_tensor_slices(const struct umbo_value *components,
+                                            struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
+ * plain or compressed by gzip.
+ *
+ * A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
+ * while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
+ * not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
+ * damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
+ */
+umbo_status umbo_dataset_from_idx_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * Several datasets side by side: element i consists of element i of each. `names` has `count`
+ * names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
+ * dataset that ends first. The datasets stay the caller's to release.
+ */
+umbo_status umbo_dataset_zip(int32_t count,
+                             const struct umbo_dataset *const *datasets,
+                             const char *const *names,
+                             struct umbo_dataset **zipped);
+
+/**
+ * The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
+ * shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a negative buffer size, or 0
+ * (the whole dataset) for one without end.
+ */
+umbo_status umbo_dataset_shuffle(const struct umbo_dataset *dataset,
+                                 const struct umbo_shuffle_options *options,
+                                 struct umbo_dataset **shuffled);
+
+/**
+ * Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
+ * elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
+ * batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
+ * elements of one batch that differ in shape.
+ */
+umbo_status umbo_dataset_batch(const struct umbo_dataset *dataset,
+                               int64_t size,
+                               int32_t drop_remainder,
+                               struct umbo_dataset **batches);
+
+/**
+ * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
+ * order each time, unless told to keep one.
+ */
+umbo_status umbo_dataset_repeat(const struct umbo_dataset *dataset,
+                                int64_t count,
+                                struct umbo_dataset **repeated);
+
+/**
+ * The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
+ * each iterator, which starts with its first element and is joined when it is released.
+ */
+umbo_status umbo_dataset_prefetch(const struct umbo_dataset *dataset,
+                                  int32_t depth,
+                                  struct umbo_dataset **prefetched);
+
+/**
+ * The first `count` elements, or all if there are fewer.
+ */
+umbo_status umbo_dataset_take(const struct umbo_dataset *dataset,
+                              int64_t count,
+                              struct umbo_dataset **taken);
+
+/**
+ * All but the first `count` elements.
+ */
+umbo_status umbo_dataset_skip(const struct umbo_dataset *dataset,
+                              int64_t count,
+                              struct umbo_dataset **rest);
+
+/**
+ * How many elements a pass yields; -1: it never ends, -2: only iterating tells.
+ */
+umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t *count);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * dataset, which may be released.
+ */
+umbo_status umbo_dataset_iterator(const struct umbo_dataset *dataset,
+                                  struct umbo_iterator **iterator);
+
+/**
+ * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
+ * a strategy. `options` may be NULL.
+ *
+ * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
+ * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
+ * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
+ * each replica has, which umbo_gradients_submit() uses.
+ *
+ * INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
+ */
+umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_dataset *dataset,
+                                             const struct umbo_distribute_options *options,
+                                             struct umbo_distributed_dataset **distributed);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * distributed dataset, which may be released.
+ */
+umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
+                                              struct umbo_iterator **iterator);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_dataset_release(const struct umbo_dataset *dataset);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_distributed_dataset_retain(const struct umbo_distributed_dataset *distributed);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_distributed_dataset_release(const struct umbo_distributed_dataset *distributed);
+
+/* ---- iterators ----------------------------------------------------------------------------- */
+
+/**
+ * The next element, which the caller releases; NULL at the end of the pass and ever after.
+ *
+ * Waits until the element is there. Threads may share an iterator; each element goes to one of
+ * them. The memory of an element that was released, with all that was made from it, serves a later
+ * one. After an error the call may be repeated and goes on behind what failed.
+ *
+ * FAILED_PRECONDITION for an iterator over a distributed dataset inside of a replica's callback,
+ * since an element is for all replicas, and in the scope of another strategy.
+ */
+umbo_status umbo_iterator_next(struct umbo_iterator *iterator, struct umbo_value **element);
+
+/**
+ * Starts a new pass from the beginning, in another order if the dataset is shuffled. What the
+ * iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
+ */
+umbo_status umbo_iterator_reset(struct umbo_iterator *iterator);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_iterator_retain(const struct umbo_iterator *iterator);
+
+/**
+ * Releases a reference; the last one stops and joins the iterator's thread, if it has one. NULL is
+ * fine.
+ */
+void umbo_iterator_release(const struct umbo_iterator *iterator);
+
+/* ---- gradients ----------------------------------------------------------------------------- */
+
+/**
+ * Gradient buffers for `count` variables, one for each variable and replica of a strategy.
+ *
+ * The variables must differ, have been made by the strategy, and be float32 or float64; they stay
+ * the caller's to release. `options` must say what the callback's gradients stand for.
+ */
+umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
+                                  int32_t count,
+                                  const struct umbo_variable *const *variables,
+                                  const struct umbo_gradients_options *options,
+                                  struct umbo_gradients **gradients);
+
+/**
+ * This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
+ * replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+ * A variable that a replica does not view in a step counts as zero from it; one that no replica
+ * views is not updated.
+ *
+ * Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
+ * such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+ * for, or submitted already. CANCELLED: the run has returned without this replica.
+ */
+umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
+                                struct umbo_gradients *gradients,
+                                int32_t index,
+                                umbo_gradient_mode mode,
+                                struct umbo_view *view);
+
+/**
+ * Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
+ * its part of the run's arguments. A replica without examples submits too, and what it wrote is not
+ * read.
+ *
+ * FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
+ * examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
+ * as for umbo_gradients_view().
+ */
+umbo_status umbo_gradients_submit(struct umbo_replica_context *ctx,
+                                  struct umbo_gradients *gradients);
+
+/**
+ * As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
+ * weight 0 nothing of what this replica wrote is read.
+ */
+umbo_status umbo_gradients_submit_weighted(struct umbo_replica_context *ctx,
+                                           struct umbo_gradients *gradients,
+                                           double weight);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_gradients_retain(const struct umbo_gradients *gradients);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_gradients_release(const struct umbo_gradients *gradients);
+
+/* ---- optimizers ---------------------------------------------------------------------------- */
+
+/**
+ * Stochastic gradient descent, for variables of the strategy: w = w - learning_rate * g.
+ * `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_sgd(struct umbo_strategy *strategy,
+                                      const struct umbo_sgd_options *options,
+                                      struct umbo_optimizer **optimizer);
+
+/**
+ * Gradient descent with momentum, for variables of the strategy: a = momentum * a + g, then
+ * w = w - learning_rate * a, or with Nesterov's momentum w = w - learning_rate * (g + momentum * a).
+ * The state "momentum" is a. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_momentum(struct umbo_strategy *strategy,
+                                           const struct umbo_momentum_options *options,
+                                           struct umbo_optimizer **optimizer);
+
+/**
+ * Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the strategy: m = beta1 * m +
+ * (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and with both corrected for their start
+ * at zero, w = w - learning_rate * m / (sqrt(v) + epsilon). The states are "m" and "v", before the
+ * correction. `options` may be NULL.
+ */
+umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
+                                       const struct umbo_adam_options *options,
+                                       struct umbo_optimizer **optimizer);
+
+/**
+ * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
+ * memory. Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
+ *
+ * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
+ * run it is deferred to the commit point, takes what the replicas have submitted by then, and is
+ * reported as `deferred`; called by a replica's callback it synchronises, and all replicas call
+ * it. If the run fails, nothing is applied; if a deferred apply fails, so does the run. An apply
+ * that fails changes nothing.
+ *
+ * FAILED_PRECONDITION: nothing was submitted since the last apply, a replica did not submit (it is
+ * named), the last run failed, the context of another strategy, a strategy that was released.
+ * INVALID_ARGUMENT: optimizer and gradients of different strategies.
+ */
+umbo_status umbo_optimizer_apply(struct umbo_optimizer *optimizer,
+                                 struct umbo_gradients *gradients,
+                                 const struct umbo_apply_options *options,
+                                 struct umbo_apply_report *report);
+
+/**
+ * Sets the learning rate, from the next apply on: finite and 0 or more.
+ */
+umbo_status umbo_optimizer_set_learning_rate(struct umbo_optimizer *optimizer,
+                                             double learning_rate);
+
+/**
+ * The learning rate of the next apply.
+ */
+umbo_status umbo_optimizer_learning_rate(const struct umbo_optimizer *optimizer,
+                                         double *learning_rate);
+
+/**
+ * How many applies have taken effect. One whose total weight was 0 has not.
+ */
+umbo_status umbo_optimizer_iterations(const struct umbo_optimizer *optimizer, int64_t *iterations);
+
+/**
+ * A copy of what the optimizer keeps for a variable under `name`: "momentum", or "m" or "v" of
+ * Adam; of the variable's dtype and shape. NOT_FOUND: a name that its rule does not have, or a
+ * variable that it has not updated yet.
+ */
+umbo_status umbo_optimizer_state(const struct umbo_optimizer *optimizer,
+                                 const struct umbo_variable *variable,
+                                 const char *name,
+                                 struct umbo_tensor **state);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_optimizer_retain(const struct umbo_optimizer *optimizer);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
 
 #ifdef __cplusplus
 }  // extern "C"

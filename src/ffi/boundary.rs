@@ -123,6 +123,11 @@ pub(crate) fn constant<T>(
     found.ok_or_else(|| Error::invalid(argument, format!("{code}; valid are {valid}")))
 }
 
+/// A yes or no argument.
+pub(crate) fn flag(code: i32, argument: &'static str) -> Result<bool> {
+    constant(code, (0..=1).contains(&code).then_some(code == 1), argument, "0 (no) and 1 (yes)")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

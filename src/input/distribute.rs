@@ -10,6 +10,7 @@ use crate::input::frame::{self, Frame, Pool};
 use crate::input::iterator::PassIterator;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::Pass;
+use crate::strategy::Strategy;
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -83,7 +84,19 @@ pub fn distribute(
         _ => dataset.element_spec().map(&mut |leaf| per_replica(leaf, replicas))?,
     };
     let (dataset, splitting) = (dataset.clone(), options.splitting);
-    Ok(DistributedDataset { dataset, replicas, splitting, spec })
+    Ok(DistributedDataset { dataset, replicas, splitting, spec, strategy: None })
+}
+
+/// As [`distribute`], over the replicas of `strategy` on its compute devices. Iterators then belong
+/// to the strategy: see [`PassIterator::next`].
+pub fn distribute_dataset(
+    strategy: &Strategy,
+    dataset: &Dataset,
+    options: &DistributeOptions,
+) -> Result<DistributedDataset> {
+    let devices = strategy.compute_devices();
+    let distributed = distribute(dataset, strategy.num_replicas(), devices, options)?;
+    Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })
 }
 
 /// The spec of the parts of a tensor.
@@ -109,6 +122,8 @@ pub struct DistributedDataset {
     replicas: usize,
     splitting: Splitting,
     spec: ElementSpec,
+    /// The id of the strategy whose replicas they are, if it is known.
+    strategy: Option<u64>,
 }
 
 impl DistributedDataset {
@@ -134,12 +149,8 @@ impl DistributedDataset {
         let mut input = self.dataset.stream().start()?;
         input.reserve(1);
         let (splitting, spec) = (self.splitting, self.spec.clone());
-        Ok(PassIterator::new(Box::new(DistributePass {
-            splitting,
-            spec,
-            input,
-            pool: Pool::new(),
-        })))
+        let pass = DistributePass { splitting, spec, input, pool: Pool::new() };
+        Ok(PassIterator::of_strategy(Box::new(pass), self.strategy))
     }
 }
 

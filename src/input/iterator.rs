@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::input::stage::Pass;
+use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
@@ -11,6 +12,8 @@ use crate::values::Value;
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
     state: Mutex<State>,
+    /// The id of the strategy that its elements are distributed for, if they are.
+    strategy: Option<u64>,
 }
 
 struct State {
@@ -20,7 +23,18 @@ struct State {
 
 impl PassIterator {
     pub(super) fn new(pass: Box<dyn Pass<Value>>) -> PassIterator {
-        PassIterator { state: Mutex::new(State { pass, ended: false }) }
+        PassIterator::of_strategy(pass, None)
+    }
+
+    /// As [`PassIterator::new`], for the replicas of the strategy with this id.
+    pub(super) fn of_strategy(pass: Box<dyn Pass<Value>>, strategy: Option<u64>) -> PassIterator {
+        PassIterator { state: Mutex::new(State { pass, ended: false }), strategy }
+    }
+
+    /// Elements that are distributed for a strategy are for all of its replicas: they are asked
+    /// for in its cross-replica context or in the default context.
+    fn check_context(&self, what: &str) -> Result<()> {
+        self.strategy.map_or(Ok(()), |strategy| require_cross_replica_of(strategy, what))
     }
 
     /// The next element, or nothing at the end and ever after. Blocks until the element is there
@@ -28,8 +42,11 @@ impl PassIterator {
     ///
     /// The memory of an element that has been dropped, with all that was made from it, serves a
     /// later one. After an error the call may be repeated and goes on behind what failed.
-    /// Errors are those of the sources and transformations.
+    /// Errors are those of the sources and transformations. If elements are distributed for a
+    /// strategy, FAILED_PRECONDITION inside of a replica's callback and in the context of another
+    /// strategy.
     pub fn next(&self) -> Result<Option<Value>> {
+        self.check_context("umbo_iterator_next")?;
         let mut state = self.state.lock();
         if state.ended {
             return Ok(None);
@@ -40,8 +57,10 @@ impl PassIterator {
     }
 
     /// Starts a new pass from the beginning; a shuffled dataset has another order in it unless
-    /// it was told to keep one. Memory and threads stay.
+    /// it was told to keep one. Memory and threads stay. FAILED_PRECONDITION as for
+    /// [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
+        self.check_context("umbo_iterator_reset")?;
         let mut state = self.state.lock();
         state.ended = false;
         state.pass.restart()

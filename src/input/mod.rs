@@ -31,7 +31,9 @@ mod zip;
 
 pub use cardinality::Cardinality;
 pub use dataset::Dataset;
-pub use distribute::{DistributeOptions, DistributedDataset, Splitting, distribute};
+pub use distribute::{
+    DistributeOptions, DistributedDataset, Splitting, distribute, distribute_dataset,
+};
 pub use iterator::PassIterator;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};

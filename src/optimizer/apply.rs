@@ -7,7 +7,10 @@ use crate::kernels::update::{Contribution, Pass};
 use crate::optimizer::gradients::{Contributions, Gradients};
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::state::{Optimizer, State};
+use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
+use crate::strategy::context::{Current, ReplicaContext, current};
+use crate::strategy::merge::Operation;
 use crate::values::variable::Variable;
 
 /// What an apply did.
@@ -21,6 +24,76 @@ pub struct ApplyReport {
     pub total_weight: f64,
     /// Applies of the optimizer that have taken effect, this one included.
     pub iterations: u64,
+}
+
+/// What became of an apply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// It is done.
+    Done(ApplyReport),
+    /// It waits for the commit point of the step that this thread is in.
+    Deferred,
+}
+
+/// Has `optimizer` apply `gradients`, in whatever context this thread is.
+///
+/// Outside of a step it waits for its turn and acts at once. Inside of one, in cross-replica
+/// context (a merge call), it is deferred to the step's commit point, and so takes what the
+/// replicas have submitted by then. In replica context it is a synchronising operation, all
+/// replicas call it, and it is deferred once. A deferred apply that fails makes the step fail.
+///
+/// Fails if the two are of different strategies, if their strategy is gone, in the context of
+/// another strategy, and as the [`ApplyAction`] does. Allocates nothing outside of a step once all
+/// variables have been updated.
+pub fn apply(optimizer: &Arc<Optimizer>, gradients: &Arc<Gradients>) -> Result<Outcome> {
+    check_same_strategy(optimizer, gradients)?;
+    match current() {
+        Current::Replica(context) if context.strategy().id() == optimizer.strategy() => {
+            apply_in_replica(&context, optimizer, gradients)?;
+            return Ok(Outcome::Deferred);
+        }
+        _ => {}
+    }
+    let strategy = Strategy::with_id(optimizer.strategy()).ok_or_else(|| {
+        Error::precondition("optimizer: its strategy was released; keep that until the last apply")
+    })?;
+    let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+    if let Some(step) = strategy.open_step() {
+        let action = ApplyAction::at_commit_point(optimizer, gradients, step);
+        strategy.defer(Box::new(action))?;
+        return Ok(Outcome::Deferred);
+    }
+    let mut action = ApplyAction::new(optimizer, gradients);
+    strategy.change("umbo_optimizer_apply", &mut action)?;
+    Ok(Outcome::Done(action.report()))
+}
+
+fn apply_in_replica(
+    context: &ReplicaContext,
+    optimizer: &Arc<Optimizer>,
+    gradients: &Arc<Gradients>,
+) -> Result<()> {
+    let operation = Operation::Apply {
+        optimizer: Arc::as_ptr(optimizer).addr(),
+        gradients: Arc::as_ptr(gradients).addr(),
+    };
+    let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+    let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_number());
+    let merge = Box::new(|strategy: &Strategy, values| {
+        strategy.defer(Box::new(action))?;
+        Ok(values)
+    });
+    context.synchronize(operation, None, merge).map(drop)
+}
+
+fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) -> Result<()> {
+    if gradients.strategy() == optimizer.strategy() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "gradients",
+        "made for another strategy than the optimizer; make both for one",
+    ))
 }
 
 /// An apply of gradients by an optimizer.
@@ -137,12 +210,7 @@ impl ApplyAction {
 
 impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
-        if self.gradients.strategy() != self.optimizer.strategy() {
-            return Err(Error::invalid(
-                "gradients",
-                "made for another strategy than the optimizer; make both for one",
-            ));
-        }
+        check_same_strategy(&self.optimizer, &self.gradients)?;
         let contributions = self.gradients.applicable(self.committing)?;
         let (step, total_weight) = (contributions.step, contributions.total_weight());
         self.gradients.claim()?;

@@ -105,14 +105,14 @@ impl Optimizer {
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
-    /// the variable's first update; a name that the rule does not have is an invalid argument.
+    /// the variable's first update, and for a name that the rule does not have.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         let slots = self.rule.slots();
         let Some(index) = slots.iter().position(|slot| slot.name == name) else {
             let names: Vec<&str> = slots.iter().map(|slot| slot.name).collect();
             let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             let problem = format!("'{name}'; {} keeps {known}", self.rule.name());
-            return Err(Error::invalid("name", problem));
+            return Err(Error::NotFound(format!("name: {problem}")));
         };
         let state = self.lock();
         let known = state.variables.get(&variable.key()).filter(|known| known.updates > 0);

@@ -74,6 +74,8 @@ pub(super) struct Inner {
     pub lanes: Lanes,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
     spin: Spin,
+    /// How a caller waits that takes no part in the step itself.
+    pub watching_spin: Spin,
     /// Whoever holds it takes steps; the number of the last step.
     pub steps: FairMutex<u64>,
     /// One record for each depth of nested runs.
@@ -138,7 +140,8 @@ impl Strategy {
             registry::hold(&held)?
         };
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
-        let spin = if devices.len() <= processors { Spin::Bounded } else { Spin::Never };
+        let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
+        let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
         let lanes: Lanes = devices.iter().map(|_| CachePadded::new(Lane::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let strategy = Strategy(Arc::new(Inner {
@@ -153,6 +156,7 @@ impl Strategy {
             devices,
             lanes,
             spin,
+            watching_spin,
             steps: FairMutex::new(0),
             records: Mutex::default(),
             abandoned: Mutex::default(),
@@ -185,7 +189,8 @@ impl Strategy {
         DEFAULT.clone()
     }
 
-    pub(super) fn with_id(id: u64) -> Option<Strategy> {
+    /// The strategy with this number, while it lives.
+    pub(crate) fn with_id(id: u64) -> Option<Strategy> {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }
@@ -355,7 +360,7 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
             return Err(Error::invalid(
                 "compute_devices",
                 format!(
-                    "'{name}' appears twice; each device carries one replica (split the CPU \
+                    "{device} appears twice, the second time as '{name}'; each device carries one replica (split the CPU \
                          into more logical devices for more replicas on it)"
                 ),
             ));

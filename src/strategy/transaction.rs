@@ -58,6 +58,12 @@ impl Strategy {
         step_frame(self).is_some()
     }
 
+    /// The number of the open step of this strategy that this thread is inside of, in
+    /// cross-replica context.
+    pub fn open_step(&self) -> Option<u64> {
+        step_frame(self).map(|step| step.number)
+    }
+
     /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and
     /// changes central state if that succeeded.
     pub fn change(&self, what: &str, action: &mut dyn CommitAction) -> Result<()> {

@@ -1,0 +1,330 @@
+//! Datasets, plain and distributed.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use super::boundary::{array, boundary, collect, flag, out, quietly};
+use super::handle::{self, borrow, get, make};
+use super::object::{
+    umbo_dataset, umbo_distributed_dataset, umbo_iterator, umbo_strategy, umbo_value,
+};
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use super::text::text;
+use crate::error::Result;
+use crate::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
+
+/// How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_shuffle_options {
+    /// sizeof(umbo_shuffle_options).
+    pub struct_size: usize,
+    /// From how many elements the next one is drawn; 0: from the whole dataset, which makes every
+    /// order equally likely.
+    pub buffer_size: i64,
+    /// Which orders come: the same seed gives the same orders on every machine.
+    pub seed: u64,
+    /// 0: each pass and each repetition has another order. 1: all have the same.
+    pub keep_order_each_pass: i32,
+    /// Zero.
+    pub reserved0: i32,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_shuffle_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved0 == 0
+    }
+}
+
+/// How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_distribute_options {
+    /// sizeof(umbo_distribute_options).
+    pub struct_size: usize,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_distribute_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved == [0; 4]
+    }
+}
+
+/// Makes a dataset from one, by a transformation that takes its reference.
+///
+/// # Safety
+/// `output` is NULL or may be written.
+unsafe fn transformed(
+    dataset: *const umbo_dataset,
+    output: *mut *mut umbo_dataset,
+    argument: &'static str,
+    transformation: impl FnOnce(Dataset) -> Result<Dataset>,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller's promise is the same.
+        let output = unsafe { out(output, argument) }?;
+        output.write(make(transformation(get(dataset, "dataset")?)?)?);
+        Ok(())
+    })
+}
+
+/// A dataset of the slices of tensors along dimension 0: element i consists of row i of each
+/// tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
+///
+/// Tensors are shared, not copied, and must not be written while the dataset or an element of it
+/// is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
+/// variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
+    components: *const umbo_value,
+    dataset: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let dataset = unsafe { out(dataset, "dataset") }?;
+        let components = get(components, "components")?;
+        dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
+        Ok(())
+    })
+}
+
+/// A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
+/// plain or compressed by gzip.
+///
+/// A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
+/// while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
+/// not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
+/// damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_from_idx_file(
+    path: *const c_char,
+    dataset: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
+        dataset.write(make(Dataset::from_idx_file(path)?)?);
+        Ok(())
+    })
+}
+
+/// Several datasets side by side: element i consists of element i of each. `names` has `count`
+/// names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
+/// dataset that ends first. The datasets stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_zip(
+    count: i32,
+    datasets: *const *const umbo_dataset,
+    names: *const *const c_char,
+    zipped: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (zipped, datasets) =
+            unsafe { (out(zipped, "zipped")?, array(datasets, count, "datasets")?) };
+        let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
+        let names = if names.is_null() {
+            None
+        } else {
+            // SAFETY: not NULL, so the caller promises as many names as there are datasets.
+            let names = unsafe { array(names, count, "names") }?;
+            // SAFETY: the caller promises that each name is NULL or a text.
+            Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
+        };
+        zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
+        Ok(())
+    })
+}
+
+/// The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
+/// shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a negative buffer size, or 0
+/// (the whole dataset) for one without end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_shuffle(
+    dataset: *const umbo_dataset,
+    options: *const umbo_shuffle_options,
+    shuffled: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let shuffle = |dataset: Dataset| {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options = unsafe { options::read(options, "options") }?;
+        dataset.shuffle(&ShuffleOptions {
+            buffer_size: options.buffer_size,
+            seed: options.seed,
+            keep_order_each_pass: flag(
+                options.keep_order_each_pass,
+                "options.keep_order_each_pass",
+            )?,
+        })
+    };
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, shuffled, "shuffled", shuffle) }
+}
+
+/// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
+/// elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
+/// batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
+/// elements of one batch that differ in shape.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_batch(
+    dataset: *const umbo_dataset,
+    size: i64,
+    drop_remainder: i32,
+    batches: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let batch = |dataset: Dataset| dataset.batch(size, flag(drop_remainder, "drop_remainder")?);
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, batches, "batches", batch) }
+}
+
+/// The elements `count` times over, or without end if it is -1. A shuffled dataset has another
+/// order each time, unless told to keep one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_repeat(
+    dataset: *const umbo_dataset,
+    count: i64,
+    repeated: *mut *mut umbo_dataset,
+) -> umbo_status {
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, repeated, "repeated", |dataset| dataset.repeat(count)) }
+}
+
+/// The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
+/// each iterator, which starts with its first element and is joined when it is released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_prefetch(
+    dataset: *const umbo_dataset,
+    depth: i32,
+    prefetched: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let prefetch = |dataset: Dataset| dataset.prefetch(depth.into());
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, prefetched, "prefetched", prefetch) }
+}
+
+/// The first `count` elements, or all if there are fewer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_take(
+    dataset: *const umbo_dataset,
+    count: i64,
+    taken: *mut *mut umbo_dataset,
+) -> umbo_status {
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, taken, "taken", |dataset| dataset.take(count)) }
+}
+
+/// All but the first `count` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_skip(
+    dataset: *const umbo_dataset,
+    count: i64,
+    rest: *mut *mut umbo_dataset,
+) -> umbo_status {
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, rest, "rest", |dataset| dataset.skip(count)) }
+}
+
+/// How many elements a pass yields; -1: it never ends, -2: only iterating tells.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_cardinality(
+    dataset: *const umbo_dataset,
+    count: *mut i64,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(dataset, "dataset", |dataset| dataset.cardinality().code())?);
+        Ok(())
+    })
+}
+
+/// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+/// dataset, which may be released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_iterator(
+    dataset: *const umbo_dataset,
+    iterator: *mut *mut umbo_iterator,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let iterator = unsafe { out(iterator, "iterator") }?;
+        iterator.write(make(Arc::new(get(dataset, "dataset")?.iterator()?))?);
+        Ok(())
+    })
+}
+
+/// Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
+/// a strategy. `options` may be NULL.
+///
+/// With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
+/// which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
+/// 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
+/// each replica has, which umbo_gradients_submit() uses.
+///
+/// INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
+    strategy: *mut umbo_strategy,
+    dataset: *const umbo_dataset,
+    options: *const umbo_distribute_options,
+    distributed: *mut *mut umbo_distributed_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let distributed = unsafe { out(distributed, "distributed") }?;
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        unsafe { options::read(options, "options") }?;
+        let (strategy, dataset) = (get(strategy, "strategy")?, get(dataset, "dataset")?);
+        let object = distribute_dataset(&strategy, &dataset, &DistributeOptions::default())?;
+        distributed.write(make(Arc::new(object))?);
+        Ok(())
+    })
+}
+
+/// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+/// distributed dataset, which may be released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
+    distributed: *const umbo_distributed_dataset,
+    iterator: *mut *mut umbo_iterator,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let iterator = unsafe { out(iterator, "iterator") }?;
+        iterator.write(make(Arc::new(get(distributed, "distributed")?.iterator()?))?);
+        Ok(())
+    })
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> umbo_status {
+    boundary(|| handle::retain(dataset, "dataset"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {
+    quietly("umbo_dataset_release", || handle::release(dataset, "dataset"));
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_distributed_dataset_retain(
+    distributed: *const umbo_distributed_dataset,
+) -> umbo_status {
+    boundary(|| handle::retain(distributed, "distributed"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_distributed_dataset_release(
+    distributed: *const umbo_distributed_dataset,
+) {
+    quietly("umbo_distributed_dataset_release", || handle::release(distributed, "distributed"));
+}

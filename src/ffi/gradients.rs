@@ -1,0 +1,178 @@
+//! Gradients: what replicas contribute to an update.
+
+use super::boundary::{array, boundary, collect, constant, out, quietly};
+use super::handle::{self, borrow, get, make};
+use super::object::{umbo_gradients, umbo_replica_context, umbo_strategy, umbo_variable};
+use super::options::{self, Extensible};
+use super::replica_context::in_context;
+use super::status::umbo_status;
+use super::tensor::{umbo_view, view_of};
+use crate::error::{Error, Result};
+use crate::optimizer::{GradientMode, Gradients, LossReduction};
+
+/// How the callback reduces the losses of its examples, and so what its gradients stand for.
+pub type umbo_loss_reduction = i32;
+
+/// The callback sums over its examples. The update takes the sum over replicas, divided by the
+/// total weight.
+pub const UMBO_LOSS_SUM: umbo_loss_reduction = 1;
+/// The callback takes the mean over its examples. The update takes the mean over replicas, weighted
+/// by their weights.
+pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
+/// The callback divides by the examples of the global batch itself. The update takes the sum over
+/// replicas.
+pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
+
+/// What a replica does with its gradient buffer.
+pub type umbo_gradient_mode = i32;
+
+/// It writes every element; the buffer holds whatever it held before.
+pub const UMBO_OVERWRITE: umbo_gradient_mode = 1;
+/// It adds to the elements, which are zero at its first view in a step.
+pub const UMBO_ADD: umbo_gradient_mode = 2;
+
+/// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_gradients_options {
+    /// sizeof(umbo_gradients_options).
+    pub struct_size: usize,
+    /// UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
+    pub loss_reduction: umbo_loss_reduction,
+    /// Zero.
+    pub reserved0: i32,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_gradients_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved0 == 0 && self.reserved == [0; 4]
+    }
+}
+
+const _: () = assert!(LossReduction::Sum as i32 == UMBO_LOSS_SUM);
+const _: () = assert!(LossReduction::Mean as i32 == UMBO_LOSS_MEAN);
+const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN);
+const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_OVERWRITE);
+const _: () = assert!(GradientMode::Add as i32 == UMBO_ADD);
+
+/// Gradient buffers for `count` variables, one for each variable and replica of a strategy.
+///
+/// The variables must differ, have been made by the strategy, and be float32 or float64; they stay
+/// the caller's to release. `options` must say what the callback's gradients stand for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_create(
+    strategy: *mut umbo_strategy,
+    count: i32,
+    variables: *const *const umbo_variable,
+    options: *const umbo_gradients_options,
+    gradients: *mut *mut umbo_gradients,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (gradients, variables) =
+            unsafe { (out(gradients, "gradients")?, array(variables, count, "variables")?) };
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options = unsafe { options::read(options, "options") }?;
+        let strategy = get(strategy, "strategy")?;
+        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+        let loss_reduction = constant(
+            options.loss_reduction,
+            LossReduction::from_code(options.loss_reduction),
+            "options.loss_reduction",
+            "UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN (3), and one must be \
+             given: does the callback sum over its examples, take their mean, or divide by the \
+             examples of the global batch?",
+        )?;
+        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        gradients.write(make(Gradients::new(id, devices, variables, loss_reduction)?)?);
+        Ok(())
+    })
+}
+
+/// This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
+/// replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+/// A variable that a replica does not view in a step counts as zero from it; one that no replica
+/// views is not updated.
+///
+/// Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
+/// such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+/// for, or submitted already. CANCELLED: the run has returned without this replica.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_view(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    index: i32,
+    mode: umbo_gradient_mode,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        let index = usize::try_from(index)
+            .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))?;
+        let mode = constant(
+            mode,
+            GradientMode::from_code(mode),
+            "mode",
+            "UMBO_OVERWRITE (1) and UMBO_ADD (2)",
+        )?;
+        view.write(in_context(ctx, "umbo_gradients_view", |context| {
+            borrow(gradients, "gradients", |gradients| {
+                gradients.view_in(context, index, mode).map(view_of)
+            })?
+        })?);
+        Ok(())
+    })
+}
+
+/// Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
+/// its part of the run's arguments. A replica without examples submits too, and what it wrote is not
+/// read.
+///
+/// FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
+/// examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
+/// as for umbo_gradients_view().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_submit(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+) -> umbo_status {
+    boundary(|| submit(ctx, gradients, "umbo_gradients_submit", None))
+}
+
+/// As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
+/// weight 0 nothing of what this replica wrote is read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_submit_weighted(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    weight: f64,
+) -> umbo_status {
+    boundary(|| submit(ctx, gradients, "umbo_gradients_submit_weighted", Some(weight)))
+}
+
+fn submit(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    what: &'static str,
+    weight: Option<f64>,
+) -> Result<()> {
+    in_context(ctx, what, |context| {
+        borrow(gradients, "gradients", |gradients| gradients.submit_in(context, weight))?
+    })
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_retain(gradients: *const umbo_gradients) -> umbo_status {
+    boundary(|| handle::retain(gradients, "gradients"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {
+    quietly("umbo_gradients_release", || handle::release(gradients, "gradients"));
+}

@@ -1,0 +1,50 @@
+//! Iterators over datasets, plain or distributed.
+
+use std::ptr;
+
+use super::boundary::{boundary, out, quietly};
+use super::handle::{self, get, make};
+use super::object::{umbo_iterator, umbo_value};
+use super::status::umbo_status;
+
+/// The next element, which the caller releases; NULL at the end of the pass and ever after.
+///
+/// Waits until the element is there. Threads may share an iterator; each element goes to one of
+/// them. The memory of an element that was released, with all that was made from it, serves a later
+/// one. After an error the call may be repeated and goes on behind what failed.
+///
+/// FAILED_PRECONDITION for an iterator over a distributed dataset inside of a replica's callback,
+/// since an element is for all replicas, and in the scope of another strategy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_next(
+    iterator: *mut umbo_iterator,
+    element: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let element = unsafe { out(element, "element") }?;
+        let next = get(iterator, "iterator")?.next()?;
+        element.write(next.map_or(Ok(ptr::null_mut()), make)?);
+        Ok(())
+    })
+}
+
+/// Starts a new pass from the beginning, in another order if the dataset is shuffled. What the
+/// iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> umbo_status {
+    boundary(|| get(iterator, "iterator")?.reset())
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_retain(iterator: *const umbo_iterator) -> umbo_status {
+    boundary(|| handle::retain(iterator, "iterator"))
+}
+
+/// Releases a reference; the last one stops and joins the iterator's thread, if it has one. NULL is
+/// fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {
+    quietly("umbo_iterator_release", || handle::release(iterator, "iterator"));
+}

@@ -1,0 +1,80 @@
+//! How a replica's callback contributes: through its context, which says which replica and which
+//! step.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::optimizer::gradients::{GradientMode, Gradients};
+use crate::strategy::ReplicaContext;
+use crate::strategy::commit::StepParticipant;
+use crate::tensor::Tensor;
+
+impl Gradients {
+    /// [`Gradients::view`] of the buffer of the context's replica, in its step.
+    ///
+    /// Fails also if the context is of another strategy, or of no run, and is cancelled if the run
+    /// has returned without this replica. Allocates nothing and writes no memory that replicas
+    /// share, but for the first call of a step.
+    pub fn view_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        mode: GradientMode,
+    ) -> Result<&Tensor> {
+        self.take_part(context, "umbo_gradients_view")?;
+        self.view(context.replica(), context.step_number(), index, mode)
+    }
+
+    /// [`Gradients::submit`] for the context's replica, in its step. With no weight it is the
+    /// number of examples that the replica's part of the run's arguments holds; a failed
+    /// precondition if they do not say. Fails also as [`Gradients::view_in`] does.
+    pub fn submit_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        weight: Option<f64>,
+    ) -> Result<()> {
+        self.take_part(context, "umbo_gradients_submit")?;
+        let weight = match weight {
+            Some(weight) => weight,
+            None => examples(context)? as f64,
+        };
+        self.submit(context.replica(), context.step_number(), weight)
+    }
+
+    /// Lets the gradients take part in the outcome of the context's step.
+    fn take_part(self: &Arc<Self>, context: &ReplicaContext, what: &str) -> Result<()> {
+        context.check_live()?;
+        if context.strategy().id() != self.strategy() {
+            return Err(Error::precondition(format!(
+                "{what}: mixing different strategies: the gradients were made for another one than \
+                 the one that runs here (of {} replicas); make gradients for each strategy",
+                context.strategy().num_replicas()
+            )));
+        }
+        let step = context.step_number();
+        if step == 0 {
+            return Err(Error::precondition(format!(
+                "{what}: the default context is in no run; replicas write gradients inside of \
+                 umbo_strategy_run"
+            )));
+        }
+        if self.first_touch(step)
+            && let Err(error) = context.strategy().join_step(Arc::clone(self) as _)
+        {
+            // Nobody else will say that the step is over.
+            self.roll_back(step);
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+fn examples(context: &ReplicaContext) -> Result<u64> {
+    context.batch_position().local_examples.ok_or_else(|| {
+        Error::precondition(
+            "umbo_gradients_submit: the run's arguments do not say how many examples this replica \
+             has, since they contain no per-replica value; give the weight with \
+             umbo_gradients_submit_weighted",
+        )
+    })
+}

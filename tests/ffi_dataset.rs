@@ -1,0 +1,294 @@
+//! Datasets and iterators through the C functions.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char};
+use std::ptr;
+
+use umbo::ffi::*;
+
+/// The system's allocator, counting the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending may allocate when its counter is gone.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are the system allocator's conditions.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above; `memory` came from `alloc`.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn last_message() -> String {
+    // SAFETY: the text lives until the thread's next call.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+}
+
+#[track_caller]
+fn ok(status: umbo_status) {
+    assert_eq!(status, UMBO_OK, "{}", last_message());
+}
+
+#[track_caller]
+fn refused(status: umbo_status, expected: umbo_status, part: &str) {
+    let message = last_message();
+    assert_eq!(status, expected, "{message}");
+    assert!(message.contains(part), "'{part}' is not in: {message}");
+}
+
+/// The output of a function that makes something.
+#[track_caller]
+fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
+    let mut output = ptr::null_mut();
+    ok(make(&raw mut output));
+    assert!(!output.is_null());
+    output
+}
+
+/// The numbers 0 to before `count`, as float32.
+fn numbers(count: usize) -> *mut umbo_dataset {
+    let data: Vec<f32> = (0..count).map(|number| number as f32).collect();
+    let shape = [count as i64];
+    // SAFETY: pointers lead to what the functions ask for; handles are live.
+    unsafe {
+        let tensor = made(|out| {
+            let data = data.as_ptr().cast();
+            umbo_tensor_from_data(UMBO_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out)
+        });
+        let value = made(|out| umbo_value_from_tensor(tensor, out));
+        let dataset = made(|out| umbo_dataset_from_tensor_slices(value, out));
+        umbo_value_release(value);
+        umbo_tensor_release(tensor);
+        dataset
+    }
+}
+
+fn iterator_of(dataset: *mut umbo_dataset) -> *mut umbo_iterator {
+    // SAFETY: the handle is live, the output a place of `made`'s.
+    made(|out| unsafe { umbo_dataset_iterator(dataset, out) })
+}
+
+fn next(iterator: *mut umbo_iterator) -> *mut umbo_value {
+    let mut element = ptr::null_mut();
+    // SAFETY: the handle is live, the output a place.
+    ok(unsafe { umbo_iterator_next(iterator, &raw mut element) });
+    element
+}
+
+/// The float32 elements of a leaf.
+fn elements(value: *const umbo_value, name: *const c_char) -> Vec<f32> {
+    let mut view = std::mem::MaybeUninit::<umbo_view>::uninit();
+    // SAFETY: the function fills the view, which leads to contiguous float32 elements.
+    unsafe {
+        ok(umbo_value_view(value, name, view.as_mut_ptr()));
+        let view = view.assume_init();
+        assert_eq!(view.dtype, UMBO_FLOAT32);
+        let count: i64 = view.shape[..view.rank as usize].iter().product();
+        (0..count as usize).map(|index| view.data.cast::<f32>().add(index).read()).collect()
+    }
+}
+
+/// The elements of one pass, one list for each; releases the dataset.
+fn drain(dataset: *mut umbo_dataset) -> Vec<Vec<f32>> {
+    let iterator = iterator_of(dataset);
+    // SAFETY: the handle is live and not used afterwards; the iterator keeps what it needs.
+    unsafe { umbo_dataset_release(dataset) };
+    let mut all = Vec::new();
+    loop {
+        let element = next(iterator);
+        if element.is_null() {
+            break;
+        }
+        all.push(elements(element, ptr::null()));
+        // SAFETY: the element is ours.
+        unsafe { umbo_value_release(element) };
+    }
+    assert!(next(iterator).is_null(), "the end stays the end");
+    // SAFETY: the iterator is ours.
+    unsafe { umbo_iterator_release(iterator) };
+    all
+}
+
+fn cardinality(dataset: *const umbo_dataset) -> i64 {
+    let mut count = 0;
+    // SAFETY: the handle is live, the output a place.
+    ok(unsafe { umbo_dataset_cardinality(dataset, &raw mut count) });
+    count
+}
+
+#[test]
+fn transformations_do_what_they_say() {
+    // SAFETY: handles are live and outputs places of `made`'s.
+    unsafe {
+        let source = numbers(10);
+        let skipped = made(|out| umbo_dataset_skip(source, 3, out));
+        let taken = made(|out| umbo_dataset_take(skipped, 4, out));
+        let repeated = made(|out| umbo_dataset_repeat(taken, 2, out));
+        let batches = made(|out| umbo_dataset_batch(repeated, 3, 0, out));
+        assert_eq!(cardinality(batches), 3);
+        let ahead = made(|out| umbo_dataset_prefetch(batches, 2, out));
+        assert_eq!(drain(ahead), [vec![3., 4., 5.], vec![6., 3., 4.], vec![5., 6.]]);
+        let whole = made(|out| umbo_dataset_batch(repeated, 3, 1, out));
+        assert_eq!(drain(whole).len(), 2);
+        let endless = made(|out| umbo_dataset_repeat(source, -1, out));
+        assert_eq!(cardinality(endless), -1);
+        for dataset in [source, skipped, taken, repeated, batches, endless] {
+            umbo_dataset_release(dataset);
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_the_order() {
+    let size = size_of::<umbo_shuffle_options>();
+    let shuffled = |seed: u64, keep: i32| {
+        let (source, mut options) = (numbers(20), [size as u64, 0, seed, 0]);
+        options[3] = keep as u64;
+        // SAFETY: four words are as long as the struct says; little-endian flags are its last ones.
+        unsafe {
+            let options = options.as_ptr().cast::<umbo_shuffle_options>();
+            let shuffled = made(|out| umbo_dataset_shuffle(source, options, out));
+            umbo_dataset_release(source);
+            let twice = made(|out| umbo_dataset_repeat(shuffled, 2, out));
+            umbo_dataset_release(shuffled);
+            drain(twice).concat()
+        }
+    };
+    let first = shuffled(7, 0);
+    assert_eq!(first, shuffled(7, 0));
+    assert_ne!(first, shuffled(8, 0));
+    assert_ne!(first[..20], first[20..]);
+    let kept = shuffled(7, 1);
+    assert_eq!(kept[..20], kept[20..]);
+    let mut sorted = first[..20].to_vec();
+    sorted.sort_by(f32::total_cmp);
+    assert_eq!(sorted, (0..20).map(|number| number as f32).collect::<Vec<_>>());
+}
+
+#[test]
+fn zip_makes_structs_with_names_and_tuples_without() {
+    // SAFETY: handles are live, arrays as long as the count says.
+    unsafe {
+        let (a, b) = (numbers(5), numbers(3));
+        let both = [a.cast_const(), b.cast_const()];
+        let names = [c"x".as_ptr(), c"y".as_ptr()];
+        for (names, paths) in [(names.as_ptr(), [c"x", c"y"]), (ptr::null(), [c"0", c"1"])] {
+            let zipped = made(|out| umbo_dataset_zip(2, both.as_ptr(), names, out));
+            assert_eq!(cardinality(zipped), 3);
+            let iterator = iterator_of(zipped);
+            for pass in 0..2 {
+                for row in 0..2 {
+                    let element = next(iterator);
+                    for path in paths {
+                        assert_eq!(elements(element, path.as_ptr()), [row as f32], "pass {pass}");
+                    }
+                    umbo_value_release(element);
+                }
+                ok(umbo_iterator_reset(iterator));
+            }
+            umbo_iterator_release(iterator);
+            umbo_dataset_release(zipped);
+        }
+        umbo_dataset_release(a);
+        umbo_dataset_release(b);
+    }
+}
+
+#[test]
+fn idx_files_are_read() {
+    let path = std::env::temp_dir().join(format!("umbo-ffi-dataset-{}.idx", std::process::id()));
+    let text = CString::new(path.to_str().unwrap()).unwrap();
+    let mut file = vec![0, 0, 0x0d, 1, 0, 0, 0, 2];
+    file.extend([1.5f32, -2.0].iter().flat_map(|number| number.to_be_bytes()));
+    std::fs::write(&path, &file).unwrap();
+    // SAFETY: the path is a text, the output a place of `made`'s.
+    let dataset = made(|out| unsafe { umbo_dataset_from_idx_file(text.as_ptr(), out) });
+    assert_eq!(drain(dataset), [[1.5], [-2.0]]);
+    std::fs::write(&path, &file[..file.len() - 1]).unwrap();
+    let mut dataset = ptr::null_mut();
+    // SAFETY: as above.
+    let read = |dataset: &mut *mut umbo_dataset| unsafe {
+        umbo_dataset_from_idx_file(text.as_ptr(), dataset)
+    };
+    refused(read(&mut dataset), UMBO_DATA_LOSS, text.to_str().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    refused(read(&mut dataset), UMBO_NOT_FOUND, text.to_str().unwrap());
+    assert!(dataset.is_null());
+}
+
+#[test]
+fn what_is_wrong_is_named_and_nothing_is_written() {
+    let source = numbers(4);
+    let mut made: *mut umbo_dataset = ptr::null_mut();
+    let out = &raw mut made;
+    let options = |buffer_size: i64, keep: u64| {
+        [size_of::<umbo_shuffle_options>() as u64, buffer_size as u64, 0, keep]
+    };
+    // SAFETY: handles are live or refused; pointers lead to what the functions ask for or are NULL.
+    unsafe {
+        let shuffle =
+            |options: [u64; 4]| umbo_dataset_shuffle(source, options.as_ptr().cast(), out);
+        refused(umbo_dataset_batch(source, 0, 0, out), UMBO_INVALID_ARGUMENT, "size");
+        refused(umbo_dataset_batch(source, 2, 2, out), UMBO_INVALID_ARGUMENT, "drop_remainder: 2");
+        refused(umbo_dataset_take(source, -5, out), UMBO_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_skip(source, -1, out), UMBO_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_repeat(source, -2, out), UMBO_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_prefetch(source, 0, out), UMBO_INVALID_ARGUMENT, "depth");
+        refused(shuffle(options(-1, 0)), UMBO_INVALID_ARGUMENT, "buffer_size");
+        refused(shuffle(options(0, 7)), UMBO_INVALID_ARGUMENT, "keep_order_each_pass");
+        refused(shuffle(options(0, 1 << 32)), UMBO_INVALID_ARGUMENT, "reserved");
+        let none = umbo_dataset_zip(0, ptr::null(), ptr::null(), out);
+        refused(none, UMBO_INVALID_ARGUMENT, "datasets");
+        refused(umbo_dataset_take(ptr::null(), 1, out), UMBO_INVALID_ARGUMENT, "dataset: is NULL");
+        let nowhere = umbo_dataset_take(source, 1, ptr::null_mut());
+        refused(nowhere, UMBO_INVALID_ARGUMENT, "taken: is NULL");
+        ok(umbo_dataset_retain(source));
+        umbo_dataset_release(source);
+        umbo_dataset_release(source);
+        refused(umbo_dataset_take(source, 1, out), UMBO_INVALID_ARGUMENT, "released");
+    }
+    assert!(made.is_null());
+}
+
+#[test]
+fn a_steady_pass_allocates_nothing() {
+    // SAFETY: handles are live and outputs places of `made`'s.
+    unsafe {
+        let source = numbers(64);
+        let shuffled = made(|out| umbo_dataset_shuffle(source, ptr::null(), out));
+        let endless = made(|out| umbo_dataset_repeat(shuffled, -1, out));
+        let plain = made(|out| umbo_dataset_batch(endless, 8, 0, out));
+        let ahead = made(|out| umbo_dataset_prefetch(plain, 2, out));
+        for dataset in [plain, ahead] {
+            let iterator = iterator_of(dataset);
+            let pass = |steps: usize| {
+                for _ in 0..steps {
+                    let element = next(iterator);
+                    assert!(!element.is_null());
+                    umbo_value_release(element);
+                }
+            };
+            pass(20);
+            let before = ALLOCATIONS.get();
+            pass(50);
+            assert_eq!(ALLOCATIONS.get(), before);
+            umbo_iterator_release(iterator);
+        }
+        for dataset in [source, shuffled, endless, plain, ahead] {
+            umbo_dataset_release(dataset);
+        }
+    }
+}
