@@ -1339,7 +1339,8 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               struct umbo_tensor **tensor);
 
 /**
- * A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+ * A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+ * as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       int32_t rank,
@@ -1348,7 +1349,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+ * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
  * row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
@@ -2325,7 +2326,7 @@ umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
 
 /**
  * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
- * memory. Uses the gradients up: apply once for each run. `options` and `report` may be NULL.
+ * memory. Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
  *
  * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
  * run it is deferred to the commit point, takes what the replicas have submitted by then, and is

@@ -140,15 +140,15 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
         let (length, name, defaults) = unsafe {
             (out(length, "length")?, text(name, "name")?, optional_text(defaults, "defaults")?)
         };
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the name is expected")?;
+        }
         let local = DeviceName::default();
         let defaults = match defaults {
             Some(defaults) => DeviceName::parse(defaults, &local)?,
             None => local,
         };
         let canonical = DeviceName::parse(name, &defaults)?.to_string();
-        if capacity > 0 {
-            check(buffer.cast_const(), "buffer", "room for the name is expected")?;
-        }
         length.write(canonical.len());
         if capacity <= canonical.len() {
             let problem =

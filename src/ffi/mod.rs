@@ -50,6 +50,7 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod cluster_resolver;
 pub mod collective;
 pub mod dataset;
 pub mod device;
@@ -74,8 +75,10 @@ pub(crate) mod text;
 pub mod update;
 pub mod value;
 pub mod variable;
+pub mod variable_creator;
 
 pub use callback::umbo_destroy;
+pub use cluster_resolver::*;
 pub use collective::*;
 pub use dataset::*;
 pub use device::*;
@@ -96,3 +99,4 @@ pub use tensor::*;
 pub use update::*;
 pub use value::*;
 pub use variable::*;
+pub use variable_creator::*;

@@ -35,7 +35,8 @@ fn leaf(value: &Value) -> Result<&Tensor> {
         Value::PerReplica(_) => "is a per-replica value; take one component of it",
         Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
-        Value::Tuple(_) | Value::Struct(_) => "is a nest; name one tensor in it",
+        Value::Tuple(_) => "is a tuple; name one tensor in it",
+        Value::Struct(_) => "is a struct; name one tensor in it",
     };
     Err(Error::invalid("value", problem))
 }

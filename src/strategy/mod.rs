@@ -23,6 +23,8 @@ mod lane;
 mod logical_devices;
 pub mod merge;
 pub mod metrics;
+#[cfg(all(test, loom))]
+mod model;
 mod placement;
 mod rendezvous;
 pub mod run;

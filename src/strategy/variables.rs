@@ -143,7 +143,7 @@ pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
     }
     let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
         (Aggregation::Mean, true) => {
-            " (the mean of integers is a float; give the variable a float dtype or the SUM \
+            " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
              aggregation)"
         }
         _ => "",

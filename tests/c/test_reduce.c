@@ -25,7 +25,7 @@ static void over_replicas(umbo_strategy *strategy) {
                  UMBO_INVALID_ARGUMENT);
     CHECK_MESSAGE("[4]");
     CHECK_MESSAGE("[2]");
-    CHECK_MESSAGE("axis"); /* the fix */
+    CHECK_MESSAGE("axes = {0}"); /* the fix */
     CHECK(result == NULL);
     umbo_value_release(uneven);
     umbo_value_release(even);

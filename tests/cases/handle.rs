@@ -33,6 +33,7 @@ objects! {
     umbo_dataset: umbo_dataset_release,
     umbo_distributed_dataset: umbo_distributed_dataset_release,
     umbo_iterator: umbo_iterator_release,
+    umbo_cluster_resolver: umbo_cluster_resolver_release,
 }
 
 /// One reference to an object, released when dropped.

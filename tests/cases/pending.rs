@@ -19,10 +19,6 @@ type CV = *const umbo_value;
 type OV = *mut *mut umbo_value;
 type S = *mut umbo_strategy;
 type OD = *mut *mut umbo_dataset;
-pub struct umbo_cluster_resolver;
-impl Object for umbo_cluster_resolver {
-    fn release(_: *const Self) {}
-}
 pub struct umbo_element_spec;
 impl Object for umbo_element_spec {
     fn release(_: *const Self) {}
@@ -56,7 +52,7 @@ pending! {
 
 
 
-    umbo_strategy_cluster_resolver(*const umbo_strategy, *mut *mut umbo_cluster_resolver);
+    
     umbo_dataset_from_tensors(CV, OD); umbo_dataset_range(i64, i64, i64, OD);
     umbo_dataset_elements(i32, *const *const umbo_tensor, OD);
     umbo_dataset_concatenate(i32, *const *const umbo_dataset, OD);

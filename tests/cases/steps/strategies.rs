@@ -14,7 +14,6 @@ use crate::fields;
 use crate::handle::{Handle, c_text, made, maybe_made, read, read_text, sized};
 use crate::literal::{Element, Literal};
 use crate::outcome::Outcome;
-use crate::pending::*;
 use crate::values;
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
