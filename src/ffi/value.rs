@@ -42,7 +42,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 }
 
 /// An index argument.
-fn index_from(index: i32) -> Result<usize> {
+pub(super) fn index_from(index: i32) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }

@@ -77,7 +77,7 @@ impl LeafSpec {
 
 impl ElementSpec {
     /// A struct of these fields, whose names must differ.
-    pub(super) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
+    pub(crate) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid("names", format!("'{name}' appears twice")));
@@ -209,6 +209,54 @@ impl ElementSpec {
                 fields.collect::<Option<_>>().map(ElementSpec::Struct)
             }
             _ => None,
+        }
+    }
+
+    /// Items, fields or components; 1 for a tensor.
+    pub fn count(&self) -> usize {
+        match self {
+            ElementSpec::Leaf(_) => 1,
+            ElementSpec::PerReplica(replicas, _) => *replicas,
+            ElementSpec::Tuple(items) => items.len(),
+            ElementSpec::Struct(fields) => fields.len(),
+        }
+    }
+
+    /// The spec of the item, field or component at `index`. OUT_OF_RANGE if there is none,
+    /// INVALID_ARGUMENT for a tensor.
+    pub fn item(&self, index: usize) -> Result<ElementSpec> {
+        let item = match self {
+            ElementSpec::Leaf(_) => {
+                return Err(Error::invalid("spec", format!("{self} has no items")));
+            }
+            ElementSpec::PerReplica(replicas, leaf) => {
+                (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
+            }
+            ElementSpec::Tuple(items) => items.get(index).cloned(),
+            ElementSpec::Struct(fields) => fields.get(index).map(|(_, field)| field.clone()),
+        };
+        let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
+        item.ok_or_else(|| Error::out_of_range("index", missing()))
+    }
+
+    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if it is
+    /// no struct.
+    pub fn field_name(&self, index: usize) -> Result<&str> {
+        let ElementSpec::Struct(fields) = self else {
+            let problem = format!("{self} is no struct; only a struct has field names");
+            return Err(Error::invalid("spec", problem));
+        };
+        let missing = || format!("{index} is not in [0, {}), the fields", fields.len());
+        let field = fields.get(index).map(|(name, _)| name.as_str());
+        field.ok_or_else(|| Error::out_of_range("index", missing()))
+    }
+
+    /// The spec of a tensor, or of the components of a per-replica value. INVALID_ARGUMENT for a
+    /// nest.
+    pub fn leaf(&self) -> Result<&LeafSpec> {
+        match self {
+            ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => Ok(leaf),
+            nest => Err(Error::invalid("spec", format!("{nest} is a nest; take an item of it"))),
         }
     }
 

@@ -10,7 +10,6 @@ use crate::failure::{Result, told, wrong};
 use crate::fields;
 use crate::handle::{Handle, made, read, sized};
 use crate::literal::Literal;
-use crate::pending::*;
 use crate::values;
 
 type Dataset = Handle<umbo_dataset>;

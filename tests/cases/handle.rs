@@ -34,6 +34,7 @@ objects! {
     umbo_distributed_dataset: umbo_distributed_dataset_release,
     umbo_iterator: umbo_iterator_release,
     umbo_cluster_resolver: umbo_cluster_resolver_release,
+    umbo_element_spec: umbo_element_spec_release,
 }
 
 /// One reference to an object, released when dropped.

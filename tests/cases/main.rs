@@ -16,7 +16,6 @@ mod language;
 mod literal;
 mod mutation;
 mod outcome;
-mod pending;
 mod refusals;
 mod run;
 mod steps;

@@ -17,7 +17,6 @@ use crate::fields;
 use crate::handle::{Handle, Value, made, maybe_made, read, read_text, sized};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
-use crate::pending::*;
 use crate::values;
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
@@ -71,9 +70,15 @@ fn numpy_dataset(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn options_of(step: &Json) -> Result<umbo_distribute_options> {
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let options: umbo_distribute_options = unsafe { sized() };
-    if step.get("options").is_some() {
-        return fail(UMBO_UNIMPLEMENTED, "options are to come");
+    let mut options: umbo_distribute_options = unsafe { sized() };
+    if let Some(given) = step.get("options") {
+        options.split = match fields::optional_text(given, "split")? {
+            None => UMBO_SPLIT_CEIL,
+            Some("balanced") => UMBO_SPLIT_BALANCED,
+            Some(other) => return wrong(format!("unknown split {other}")),
+        };
+        options.drop_partial_step = fields::flag(given, "drop_partial_step", false)?.into();
+        options.host_only = (!fields::flag(given, "fetch_to_device", true)?).into();
     }
     Ok(options)
 }
