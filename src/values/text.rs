@@ -11,9 +11,13 @@ impl fmt::Display for Value {
             Value::Variable(variable) => {
                 write!(formatter, "{variable:?}: {}", variable.visible())
             }
+            Value::IndexedSlices(slices) => {
+                let parts = [("values", slices.values()), ("indices", slices.indices())];
+                let title = format!("indexed slices of shape {}", slices.dense_shape());
+                entries(formatter, &title, parts.into_iter())
+            }
             Value::PerReplica(value) => {
-                let parts = value.components().iter().enumerate();
-                entries(formatter, "per-replica value", parts)
+                entries(formatter, "per-replica value", value.values().iter().enumerate())
             }
             Value::Tuple(items) => entries(formatter, "tuple", items.iter().enumerate()),
             Value::Struct(fields) => {
