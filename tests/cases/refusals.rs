@@ -3,7 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use crate::failure::{Failure, Result, wrong};
+use crate::literal::{Element, Literal};
 use crate::run::run;
+use crate::values;
 
 fn scalar() -> Json {
     json!({ "dtype": "float32", "shape": [], "data": [1.0] })
@@ -54,5 +56,16 @@ pub fn check() -> Result<()> {
             _ => return wrong(format!("{what} was not refused: {case}")),
         }
     }
-    Ok(())
+    check_leak()
+}
+
+/// A handle that outlives a case must be noticed.
+fn check_leak() -> Result<()> {
+    let left_over = values::make_on(&Literal::scalar("float32", Element::Float(1.0))?, None)?;
+    let ran = run(&json!({ "id": "a leak", "replicas": 1, "steps": [], "expect": {} }));
+    drop(left_over);
+    match ran {
+        Err(Failure::Case(problem)) if problem.contains("1 handles are alive") => Ok(()),
+        _ => wrong("a handle that was alive after a case was not noticed"),
+    }
 }
