@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use umbo::ffi::*;
 
 use crate::environment::Environment;
-use crate::failure::{Result, told, wrong};
+use crate::failure::{Result, wrong};
 use crate::fields;
 use crate::handle::{Handle, made, read, sized};
 use crate::literal::Literal;
@@ -57,16 +57,18 @@ fn source(
     environment: &Environment<'_>,
     context: Option<[i32; 3]>,
 ) -> Result<Dataset> {
-    let Some(list) = argument.as_array() else {
+    if matches!(kind, "from_tensor_slices" | "from_tensors") {
         let value = values::operand(argument, environment, "s")?;
         // SAFETY: the output is a variable.
         return made(|dataset| unsafe {
             match kind {
-                "from_tensor_slices" => umbo_dataset_from_tensor_slices(value.get(), dataset),
                 "from_tensors" => umbo_dataset_from_tensors(value.get(), dataset),
-                _ => mistaken(kind),
+                _ => umbo_dataset_from_tensor_slices(value.get(), dataset),
             }
         });
+    }
+    let Some(list) = argument.as_array() else {
+        return wrong(format!("{kind} takes a list, not {argument}"));
     };
     match kind {
         "range" => {
@@ -102,12 +104,6 @@ fn source(
         }
         _ => wrong(format!("unknown source {kind}")),
     }
-}
-
-/// The status for a kind of source that the list of the language would have refused.
-fn mistaken(kind: &str) -> umbo_status {
-    told(UMBO_INTERNAL, &format!("unknown source {kind}"));
-    UMBO_INTERNAL
 }
 
 fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result<Dataset> {

@@ -128,7 +128,7 @@ fn main() -> ExitCode {
         println!("{failure}");
     }
     let Counts { passed, failed, changes } = counts;
-    println!("{changes} expectations were changed, and each change was noticed");
+    println!("{changes} changed expectations were noticed");
     println!("{} cases, {passed} passed, {failed} failed", passed + failed);
     match ran.is_ok() && failed == 0 && passed > 0 {
         true => ExitCode::SUCCESS,
