@@ -10,7 +10,7 @@ use crate::failure::{Result, wrong};
 use crate::fields;
 use crate::handle::{Handle, made, read, sized};
 use crate::literal::Literal;
-use crate::values;
+use crate::{operand, values};
 
 type Dataset = Handle<umbo_dataset>;
 
@@ -58,7 +58,7 @@ fn source(
     context: Option<[i32; 3]>,
 ) -> Result<Dataset> {
     if matches!(kind, "from_tensor_slices" | "from_tensors") {
-        let value = values::operand(argument, environment, "s")?;
+        let value = operand::evaluate(argument, environment, "s")?;
         // SAFETY: the output is a variable.
         return made(|dataset| unsafe {
             match kind {

@@ -15,6 +15,7 @@ mod handle;
 mod language;
 mod literal;
 mod mutation;
+mod operand;
 mod outcome;
 mod refusals;
 mod run;

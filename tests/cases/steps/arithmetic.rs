@@ -12,7 +12,7 @@ use crate::fields;
 use crate::handle::{Value, c_text, made, read_text};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
-use crate::values;
+use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
     Some(match op {
@@ -34,7 +34,7 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
 }
 
 fn value(step: &Json, environment: &Environment<'_>) -> Result<Value> {
-    values::operand(&step["value"], environment, "s")
+    operand::evaluate(&step["value"], environment, "s")
 }
 
 fn given(literal: &Literal) -> Given {
@@ -119,7 +119,7 @@ fn same(step: &Json, environment: &Environment<'_>) -> Given {
 
 /// Reads an operand of an arithmetic step: a plain tensor.
 fn plain(json: &Json, environment: &Environment<'_>) -> Result<Literal> {
-    let value = values::operand(json, environment, "s")?;
+    let value = operand::evaluate(json, environment, "s")?;
     match values::kind(&value)? {
         UMBO_VALUE_VARIABLE => values::read_tensor(&values::variable_now(&value)?),
         UMBO_VALUE_TENSOR => values::literal(&value),

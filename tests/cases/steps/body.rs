@@ -11,7 +11,7 @@ use crate::environment::{Bound, Environment};
 use crate::failure::{Failure, Result, told, wrong};
 use crate::fields;
 use crate::handle::{Handle, Value};
-use crate::values;
+use crate::{operand, values};
 
 /// What a callback is given as user data: the body and the level around it. Lives as long as the
 /// call that runs the callback.
@@ -57,7 +57,7 @@ impl Call<'_> {
             Json::Null => Ok(None),
             operand => {
                 // The library takes over what it is given, so it gets a handle of its own.
-                let value = values::operand(operand, &level, "s")?;
+                let value = operand::evaluate(operand, &level, "s")?;
                 Arc::try_unwrap(value).or_else(|shared| values::clone(&shared)).map(Some)
             }
         }
@@ -97,7 +97,7 @@ pub fn arguments(
     if args.is_empty() {
         return Ok(None);
     }
-    let args = args.iter().map(|operand| values::operand(operand, environment, strategy));
+    let args = args.iter().map(|operand| operand::evaluate(operand, environment, strategy));
     Ok(Some(Arc::new(values::tuple(&args.collect::<Result<Vec<_>>>()?)?)))
 }
 

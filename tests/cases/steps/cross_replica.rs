@@ -16,7 +16,7 @@ use crate::failure::{Result, wrong};
 use crate::fields;
 use crate::handle::{Handle, Value, c_text, made, maybe_made, sized};
 use crate::outcome::Outcome;
-use crate::values;
+use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
     Some(match op {
@@ -43,7 +43,7 @@ pub fn reduce_op(step: &Json) -> Result<umbo_reduce_op> {
 }
 
 fn operand(step: &Json, environment: &Environment<'_>) -> Result<Value> {
-    values::operand(&step["value"], environment, fields::strategy(step)?)
+    operand::evaluate(&step["value"], environment, fields::strategy(step)?)
 }
 
 /// A value, or nothing.
@@ -154,7 +154,7 @@ fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let op = reduce_op(step)?;
     let (mut kept, mut values, mut destinations) = (Vec::new(), Vec::new(), Vec::new());
     for pair in fields::list(step, "pairs")? {
-        let value = values::operand(&pair["value"], environment, fields::strategy(step)?)?;
+        let value = operand::evaluate(&pair["value"], environment, fields::strategy(step)?)?;
         let to = destination(&pair["destination"], environment)?;
         values.push(value.get().cast_const());
         destinations.push(to.destination);

@@ -17,7 +17,7 @@ use crate::fields;
 use crate::handle::{Handle, Value, made, maybe_made, read, read_text, sized};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
-use crate::values;
+use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
     Some(match op {
@@ -60,7 +60,7 @@ fn count(number: i64) -> Result<Bound> {
 
 fn numpy_dataset(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let arrays = values::operand(&step["value"], environment, fields::strategy(step)?)?;
+    let arrays = operand::evaluate(&step["value"], environment, fields::strategy(step)?)?;
     // SAFETY: the output is a variable.
     let dataset = made(|dataset| unsafe {
         umbo_strategy_make_numpy_dataset(strategy.get(), arrays.get(), dataset)
@@ -242,7 +242,7 @@ fn for_each(step: &Json, environment: &Environment<'_>) -> Given {
             None => Ok(None),
             Some(Json::String(name)) => environment.look(name).map(Some),
             Some(operand) => {
-                values::operand(operand, environment, "s").map(|value| Some(Bound::Value(value)))
+                operand::evaluate(operand, environment, "s").map(|value| Some(Bound::Value(value)))
             }
         }
     })?;

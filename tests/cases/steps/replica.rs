@@ -12,7 +12,7 @@ use crate::failure::{Result, fail, status_named, wrong};
 use crate::fields;
 use crate::handle::{made, maybe_made, read};
 use crate::literal::{Element, Literal};
-use crate::values;
+use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
     Some(match op {
@@ -48,7 +48,7 @@ fn on_replicas(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
-    let (op, value) = (reduce_op(step)?, values::operand(&step["value"], environment, "s")?);
+    let (op, value) = (reduce_op(step)?, operand::evaluate(&step["value"], environment, "s")?);
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_replica_context_all_reduce(context, op, value.get(), result)
@@ -57,7 +57,7 @@ fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn all_gather(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
-    let value = values::operand(&step["value"], environment, "s")?;
+    let value = operand::evaluate(&step["value"], environment, "s")?;
     let axis = fields::integer(step, "axis")?;
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {

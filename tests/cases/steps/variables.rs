@@ -14,7 +14,7 @@ use crate::failure::{Result, check, wrong};
 use crate::fields;
 use crate::handle::{Handle, c_text, made, read, sized};
 use crate::literal::{Element, Literal};
-use crate::values;
+use crate::{operand, values};
 
 type Assign = unsafe extern "C" fn(*mut umbo_variable, *const umbo_value) -> umbo_status;
 
@@ -47,7 +47,7 @@ pub fn variable_of(step: &Json, environment: &Environment<'_>) -> Result<Handle<
 
 fn assigned(assign: Assign, step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
-    let value = values::operand(&step["value"], environment, "s")?;
+    let value = operand::evaluate(&step["value"], environment, "s")?;
     // SAFETY: both are handles.
     check(unsafe { assign(variable.get(), value.get()) })?;
     Ok(None)
@@ -108,7 +108,7 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         Some(_) => UMBO_TRAINABLE_NO,
     };
     let name = fields::optional_text(step, "name")?.map(c_text).transpose()?;
-    let initial = values::tensor(&*values::operand(&step["initial"], environment, "s")?)?;
+    let initial = values::tensor(&*operand::evaluate(&step["initial"], environment, "s")?)?;
     let mut creation = Creation {
         name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
         initial: initial.get(),
