@@ -158,7 +158,10 @@ fn they_go_through_runs_merge_calls_and_destinations() {
     let to = Destination::Device(DeviceId::cpu(1));
     let reduced = s.reduce_to(ReduceOp::Sum, &value, &to).unwrap();
     let Value::IndexedSlices(reduced) = reduced else { panic!("{reduced:?}") };
-    assert_eq!((reduced.device(), reduced.indices().device()), (DeviceId::cpu(1), DeviceId::cpu(1)));
+    assert_eq!(
+        (reduced.device(), reduced.indices().device()),
+        (DeviceId::cpu(1), DeviceId::cpu(1))
+    );
     let copies = s.broadcast_to(&value.item(0).unwrap(), &Destination::Like(value)).unwrap();
     assert_eq!(parts(&copies.item(1).unwrap()), (vec![1.0f32], vec![1]));
 }
@@ -194,8 +197,7 @@ fn scatter_updates_follow_one_another() {
 #[test]
 fn in_replica_context_the_aggregation_says_which_slices_count() {
     let s = strategy(2);
-    let args =
-        per_replica(&[slices(&[1.0f32, 2.0], &[0, 2], &[3]), slices(&[3.0f32], &[0], &[3])]);
+    let args = per_replica(&[slices(&[1.0f32, 2.0], &[0, 2], &[3]), slices(&[3.0f32], &[0], &[3])]);
     let after = |aggregation, fails: bool| {
         let w = variable(&s, aggregation, &tensor(&[10.0f32; 3], &[3]));
         let result = s.run(
