@@ -73,10 +73,10 @@ pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &ViewMut) 
         return Ok(());
     }
     for_numeric!(values.dtype(), T => arithmetic::<T>(op, values, indices, target, row), else {
-        return Err(Error::invalid(
+        Err(Error::invalid(
             "dtype",
             format!("{} of bool; only scatter_update takes bool", op.name()),
-        ));
+        ))
     })
 }
 
