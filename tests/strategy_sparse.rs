@@ -170,7 +170,8 @@ fn they_go_through_runs_merge_calls_and_destinations() {
 fn scatter_updates_follow_one_another() {
     let s = strategy(2);
     let w = variable(&s, Aggregation::None, &tensor(&[0.0f32; 3], &[3]));
-    let steps: [(ScatterOp, [f32; 2], [i64; 2], [f32; 3]); 7] = [
+    type Step = (ScatterOp, [f32; 2], [i64; 2], [f32; 3]);
+    let steps: [Step; 7] = [
         (ScatterOp::Add, [1.0, 2.0], [0, 2], [1.0, 0.0, 2.0]),
         (ScatterOp::Divide, [4.0, 2.0], [0, 2], [0.25, 0.0, 1.0]),
         (ScatterOp::Maximum, [1.0, 0.5], [1, 2], [0.25, 1.0, 1.0]),

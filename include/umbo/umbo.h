@@ -1672,17 +1672,17 @@ void umbo_value_release(const struct umbo_value *value);
 /* ---- indexed slices ------------------------------------------------------------------------ */
 
 /**
- * A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
+ * A value that is indexed slices: some rows of a tensor of `rank` and `shape`, by number. Row i
  * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
  *
- * `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
+ * `indices` is int64 of shape [k]; `values` has the shape `shape` but for k rows
  * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
  * range of the indices is checked where they are used.
  */
 umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
                                       const struct umbo_tensor *indices,
                                       int32_t rank,
-                                      const int64_t *dense_shape,
+                                      const int64_t *shape,
                                       struct umbo_value **value);
 
 /**
@@ -2192,7 +2192,9 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
 
 /**
  * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
- * itself, such as an optimizer's step count. FAILED_PRECONDITION in a replica's callback.
+ * itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
+ * NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
+ * callback.
  */
 umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
                                           struct umbo_variable *colocate_with,
@@ -2272,7 +2274,7 @@ umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
                                           struct umbo_value **container);
 
 /**
- * umbo_strategy_run() without options.
+ * umbo_strategy_run() without options: `args` may be NULL, and `result` may be NULL.
  */
 umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
                                                 umbo_replica_fn function,
@@ -2300,8 +2302,8 @@ umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
 
 /**
  * The canonical names of the compute devices, in replica order: as many of them as `names` has
- * room for (`capacity`; 0 and NULL are fine). `count` gets how many there are. Names live as long
- * as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ * room for, which is `capacity`. `count` gets how many there are, also if `capacity` is 0 and
+ * `names` is not looked at. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
  */
 umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
                                          int32_t capacity,

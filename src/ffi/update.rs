@@ -159,7 +159,9 @@ pub unsafe extern "C" fn umbo_strategy_update(
 }
 
 /// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
-/// itself, such as an optimizer's step count. FAILED_PRECONDITION in a replica's callback.
+/// itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
+/// NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     strategy: *mut umbo_strategy,
