@@ -72,7 +72,11 @@
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
-#define UMBO_DISTRIBUTE_OPTIONS_INIT { sizeof(umbo_distribute_options), { 0, 0, 0, 0 } }
+#define UMBO_GENERATOR_INIT { sizeof(umbo_generator), NULL, NULL, NULL, NULL }
+#define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 0, 0 }
+#define UMBO_DISTRIBUTE_OPTIONS_INIT \
+  { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
 #define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
 #define UMBO_MOMENTUM_OPTIONS_INIT \
@@ -87,6 +91,11 @@
  * The largest rank of a tensor.
  */
 #define UMBO_MAX_RANK 8
+
+/**
+ * The size of a dimension in which elements may differ.
+ */
+#define UMBO_UNKNOWN_SIZE -1
 
 /**
  * A request to stop, which any thread may make.
@@ -107,6 +116,11 @@ typedef struct umbo_dataset umbo_dataset;
  * A dataset whose elements are split over the replicas of a strategy.
  */
 typedef struct umbo_distributed_dataset umbo_distributed_dataset;
+
+/**
+ * The structure, dtypes and shapes of the elements of a dataset.
+ */
+typedef struct umbo_element_spec umbo_element_spec;
 
 /**
  * Gradient buffers, one per variable and replica.
@@ -676,6 +690,89 @@ typedef umbo_status (*umbo_variable_creator)(struct umbo_variable_request *reque
                                              struct umbo_variable **variable);
 
 /**
+ * Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
+ * generator's other functions.
+ */
+typedef umbo_status (*umbo_generator_begin_fn)(void *user_data, void **pass);
+
+/**
+ * Makes the next element of a pass: a value, which is taken over by the library. `*element` is
+ * NULL on entry; if it stays NULL the pass is at its end.
+ */
+typedef umbo_status (*umbo_generator_next_fn)(void *pass,
+                                              void *user_data,
+                                              struct umbo_value **element);
+
+/**
+ * Takes a pass back to the beginning.
+ */
+typedef umbo_status (*umbo_generator_reset_fn)(void *pass, void *user_data);
+
+/**
+ * Ends a pass, also before its end.
+ */
+typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
+
+/**
+ * The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
+ * time, which need not be the caller's own nor the same each time; several passes, of several
+ * iterators, may be used at once.
+ */
+typedef struct umbo_generator {
+  /**
+   * sizeof(umbo_generator).
+   */
+  size_t struct_size;
+  /**
+   * Begins a pass, when its first element is asked for. NULL: nothing to do.
+   */
+  umbo_generator_begin_fn begin;
+  /**
+   * Makes the next element. After an error it may be called again.
+   */
+  umbo_generator_next_fn next;
+  /**
+   * Goes back to the beginning. NULL: the pass is ended and another begun.
+   */
+  umbo_generator_reset_fn reset;
+  /**
+   * Ends a pass, exactly once for each that was begun. NULL: nothing to do.
+   */
+  umbo_generator_end_fn end;
+} umbo_generator;
+
+/**
+ * Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
+ * the value that is stored there is taken over by the library. Several calls may run at once.
+ */
+typedef umbo_status (*umbo_map_fn)(const struct umbo_value *element,
+                                   void *user_data,
+                                   struct umbo_value **result);
+
+/**
+ * How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
+ */
+typedef struct umbo_map_options {
+  /**
+   * sizeof(umbo_map_options).
+   */
+  size_t struct_size;
+  /**
+   * What the results look like. NULL: like the elements. Stays the caller's to release.
+   */
+  const struct umbo_element_spec *element_spec;
+  /**
+   * How many calls run at once, at most 4096. 0 and 1: one after the other, on the thread that
+   * asks for the element.
+   */
+  int32_t parallel_calls;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_map_options;
+
+/**
  * How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
  */
 typedef struct umbo_shuffle_options {
@@ -703,7 +800,17 @@ typedef struct umbo_shuffle_options {
 } umbo_shuffle_options;
 
 /**
- * How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
+ * How the rows of batches are split.
+ */
+typedef int32_t umbo_split;
+
+/**
+ * Which replicas an input pipeline serves.
+ */
+typedef int32_t umbo_replication_mode;
+
+/**
+ * How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
  */
 typedef struct umbo_distribute_options {
   /**
@@ -711,10 +818,71 @@ typedef struct umbo_distribute_options {
    */
   size_t struct_size;
   /**
+   * How the rows of batches are split.
+   */
+  umbo_split split;
+  /**
+   * 1: a last step in which not every replica gets something to work on is left out. 0: it is
+   * completed with components without rows (zero, where elements are scalars).
+   */
+  int32_t drop_partial_step;
+  /**
+   * 1: all components stay on CPU:0. 0: component k is on compute device k.
+   */
+  int32_t host_only;
+  /**
+   * How many steps are made ahead, on a thread of the iterator's that starts with its first
+   * element. 0: one; -1: none.
+   */
+  int32_t per_replica_buffer_size;
+  /**
+   * Which replicas a pipeline serves.
+   */
+  umbo_replication_mode replication_mode;
+  /**
+   * 1: the dataset itself is on the compute devices, for which replication must be per replica
+   * and `host_only` 1.
+   */
+  int32_t place_dataset_on_device;
+  /**
    * Zero.
    */
   uint64_t reserved[4];
 } umbo_distribute_options;
+
+/**
+ * What a function that makes a dataset is told about the pipeline it makes it for.
+ */
+typedef struct umbo_input_context {
+  /**
+   * sizeof(umbo_input_context).
+   */
+  size_t struct_size;
+  /**
+   * How many input pipelines there are.
+   */
+  int32_t num_input_pipelines;
+  /**
+   * Which of them this is.
+   */
+  int32_t input_pipeline_id;
+  /**
+   * The replicas of all pipelines together.
+   */
+  int32_t num_replicas_in_sync;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_input_context;
+
+/**
+ * Makes the dataset of an input pipeline. `context` is borrowed for the call. `*dataset` is NULL on
+ * entry; the dataset that is stored there is taken over by the library.
+ */
+typedef umbo_status (*umbo_dataset_fn)(const struct umbo_input_context *context,
+                                       void *user_data,
+                                       struct umbo_dataset **dataset);
 
 /**
  * How the callback reduces the losses of its examples, and so what its gradients stand for.
@@ -950,6 +1118,11 @@ typedef struct umbo_apply_report {
  * `umbo_variable_request`.
  */
 #define UMBO_HANDLE_VARIABLE_REQUEST 14
+
+/**
+ * `umbo_element_spec`.
+ */
+#define UMBO_HANDLE_ELEMENT_SPEC 15
 
 /**
  * Success.
@@ -1242,6 +1415,29 @@ typedef struct umbo_apply_report {
  * No.
  */
 #define UMBO_TRAINABLE_NO 2
+
+/**
+ * Each batch by itself: of r rows over n replicas each gets r / n, rounded up, as far as there are
+ * any.
+ */
+#define UMBO_SPLIT_CEIL 0
+
+/**
+ * All batches as one stream, from which replicas in turn get their share of a full batch: shares
+ * of 9 over 4 replicas are 3, 2, 2 and 2. What is left over at the end goes to the first replicas.
+ * Where the size of a full batch is not known, as UMBO_SPLIT_CEIL.
+ */
+#define UMBO_SPLIT_BALANCED 1
+
+/**
+ * All replicas of a worker.
+ */
+#define UMBO_REPLICATION_PER_WORKER 0
+
+/**
+ * One each. Not offered by this strategy.
+ */
+#define UMBO_REPLICATION_PER_REPLICA 1
 
 /**
  * The callback sums over its examples. The update takes the sum over replicas, divided by the
@@ -1642,6 +1838,19 @@ umbo_status umbo_value_variable(const struct umbo_value *value, struct umbo_vari
 umbo_status umbo_value_view(const struct umbo_value *value,
                             const char *name,
                             struct umbo_view *view);
+
+/**
+ * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+ * axes left out.
+ *
+ * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+ * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+ * is not written.
+ */
+umbo_status umbo_value_text(const struct umbo_value *value,
+                            char *buffer,
+                            size_t capacity,
+                            size_t *length);
 
 /**
  * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
@@ -2623,7 +2832,80 @@ umbo_status umbo_variable_scatter_max(struct umbo_variable *variable,
 umbo_status umbo_variable_scatter_update(struct umbo_variable *variable,
                                          const struct umbo_value *slices);
 
-/* ---- datasets ------------------------------------------------------------------------------ */
+/* ---- element specs ------------------------------------------------------------------------- */
+
+/**
+ * The spec of a tensor. `shape` has `rank` sizes; UMBO_UNKNOWN_SIZE (-1) where elements may
+ * differ.
+ */
+umbo_status umbo_element_spec_tensor(umbo_dtype dtype,
+                                     int32_t rank,
+                                     const int64_t *shape,
+                                     struct umbo_element_spec **spec);
+
+/**
+ * The spec of a tuple of `count` items. The items stay the caller's to release.
+ */
+umbo_status umbo_element_spec_tuple(int32_t count,
+                                    const struct umbo_element_spec *const *items,
+                                    struct umbo_element_spec **spec);
+
+/**
+ * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
+ * items stay the caller's to release.
+ */
+umbo_status umbo_element_spec_struct(int32_t count,
+                                     const char *const *names,
+                                     const struct umbo_element_spec *const *items,
+                                     struct umbo_element_spec **spec);
+
+/**
+ * What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
+ * UMBO_VALUE_STRUCT.
+ */
+umbo_status umbo_element_spec_kind_of(const struct umbo_element_spec *spec, umbo_value_kind *kind);
+
+/**
+ * How many items, fields or components there are; 1 for a tensor.
+ */
+umbo_status umbo_element_spec_count(const struct umbo_element_spec *spec, int32_t *count);
+
+/**
+ * The spec of the item of a tuple, the field of a struct by position, or the component of a
+ * per-replica value. OUT_OF_RANGE if there is none at `index`.
+ */
+umbo_status umbo_element_spec_item(const struct umbo_element_spec *spec,
+                                   int32_t index,
+                                   struct umbo_element_spec **item);
+
+/**
+ * The name of the field of a struct at `index`. Lives as long as the process. OUT_OF_RANGE if
+ * there is none.
+ */
+umbo_status umbo_element_spec_field_name(const struct umbo_element_spec *spec,
+                                         int32_t index,
+                                         const char **name);
+
+/**
+ * The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
+ * room for 8 sizes; UMBO_UNKNOWN_SIZE (-1) is one in which elements may differ.
+ */
+umbo_status umbo_element_spec_leaf(const struct umbo_element_spec *spec,
+                                   umbo_dtype *dtype,
+                                   int32_t *rank,
+                                   int64_t *shape);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_element_spec_retain(const struct umbo_element_spec *spec);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_element_spec_release(const struct umbo_element_spec *spec);
+
+/* ---- sources of datasets ------------------------------------------------------------------- */
 
 /**
  * A dataset of the slices of tensors along dimension 0: element i consists of row i of each
@@ -2646,6 +2928,89 @@ umbo_status umbo_dataset_from_tensor_slices(const struct umbo_value *components,
  * damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
  */
 umbo_status umbo_dataset_from_idx_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of the array in a NumPy `.npy` file.
+ *
+ * A file in the machine's byte order and in C order, of anything but bool, is mapped into memory
+ * and must not be rewritten or shortened while the dataset or an element of it is in use. Others
+ * are read and converted at this call. INVALID_ARGUMENT: not a `.npy` file, or one of a scalar.
+ * UNIMPLEMENTED: a dtype that there is no constant for, such as Python objects. DATA_LOSS: shorter
+ * or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system says.
+ * RESOURCE_EXHAUSTED: no memory.
+ */
+umbo_status umbo_dataset_from_npy_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of arrays in a NumPy `.npz` file, which are read at
+ * this call. Elements are structs of which each field has the name of an array: those of the
+ * `count` names, in this order, or all in the order of the file if `names` is NULL.
+ *
+ * Errors are those of umbo_dataset_from_npy_file(), and NOT_FOUND: no array of a name;
+ * UNIMPLEMENTED: encryption, a compression other than DEFLATE; INVALID_ARGUMENT: an entry that is
+ * not an array of this folder, arrays that differ in dimension 0.
+ */
+umbo_status umbo_dataset_from_npz_file(const char *path,
+                                       int32_t count,
+                                       const char *const *names,
+                                       struct umbo_dataset **dataset);
+
+/**
+ * A dataset of one element: a tensor, or a tuple or struct of tensors, which are shared as by
+ * umbo_dataset_from_tensor_slices(). INVALID_ARGUMENT: a per-replica value, a variable.
+ */
+umbo_status umbo_dataset_from_tensors(const struct umbo_value *element,
+                                      struct umbo_dataset **dataset);
+
+/**
+ * A dataset of `count` tensors, an element each, which are shared as by
+ * umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
+ * that the element spec has no sizes.
+ */
+umbo_status umbo_dataset_elements(int32_t count,
+                                  const struct umbo_tensor *const *tensors,
+                                  struct umbo_dataset **dataset);
+
+/**
+ * A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
+ * above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+ */
+umbo_status umbo_dataset_range(int64_t start,
+                               int64_t stop,
+                               int64_t step,
+                               struct umbo_dataset **dataset);
+
+/* ---- datasets from functions --------------------------------------------------------------- */
+
+/**
+ * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
+ * it says that there are no more. The struct is copied.
+ *
+ * INVALID_ARGUMENT: `generator->next` is NULL, a spec without tensors or with per-replica values;
+ * while iterating, an element that is not as the spec says.
+ */
+umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,
+                                        const struct umbo_generator *generator,
+                                        void *user_data,
+                                        umbo_destroy destroy,
+                                        struct umbo_dataset **dataset);
+
+/**
+ * The results of `function` for each element, in the order of the elements however many calls run
+ * at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
+ * after it the next elements come. `options` may be NULL.
+ *
+ * INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
+ * not as its spec says.
+ */
+umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
+                             umbo_map_fn function,
+                             void *user_data,
+                             umbo_destroy destroy,
+                             const struct umbo_map_options *options,
+                             struct umbo_dataset **mapped);
+
+/* ---- datasets ------------------------------------------------------------------------------ */
 
 /**
  * Several datasets side by side: element i consists of element i of each. `names` has `count`
@@ -2678,6 +3043,28 @@ umbo_status umbo_dataset_batch(const struct umbo_dataset *dataset,
                                struct umbo_dataset **batches);
 
 /**
+ * Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
+ * zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
+ * than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+ */
+umbo_status umbo_dataset_padded_batch(const struct umbo_dataset *dataset,
+                                      int64_t size,
+                                      int32_t drop_remainder,
+                                      struct umbo_dataset **batches);
+
+/**
+ * The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
+ * again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
+ * or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
+ * elements with a scalar; while iterating, batches that do not fit together.
+ */
+umbo_status umbo_dataset_rebatch(const struct umbo_dataset *dataset,
+                                 int32_t count,
+                                 const int64_t *sizes,
+                                 int32_t drop_remainder,
+                                 struct umbo_dataset **batches);
+
+/**
  * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
  * order each time, unless told to keep one.
  */
@@ -2708,9 +3095,39 @@ umbo_status umbo_dataset_skip(const struct umbo_dataset *dataset,
                               struct umbo_dataset **rest);
 
 /**
+ * The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
+ * less than 1 shard, an index that is not in [0, shards).
+ */
+umbo_status umbo_dataset_shard(const struct umbo_dataset *dataset,
+                               int64_t shards,
+                               int64_t index,
+                               struct umbo_dataset **shard);
+
+/**
+ * The same elements, kept in memory by the first pass that reaches the end: later passes yield them
+ * in the order that they had then and ask the dataset for nothing. Elements are read-only. While
+ * iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+ */
+umbo_status umbo_dataset_cache(const struct umbo_dataset *dataset, struct umbo_dataset **cached);
+
+/**
+ * The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
+ * be the same. The datasets stay the caller's to release.
+ */
+umbo_status umbo_dataset_concatenate(int32_t count,
+                                     const struct umbo_dataset *const *datasets,
+                                     struct umbo_dataset **concatenated);
+
+/**
  * How many elements a pass yields; -1: it never ends, -2: only iterating tells.
  */
 umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t *count);
+
+/**
+ * The structure, dtypes and shapes of the elements, which the caller releases.
+ */
+umbo_status umbo_dataset_element_spec(const struct umbo_dataset *dataset,
+                                      struct umbo_element_spec **spec);
 
 /**
  * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
@@ -2718,29 +3135,6 @@ umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t
  */
 umbo_status umbo_dataset_iterator(const struct umbo_dataset *dataset,
                                   struct umbo_iterator **iterator);
-
-/**
- * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
- * a strategy. `options` may be NULL.
- *
- * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
- * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
- * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
- * each replica has, which umbo_gradients_submit() uses.
- *
- * INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
- */
-umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
-                                             const struct umbo_dataset *dataset,
-                                             const struct umbo_distribute_options *options,
-                                             struct umbo_distributed_dataset **distributed);
-
-/**
- * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
- * distributed dataset, which may be released.
- */
-umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
-                                              struct umbo_iterator **iterator);
 
 /**
  * One more reference to the handle, to be released like the first.
@@ -2751,6 +3145,87 @@ umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset);
  * Releases a reference. NULL is fine.
  */
 void umbo_dataset_release(const struct umbo_dataset *dataset);
+
+/* ---- distribution of datasets -------------------------------------------------------------- */
+
+/**
+ * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
+ * a strategy. `options` may be NULL.
+ *
+ * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
+ * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
+ * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
+ * each replica has, which umbo_gradients_submit() uses.
+ *
+ * Component k is on compute device k, without a copy: CPUs share their memory.
+ *
+ * INVALID_ARGUMENT: with several replicas, elements that contain a scalar (batch them first);
+ * options that contradict each other. UNIMPLEMENTED: replication per replica.
+ */
+umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_dataset *dataset,
+                                             const struct umbo_distribute_options *options,
+                                             struct umbo_distributed_dataset **distributed);
+
+/**
+ * The elements of a batch of one replica, if all replicas together have `global_batch_size`.
+ * INVALID_ARGUMENT if the number of replicas does not divide it.
+ */
+umbo_status umbo_input_context_per_replica_batch_size(const struct umbo_input_context *context,
+                                                      int64_t global_batch_size,
+                                                      int64_t *size);
+
+/**
+ * Calls `function` once, before it returns, on this thread, to make a dataset, and gives each
+ * replica whole elements of it: with n replicas, replica k gets element s * n + k in step s. There
+ * is one pipeline for all replicas. `options` may be NULL.
+ *
+ * The dataset is batched for one replica (umbo_input_context_per_replica_batch_size()); nothing is
+ * split, and elements may be scalars. If the number of elements is not a multiple of n, the last
+ * step is completed with components without rows (zero, for scalars), or left out if the options
+ * say so. With one replica elements stay as they are.
+ *
+ * Fails as the function fails. INVALID_ARGUMENT: no dataset stored, options that contradict each
+ * other. UNIMPLEMENTED: replication per replica.
+ */
+umbo_status umbo_strategy_distribute_datasets_from_function(struct umbo_strategy *strategy,
+                                                            umbo_dataset_fn function,
+                                                            void *user_data,
+                                                            const struct umbo_distribute_options *options,
+                                                            struct umbo_distributed_dataset **distributed);
+
+/**
+ * A dataset of the slices of arrays along dimension 0, as of umbo_dataset_from_tensor_slices(), of
+ * copies that are made at this call: the arrays may be changed afterwards. It is an ordinary
+ * dataset, to be batched and then distributed.
+ *
+ * FAILED_PRECONDITION in a replica's callback and in another strategy's scope. INVALID_ARGUMENT: a
+ * scalar, dimensions 0 that differ, a per-replica value, a variable.
+ */
+umbo_status umbo_strategy_make_numpy_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_value *arrays,
+                                             struct umbo_dataset **dataset);
+
+/**
+ * The structure of the steps, which the caller releases: per-replica values where the dataset's
+ * elements have tensors, with one replica the tensors themselves. The number of rows is known only
+ * if it is the same in all steps.
+ */
+umbo_status umbo_distributed_dataset_element_spec(const struct umbo_distributed_dataset *distributed,
+                                                  struct umbo_element_spec **spec);
+
+/**
+ * How many steps a pass yields; -1: it never ends, -2: only iterating tells.
+ */
+umbo_status umbo_distributed_dataset_cardinality(const struct umbo_distributed_dataset *distributed,
+                                                 int64_t *count);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * distributed dataset, which may be released.
+ */
+umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
+                                              struct umbo_iterator **iterator);
 
 /**
  * One more reference to the handle, to be released like the first.
@@ -2775,6 +3250,21 @@ void umbo_distributed_dataset_release(const struct umbo_distributed_dataset *dis
  * since an element is for all replicas, and in the scope of another strategy.
  */
 umbo_status umbo_iterator_next(struct umbo_iterator *iterator, struct umbo_value **element);
+
+/**
+ * As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
+ * the end of the pass and ever after; then `*element` is NULL.
+ */
+umbo_status umbo_iterator_next_as_optional(struct umbo_iterator *iterator,
+                                           int32_t *has_value,
+                                           struct umbo_value **element);
+
+/**
+ * The structure, dtypes and shapes of the elements, which the caller releases: those of the
+ * dataset.
+ */
+umbo_status umbo_iterator_element_spec(const struct umbo_iterator *iterator,
+                                       struct umbo_element_spec **spec);
 
 /**
  * Starts a new pass from the beginning, in another order if the dataset is shuffled. What the

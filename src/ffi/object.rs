@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
-use crate::input::{Dataset, DistributedDataset, PassIterator};
+use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::optimizer::{Gradients, Optimizer};
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::context::Scope;
@@ -47,6 +47,8 @@ pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 12;
 pub const UMBO_HANDLE_CLUSTER_RESOLVER: umbo_handle_type = 13;
 /// `umbo_variable_request`.
 pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 14;
+/// `umbo_element_spec`.
+pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -68,10 +70,11 @@ pub enum Kind {
     Cancellation = 12,
     ClusterResolver = 13,
     VariableRequest = 14,
+    ElementSpec = 15,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 14] = [
+    const ALL: [(Kind, &'static str); 15] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -86,6 +89,7 @@ impl Kind {
         (Kind::Cancellation, "a cancellation"),
         (Kind::ClusterResolver, "a cluster resolver"),
         (Kind::VariableRequest, "a variable request"),
+        (Kind::ElementSpec, "an element spec"),
     ];
 
     /// The kind with this number, if there is one.
@@ -109,9 +113,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!(
-                "{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_VARIABLE_REQUEST ({last})"
-            ),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_ELEMENT_SPEC ({last})"),
         )
     })
 }
@@ -182,6 +184,7 @@ objects! {
     Cancellation: umbo_cancellation => Cancellation;
     ClusterResolver: umbo_cluster_resolver => Arc<ClusterResolver>;
     VariableRequest: umbo_variable_request => VariableRequest;
+    ElementSpec: umbo_element_spec => Arc<ElementSpec>;
 }
 
 /// Elements of one type on one device, strided, with shared ownership.
@@ -253,5 +256,10 @@ pub struct umbo_cluster_resolver {
 /// A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
 /// call of the creator.
 pub struct umbo_variable_request {
+    _opaque: [u8; 0],
+}
+
+/// The structure, dtypes and shapes of the elements of a dataset.
+pub struct umbo_element_spec {
     _opaque: [u8; 0],
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, collect, out, quietly};
+use super::boundary::{array, boundary, check, collect, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
 use super::tensor::{umbo_view, view_of};
-use super::text::{lasting, optional_text, text};
+use super::text::{lasting, optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -42,7 +42,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 }
 
 /// An index argument.
-fn index_from(index: i32) -> Result<usize> {
+pub(super) fn index_from(index: i32) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
@@ -279,6 +279,31 @@ pub unsafe extern "C" fn umbo_value_view(
             value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_of)
         })??);
         Ok(())
+    })
+}
+
+/// The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+/// axes left out.
+///
+/// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+/// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+/// is not written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_text(
+    value: *const umbo_value,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let length = unsafe { out(length, "length") }?;
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+        }
+        let text = get(value, "value")?.to_string();
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&text, buffer, capacity, length) }
     })
 }
 

@@ -2,6 +2,7 @@
 
 pub mod indexed_slices;
 mod per_replica;
+mod text;
 pub mod variable;
 
 use std::sync::{Arc, LazyLock};
