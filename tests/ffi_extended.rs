@@ -489,7 +489,8 @@ fn creators_see_and_change_requests() {
 fn a_resolver_is_attached_by_option_only() {
     let _guard = alone();
     let before = live();
-    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables.
+    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables. The
+    // tests of this file take turns, so nothing else uses the environment while it changes.
     unsafe {
         let s = strategy(1);
         let mut resolver = ptr::null_mut();

@@ -2087,7 +2087,9 @@ void umbo_strategy_release(const struct umbo_strategy *strategy);
  * Returns what `function` returned.
  *
  * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
- * scope or a run of another one.
+ * scope or a run of another one. The scope of the default strategy is like no scope: the context
+ * stays the default one, and another strategy's scope may be entered inside of it; but variables
+ * of that one cannot be made there.
  */
 umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
                                 umbo_scope_fn function,
@@ -2100,7 +2102,7 @@ umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
 umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
 
 /**
- * Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+ * Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
  * that this thread has open, or was entered by another thread: then it stays open and its handle
  * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
  * is released.
@@ -2109,7 +2111,7 @@ umbo_status umbo_scope_exit(struct umbo_scope *scope);
 
 /**
  * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
- * clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+ * clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
  */
 umbo_status umbo_set_strategy(struct umbo_strategy *strategy);
 
@@ -2573,8 +2575,8 @@ umbo_status umbo_strategy_split_to_logical_devices(const struct umbo_strategy *s
  * no such variable before it returns or waits in a synchronising call. A variable that replica 0
  * alone makes is fine.
  *
- * FAILED_PRECONDITION in a replica's callback if `strategy` is given, and in another strategy's
- * scope.
+ * FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
+ * and, unless for the default strategy, in a scope of the default strategy.
  */
 umbo_status umbo_variable_create(struct umbo_strategy *strategy,
                                  const char *name,
@@ -2662,7 +2664,7 @@ umbo_status umbo_variable_device(const struct umbo_variable *variable, const cha
 
 /**
  * An independent variable of the same strategy, with the same name and modes and the value that
- * this one has now. FAILED_PRECONDITION in another strategy's scope.
+ * this one has now. FAILED_PRECONDITION in another strategy's scope or run.
  */
 umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
 
