@@ -183,7 +183,7 @@ fn the_function_is_called_once_and_told_of_one_pipeline() {
             InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 3 };
         assert_eq!(*context, expected);
         let size = context.per_replica_batch_size(6)?;
-        Ok(numbers(12).batch(size, false)?)
+        numbers(12).batch(size, false)
     };
     let dataset = distribute_datasets_from_function(&strategy, make, &Default::default()).unwrap();
     for _ in 0..2 {
