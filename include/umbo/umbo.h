@@ -61,12 +61,13 @@
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, { 0, 0, 0, 0 } }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, { 0, 0, 0, 0 } }
 #define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
 #define UMBO_REDUCE_OPTIONS_INIT \
   { sizeof(umbo_reduce_options), NULL, 0, 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_UPDATE_OPTIONS_INIT { sizeof(umbo_update_options), 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
@@ -100,6 +101,11 @@
  * A request to stop, which any thread may make.
  */
 typedef struct umbo_cancellation umbo_cancellation;
+
+/**
+ * A cluster of processes and this one's place in it.
+ */
+typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
 /**
  * A sequence of elements, described but not yet produced.
@@ -161,6 +167,12 @@ typedef struct umbo_value umbo_value;
  * A value on the parameter device that steps read and change.
  */
 typedef struct umbo_variable umbo_variable;
+
+/**
+ * A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
+ * call of the creator.
+ */
+typedef struct umbo_variable_request umbo_variable_request;
 
 /**
  * The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
@@ -344,6 +356,10 @@ typedef struct umbo_strategy_options {
    */
   int32_t reserved0;
   /**
+   * What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
+   */
+  const struct umbo_cluster_resolver *cluster_resolver;
+  /**
    * Zero.
    */
   uint64_t reserved[4];
@@ -515,8 +531,8 @@ typedef struct umbo_destination {
    */
   const char *device;
   /**
-   * The device of a tensor; of a per-replica value the devices of all components, each of which
-   * gets a copy.
+   * The device of a tensor or of indexed slices; of a per-replica value the devices of all
+   * components, each of which gets a copy.
    */
   const struct umbo_value *like;
   /**
@@ -534,6 +550,59 @@ typedef umbo_status (*umbo_update_fn)(struct umbo_variable *variable,
                                       const struct umbo_value *args,
                                       void *user_data,
                                       struct umbo_value **result);
+
+/**
+ * How the result of an update comes back.
+ */
+typedef int32_t umbo_update_grouping;
+
+/**
+ * How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
+ */
+typedef struct umbo_update_options {
+  /**
+   * sizeof(umbo_update_options).
+   */
+  size_t struct_size;
+  /**
+   * UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
+   */
+  umbo_update_grouping grouping;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_update_options;
+
+/**
+ * For which replica a value is made.
+ */
+typedef struct umbo_value_context {
+  /**
+   * sizeof(umbo_value_context).
+   */
+  size_t struct_size;
+  /**
+   * The replica's id.
+   */
+  int32_t replica_id_in_sync_group;
+  /**
+   * How many replicas run in sync.
+   */
+  int32_t num_replicas_in_sync;
+} umbo_value_context;
+
+/**
+ * Makes the value of one replica. `context` lives as long as the call. `*value` is NULL on entry;
+ * the value stored there, which must be one, is taken over by the library.
+ */
+typedef umbo_status (*umbo_value_fn)(const struct umbo_value_context *context,
+                                     void *user_data,
+                                     struct umbo_value **value);
 
 /**
  * Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
@@ -605,6 +674,20 @@ typedef struct umbo_variable_options {
    */
   uint64_t reserved[4];
 } umbo_variable_options;
+
+/**
+ * Sees a variable that is about to be made. It may look at the request and change it; make the
+ * variable with umbo_variable_request_next() and store it in `*variable`; or store another variable
+ * there. `*variable` is NULL on entry; what is stored there is taken over by the library. If it
+ * stays NULL, the variable is made from the request as it now is. A status other than UMBO_OK
+ * makes the creation fail with it.
+ *
+ * `request` is borrowed for the call. A creator that makes variables of its own is called for them
+ * too.
+ */
+typedef umbo_status (*umbo_variable_creator)(struct umbo_variable_request *request,
+                                             void *user_data,
+                                             struct umbo_variable **variable);
 
 /**
  * Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
@@ -1027,9 +1110,19 @@ typedef struct umbo_apply_report {
 #define UMBO_HANDLE_CANCELLATION 12
 
 /**
+ * `umbo_cluster_resolver`.
+ */
+#define UMBO_HANDLE_CLUSTER_RESOLVER 13
+
+/**
+ * `umbo_variable_request`.
+ */
+#define UMBO_HANDLE_VARIABLE_REQUEST 14
+
+/**
  * `umbo_element_spec`.
  */
-#define UMBO_HANDLE_ELEMENT_SPEC 13
+#define UMBO_HANDLE_ELEMENT_SPEC 15
 
 /**
  * Success.
@@ -1212,7 +1305,7 @@ typedef struct umbo_apply_report {
 #define UMBO_VALUE_TENSOR 1
 
 /**
- * One tensor per replica.
+ * One tensor, or indexed slices, per replica.
  */
 #define UMBO_VALUE_PER_REPLICA 2
 
@@ -1230,6 +1323,11 @@ typedef struct umbo_apply_report {
  * A variable.
  */
 #define UMBO_VALUE_VARIABLE 5
+
+/**
+ * Indexed slices: some rows of a tensor, by number.
+ */
+#define UMBO_VALUE_INDEXED_SLICES 6
 
 /**
  * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
@@ -1252,6 +1350,16 @@ typedef struct umbo_apply_report {
  * The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
  */
 #define UMBO_REDUCE_MEAN 2
+
+/**
+ * As the function stored it.
+ */
+#define UMBO_UPDATE_GROUPED 0
+
+/**
+ * Each leaf of it as a tuple of one item: one for each device that holds a copy of the variable.
+ */
+#define UMBO_UPDATE_UNGROUPED 1
 
 /**
  * Assigning in replica context is INVALID_ARGUMENT.
@@ -1535,7 +1643,8 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               struct umbo_tensor **tensor);
 
 /**
- * A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+ * A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+ * as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       int32_t rank,
@@ -1544,7 +1653,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+ * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
  * row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
@@ -1672,8 +1781,8 @@ umbo_status umbo_value_struct(int32_t count,
                               struct umbo_value **value);
 
 /**
- * A per-replica value: one component per replica, each of them a tensor. The components need not
- * agree in shape. They stay the caller's to release.
+ * A per-replica value: one component per replica, each of them a tensor or indexed slices. The
+ * components need not agree in anything. They stay the caller's to release.
  */
 umbo_status umbo_value_per_replica(int32_t count,
                                    const struct umbo_value *const *components,
@@ -1685,7 +1794,7 @@ umbo_status umbo_value_per_replica(int32_t count,
 umbo_status umbo_value_kind_of(const struct umbo_value *value, umbo_value_kind *kind);
 
 /**
- * How many items, fields or components there are; 1 for a tensor or a variable.
+ * How many items, fields or components there are; 1 for a tensor, indexed slices or a variable.
  */
 umbo_status umbo_value_count(const struct umbo_value *value, int32_t *count);
 
@@ -1731,6 +1840,19 @@ umbo_status umbo_value_view(const struct umbo_value *value,
                             struct umbo_view *view);
 
 /**
+ * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+ * axes left out.
+ *
+ * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+ * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+ * is not written.
+ */
+umbo_status umbo_value_text(const struct umbo_value *value,
+                            char *buffer,
+                            size_t capacity,
+                            size_t *length);
+
+/**
  * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
  * that it was given for the call. The memory of an element of a dataset is reused for a later one
  * only if nobody has kept it.
@@ -1755,6 +1877,116 @@ umbo_status umbo_value_retain(const struct umbo_value *value);
  * Releases a reference. NULL is fine.
  */
 void umbo_value_release(const struct umbo_value *value);
+
+/* ---- indexed slices ------------------------------------------------------------------------ */
+
+/**
+ * A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
+ * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
+ *
+ * `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
+ * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
+ * range of the indices is checked where they are used.
+ */
+umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
+                                      const struct umbo_tensor *indices,
+                                      int32_t rank,
+                                      const int64_t *dense_shape,
+                                      struct umbo_value **value);
+
+/**
+ * The rows of indexed slices: the same tensor, a new handle.
+ */
+umbo_status umbo_value_slices_values(const struct umbo_value *value, struct umbo_tensor **tensor);
+
+/**
+ * The row numbers of indexed slices: the same tensor, a new handle.
+ */
+umbo_status umbo_value_slices_indices(const struct umbo_value *value, struct umbo_tensor **tensor);
+
+/**
+ * The shape of the tensor that indexed slices are slices of. `shape` has room for UMBO_MAX_RANK
+ * sizes, those past `rank` are set to 0.
+ */
+umbo_status umbo_value_slices_dense_shape(const struct umbo_value *value,
+                                          int32_t *rank,
+                                          int64_t *shape);
+
+/* ---- cluster resolvers --------------------------------------------------------------------- */
+
+/**
+ * A resolver from `text`, JSON in the form of the environment variable TF_CONFIG:
+ * {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}. `text` may
+ * be NULL: then the variable itself is read, and there is an empty cluster if it is not set. The
+ * tasks of a job are an array of addresses or an object from numbers to addresses; other fields
+ * make no difference.
+ *
+ * INVALID_ARGUMENT, with the place, for what is not JSON or not of this form, and for a task that
+ * the cluster does not have (but the task type "evaluator" need not be in it).
+ */
+umbo_status umbo_cluster_resolver_from_tf_config(const char *text,
+                                                 struct umbo_cluster_resolver **resolver);
+
+/**
+ * How many jobs the cluster has.
+ */
+umbo_status umbo_cluster_resolver_job_count(const struct umbo_cluster_resolver *resolver,
+                                            int32_t *count);
+
+/**
+ * The name of the job at `index`, in alphabetical order. Lives as long as the process.
+ */
+umbo_status umbo_cluster_resolver_job_name(const struct umbo_cluster_resolver *resolver,
+                                           int32_t index,
+                                           const char **name);
+
+/**
+ * How many tasks a job has. NOT_FOUND if there is no such job.
+ */
+umbo_status umbo_cluster_resolver_task_count(const struct umbo_cluster_resolver *resolver,
+                                             const char *job,
+                                             int32_t *count);
+
+/**
+ * The number and the address of the task of `job` at `position`, in the order of their numbers
+ * (which are the positions if the tasks were given as an array). The address lives as long as the
+ * process. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+ */
+umbo_status umbo_cluster_resolver_task(const struct umbo_cluster_resolver *resolver,
+                                       const char *job,
+                                       int32_t position,
+                                       int64_t *index,
+                                       const char **address);
+
+/**
+ * The job that this process is a task of; NULL if the configuration does not say. Lives as long
+ * as the process.
+ */
+umbo_status umbo_cluster_resolver_task_type(const struct umbo_cluster_resolver *resolver,
+                                            const char **task_type);
+
+/**
+ * Which task of its job this process is; -1 if the configuration does not say.
+ */
+umbo_status umbo_cluster_resolver_task_index(const struct umbo_cluster_resolver *resolver,
+                                             int64_t *task_index);
+
+/**
+ * The resolver that the strategy was made with; NULL if it was made without one, whatever the
+ * environment says. A new handle, to be released.
+ */
+umbo_status umbo_strategy_cluster_resolver(const struct umbo_strategy *strategy,
+                                           struct umbo_cluster_resolver **resolver);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_cluster_resolver_retain(const struct umbo_cluster_resolver *resolver);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_cluster_resolver_release(const struct umbo_cluster_resolver *resolver);
 
 /* ---- strategies ---------------------------------------------------------------------------- */
 
@@ -2056,7 +2288,9 @@ umbo_status umbo_replica_context_merge_call(struct umbo_replica_context *ctx,
 /**
  * Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
  * Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
- * The components must agree in shape and dtype (INVALID_ARGUMENT). See
+ * The components must agree in shape and dtype (INVALID_ARGUMENT). Indexed slices are
+ * concatenated in replica order; MEAN divides their values by the number of replicas. MEAN of
+ * integers is a float for any number of replicas, one included. See
  * umbo_replica_context_merge_call() for what synchronising calls have in common.
  */
 umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
@@ -2068,14 +2302,15 @@ umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
  * Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
  * order; negative axes count from the back. Each replica gets the whole, on its device. One
  * synchronising call. The components must agree in rank, dtype and all other dimensions
- * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there.
+ * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there; UNIMPLEMENTED for indexed
+ * slices.
  */
 umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
                                             const struct umbo_value *value,
                                             int64_t axis,
                                             struct umbo_value **result);
 
-/* ---- reduce, gather, update ---------------------------------------------------------------- */
+/* ---- reduce and gather --------------------------------------------------------------------- */
 
 /**
  * Reduces a value over the replicas and, if `options` names axes, within each replica along them.
@@ -2090,8 +2325,14 @@ umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
  * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
  * INVALID_ARGUMENT. With axes it counts once for each replica.
  *
+ * Indexed slices without axes are concatenated in replica order, values and indices, with
+ * duplicates kept: a row's sum is the sum of its slices. MEAN divides the values by the number of
+ * components. Their dense shapes must agree. Where some components are tensors, and with axes,
+ * indexed slices count as the dense tensors that they stand for, and so does the result.
+ *
  * INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
- * output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+ * output that does not fit; OUT_OF_RANGE for an axis that is not there, and for an index outside
+ * of the dense shape; FAILED_PRECONDITION in a
  * replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
  */
 umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
@@ -2104,7 +2345,7 @@ umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
  * Concatenates the components of a per-replica value along `axis`, in replica order; a negative
  * axis counts from the back. `options` may be NULL; of its fields destination and output count.
  * Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
- * are.
+ * are. Indexed slices in a per-replica value are made dense first; a plain one is UNIMPLEMENTED.
  *
  * The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
  * replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
@@ -2135,18 +2376,184 @@ umbo_status umbo_strategy_reduce_to(struct umbo_strategy *strategy,
                                     const struct umbo_destination *destination,
                                     struct umbo_value **result);
 
+/* ---- update -------------------------------------------------------------------------------- */
+
 /**
  * Calls `function` once with the variable, on this thread, in cross-replica context. What it
  * assigns, to this or other variables of the strategy, becomes central state if it succeeds and
- * is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
- * Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
+ * is dropped if it fails. `args` may be NULL; of per-replica values in it the first component
+ * counts. `options` may be NULL. `result` may be NULL, which discards the result.
+ *
+ * In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()): `function` runs once, on the thread that called
+ * umbo_strategy_run(), with replica 0's arguments and user data, and each replica gets its part of
+ * the result.
+ *
+ * FAILED_PRECONDITION in another strategy's scope, and while the strategy is draining.
  */
 umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
                                  struct umbo_variable *variable,
                                  umbo_update_fn function,
                                  void *user_data,
                                  const struct umbo_value *args,
+                                 const struct umbo_update_options *options,
                                  struct umbo_value **result);
+
+/**
+ * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
+ * itself, such as an optimizer's step count. FAILED_PRECONDITION in a replica's callback.
+ */
+umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
+                                          struct umbo_variable *colocate_with,
+                                          umbo_update_fn function,
+                                          void *user_data,
+                                          const struct umbo_value *args,
+                                          const struct umbo_update_options *options,
+                                          struct umbo_value **result);
+
+/**
+ * The variable beside which state of all of `variables` together is kept: the one whose name comes
+ * first. A new handle. INVALID_ARGUMENT if there are none.
+ */
+umbo_status umbo_strategy_non_slot_devices(const struct umbo_strategy *strategy,
+                                           int32_t count,
+                                           const struct umbo_variable *const *variables,
+                                           struct umbo_variable **variable);
+
+/**
+ * Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
+ * (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
+ * what `function` returned.
+ *
+ * FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
+ * variable that was not made in this strategy's scope.
+ */
+umbo_status umbo_strategy_colocate_vars_with(struct umbo_strategy *strategy,
+                                             const struct umbo_variable *variable,
+                                             umbo_scope_fn function,
+                                             void *user_data);
+
+/* ---- values from functions, destinations, and the like ------------------------------------- */
+
+/**
+ * Calls `function` once for each replica, in order, on this thread and in this thread's context,
+ * and makes a per-replica value of the results. Structures are merged leaf by leaf (INVALID_ARGUMENT
+ * if they differ); shapes and dtypes may differ. Leaves are always wrapped, even the very same
+ * tensor, and also with one replica; the default strategy wraps nothing. Components stay on the
+ * device they were made on. In every context.
+ *
+ * If `function` fails, so does this, with its status.
+ */
+umbo_status umbo_strategy_values_from_function(struct umbo_strategy *strategy,
+                                               umbo_value_fn function,
+                                               void *user_data,
+                                               struct umbo_value **result);
+
+/**
+ * Reduces each of `count` values onto its destination, as umbo_strategy_reduce_to() does; `results`
+ * gets a tuple. A plain value counts as one component, so that its SUM is itself.
+ * INVALID_ARGUMENT if `count` is less than 1.
+ */
+umbo_status umbo_strategy_batch_reduce_to(struct umbo_strategy *strategy,
+                                          umbo_reduce_op op,
+                                          int32_t count,
+                                          const struct umbo_value *const *values,
+                                          const struct umbo_destination *destinations,
+                                          struct umbo_value **results);
+
+/**
+ * Copies a tensor, indexed slices or a variable's value to a destination: a plain value on one
+ * device, or a per-replica value with one copy for each component of a per-replica destination.
+ * INVALID_ARGUMENT for other values; UNIMPLEMENTED for the default strategy. Contexts as for
+ * umbo_strategy_reduce().
+ */
+umbo_status umbo_strategy_broadcast_to(struct umbo_strategy *strategy,
+                                       const struct umbo_value *value,
+                                       const struct umbo_destination *destination,
+                                       struct umbo_value **result);
+
+/**
+ * The value that contains `value`: itself, since a variable has one copy, which is it. A new
+ * handle.
+ */
+umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
+                                          const struct umbo_value *value,
+                                          struct umbo_value **container);
+
+/**
+ * umbo_strategy_run() without options.
+ */
+umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
+                                                umbo_replica_fn function,
+                                                void *user_data,
+                                                const struct umbo_value *args,
+                                                struct umbo_value **result);
+
+/**
+ * The value that the variable has now; see umbo_variable_read(). In every context.
+ */
+umbo_status umbo_strategy_read_var(const struct umbo_strategy *strategy,
+                                   const struct umbo_variable *variable,
+                                   struct umbo_tensor **value);
+
+/**
+ * Not offered by this strategy: UNIMPLEMENTED. Call umbo_strategy_run() for each element of the
+ * iterator.
+ */
+umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
+                                                umbo_replica_fn function,
+                                                void *user_data,
+                                                struct umbo_iterator *iterator,
+                                                int64_t steps,
+                                                struct umbo_value **result);
+
+/**
+ * The canonical names of the compute devices, in replica order: as many of them as `names` has
+ * room for (`capacity`; 0 and NULL are fine). `count` gets how many there are. Names live as long
+ * as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ */
+umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
+                                         int32_t capacity,
+                                         const char **names,
+                                         int32_t *count);
+
+/**
+ * The canonical names of the devices that hold variables, of which there is one; otherwise as
+ * umbo_strategy_worker_devices().
+ */
+umbo_status umbo_strategy_parameter_devices(const struct umbo_strategy *strategy,
+                                            int32_t capacity,
+                                            const char **names,
+                                            int32_t *count);
+
+/**
+ * Annotates a tensor with the logical device, of those of its replica, that it is to lie on. A
+ * central storage strategy has one logical device per replica: OUT_OF_RANGE for an id other than
+ * 0, else UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_assign_to_logical_device(const struct umbo_strategy *strategy,
+                                                   const struct umbo_tensor *tensor,
+                                                   int64_t logical_device_id,
+                                                   struct umbo_tensor **annotated);
+
+/**
+ * Annotates a tensor as replicated to all logical devices of its replica. UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_replicate_to_logical_devices(const struct umbo_strategy *strategy,
+                                                       const struct umbo_tensor *tensor,
+                                                       struct umbo_tensor **annotated);
+
+/**
+ * Annotates a tensor as split over the logical devices of its replica, dimension i in
+ * `partition_dimensions[i]` parts. INVALID_ARGUMENT if there is not one number, of 1 or more, for
+ * each dimension, if a dimension is not divisible by its number, or if the product is not 1, the
+ * number of logical devices of a replica; else UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_split_to_logical_devices(const struct umbo_strategy *strategy,
+                                                   const struct umbo_tensor *tensor,
+                                                   int32_t count,
+                                                   const int64_t *partition_dimensions,
+                                                   struct umbo_tensor **annotated);
 
 /* ---- variables ----------------------------------------------------------------------------- */
 
@@ -2157,8 +2564,15 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
  * is NULL if the options have an initializer; exactly one of the two is given. `options` may be
  * NULL.
  *
- * FAILED_PRECONDITION in a replica's callback of `strategy` or in another strategy's scope;
- * UNIMPLEMENTED, in this version, in a callback of several replicas.
+ * In the callback of several replicas, with `strategy` NULL, replica 0 makes the variable, and each
+ * other replica's call waits for it and gives the same variable: by name and by position among the
+ * variables of that name, whatever its own initial value. A name that ends in an underscore and one
+ * digit counts as the name without them. FAILED_PRECONDITION, naming the device, if replica 0 makes
+ * no such variable before it returns or waits in a synchronising call. A variable that replica 0
+ * alone makes is fine.
+ *
+ * FAILED_PRECONDITION in a replica's callback if `strategy` is given, and in another strategy's
+ * scope.
  */
 umbo_status umbo_variable_create(struct umbo_strategy *strategy,
                                  const char *name,
@@ -2259,6 +2673,162 @@ umbo_status umbo_variable_retain(const struct umbo_variable *variable);
  * Releases a reference. NULL is fine.
  */
 void umbo_variable_release(const struct umbo_variable *variable);
+
+/* ---- variable creators --------------------------------------------------------------------- */
+
+/**
+ * Has `creator` called for each variable that this thread makes, until the scope is left with
+ * umbo_scope_exit(). Creators are called from the innermost scope outwards. A strategy's own
+ * creator, which places variables on the parameter device, stands where the strategy's scope was
+ * entered: creators entered inside of it run before, creators entered around it run after.
+ *
+ * Runs that this thread starts meanwhile are inside of the scope too; with several replicas only
+ * replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
+ * called before the creators, which see the initial value.
+ *
+ * `destroy` (or NULL) releases `user_data` when the scope is left and the last variable of it is
+ * made, and also if this function fails.
+ */
+umbo_status umbo_variable_creator_scope_enter(umbo_variable_creator creator,
+                                              void *user_data,
+                                              umbo_destroy destroy,
+                                              struct umbo_scope **scope);
+
+/**
+ * Goes on with the request as it now is: to the next creator, in the end to the variable itself.
+ * Each call makes a variable.
+ */
+umbo_status umbo_variable_request_next(struct umbo_variable_request *request,
+                                       struct umbo_variable **variable);
+
+/**
+ * The name that the variable is to have. Lives as long as the process.
+ */
+umbo_status umbo_variable_request_name(const struct umbo_variable_request *request,
+                                       const char **name);
+
+/**
+ * Gives the variable another name, which is copied.
+ */
+umbo_status umbo_variable_request_set_name(struct umbo_variable_request *request, const char *name);
+
+/**
+ * The initial value: its dtype and shape become the variable's. A new handle; do not write it.
+ */
+umbo_status umbo_variable_request_initial_value(const struct umbo_variable_request *request,
+                                                struct umbo_tensor **tensor);
+
+/**
+ * Gives the variable another initial value, of any dtype and shape. The variable gets a copy, made
+ * when it is made; the tensor stays the caller's to release.
+ */
+umbo_status umbo_variable_request_set_initial_value(struct umbo_variable_request *request,
+                                                    const struct umbo_tensor *tensor);
+
+/**
+ * Whether an optimizer should change the variable: one of the UMBO_TRAINABLE_ constants.
+ */
+umbo_status umbo_variable_request_trainable(const struct umbo_variable_request *request,
+                                            umbo_trainable *trainable);
+
+/**
+ * Says whether an optimizer should change the variable.
+ */
+umbo_status umbo_variable_request_set_trainable(struct umbo_variable_request *request,
+                                                umbo_trainable trainable);
+
+/**
+ * How values that replicas assign are to be combined.
+ */
+umbo_status umbo_variable_request_aggregation(const struct umbo_variable_request *request,
+                                              umbo_aggregation *aggregation);
+
+/**
+ * Says how values that replicas assign are to be combined.
+ */
+umbo_status umbo_variable_request_set_aggregation(struct umbo_variable_request *request,
+                                                  umbo_aggregation aggregation);
+
+/**
+ * The synchronisation that is asked for.
+ */
+umbo_status umbo_variable_request_synchronization(const struct umbo_variable_request *request,
+                                                  umbo_synchronization *synchronization);
+
+/**
+ * Asks for another synchronisation.
+ */
+umbo_status umbo_variable_request_set_synchronization(struct umbo_variable_request *request,
+                                                      umbo_synchronization synchronization);
+
+/**
+ * The canonical name of the device that the variable will lie on; NULL for creators that run before
+ * the strategy's own has chosen it. Lives as long as the process.
+ */
+umbo_status umbo_variable_request_device(const struct umbo_variable_request *request,
+                                         const char **name);
+
+/* ---- scatter updates ----------------------------------------------------------------------- */
+
+/**
+ * Adds each row of the slices to the row of the variable that it belongs to.
+ *
+ * `slices` is indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+ * Rows are taken in order; one that is named several times is changed several times. An index
+ * that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
+ * Integers wrap; bool is INVALID_ARGUMENT.
+ *
+ * In cross-replica and default context it acts once; of a per-replica value the first component
+ * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
+ * SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
+ * replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.
+ * The very same value on all replicas is INVALID_ARGUMENT with SUM and counts once with MEAN.
+ * Later reads in the step see the result; it becomes central state when the run succeeds, and is
+ * dropped when it fails. Other errors as for umbo_variable_assign().
+ */
+umbo_status umbo_variable_scatter_add(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Subtracts each row of the slices; otherwise as umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_sub(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Multiplies by each row of the slices; otherwise as umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_mul(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Divides by each row of the slices; otherwise as umbo_variable_scatter_add(). Integers are
+ * truncated towards zero; a divisor of 0 is INVALID_ARGUMENT for them.
+ */
+umbo_status umbo_variable_scatter_div(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Takes the smaller of each pair of elements, NaN if either is; otherwise as
+ * umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_min(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Takes the larger of each pair of elements, NaN if either is; otherwise as
+ * umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_max(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Replaces the rows of the variable by those of the slices; otherwise as
+ * umbo_variable_scatter_add(). Takes bool as well.
+ */
+umbo_status umbo_variable_scatter_update(struct umbo_variable *variable,
+                                         const struct umbo_value *slices);
 
 /* ---- element specs ------------------------------------------------------------------------- */
 
@@ -2802,7 +3372,7 @@ umbo_status umbo_optimizer_create_adam(struct umbo_strategy *strategy,
 
 /**
  * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
- * memory. Uses the gradients up: apply once for each run. `options` and `report` may be NULL.
+ * memory. Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
  *
  * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
  * run it is deferred to the commit point, takes what the replicas have submitted by then, and is

@@ -38,6 +38,15 @@ pub fn gather(
     Ok(result)
 }
 
+/// The one axis along which the components' shapes differ, if there is one.
+fn only_difference(components: &[Tensor]) -> Option<usize> {
+    let first = components[0].shape();
+    let mut differing = (0..first.rank())
+        .filter(|&axis| components.iter().any(|part| part.shape()[axis] != first[axis]));
+    let only = differing.next();
+    only.filter(|_| differing.next().is_none())
+}
+
 fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
     let first = components[0].shape();
     let differ = |what: &str| {
@@ -57,7 +66,17 @@ fn gathered_shape(components: &[Tensor], axis: i64) -> Result<Shape> {
     for component in components {
         let shape = component.shape();
         if shape.with_size(axis, 0) != first.with_size(axis, 0) {
-            return Err(differ(&format!("dimensions other than {axis}, the gathered one,")));
+            let axes = format!("dimensions other than {axis}, the gathered one,");
+            return Err(match only_difference(components) {
+                Some(right) => Error::invalid(
+                    "value",
+                    format!(
+                        "{axes} of the replicas differ: {}; they can be gathered along axis {right}",
+                        shapes(components)
+                    ),
+                ),
+                None => differ(&axes),
+            });
         }
         size = size
             .checked_add(shape[axis])

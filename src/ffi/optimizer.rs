@@ -204,7 +204,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
 }
 
 /// Reduces the gradients that the replicas submitted and updates the variables, in one pass over
-/// memory. Uses the gradients up: apply once for each run. `options` and `report` may be NULL.
+/// memory. Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
 ///
 /// After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
 /// run it is deferred to the commit point, takes what the replicas have submitted by then, and is

@@ -133,7 +133,8 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
     })
 }
 
-/// A new tensor whose elements are whatever was in memory; for the rest as umbo_tensor_zeros().
+/// A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+/// as umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_uninitialized(
     dtype: umbo_dtype,
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
     })
 }
 
-/// A new tensor with a copy of `data`: host memory with as many elements as `shape` has, in
+/// A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
 /// row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(

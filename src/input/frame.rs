@@ -280,7 +280,7 @@ pub(super) fn for_each_tensor(
                 }
             }
         }
-        Value::Variable(_) => return Ok(false),
+        Value::Variable(_) | Value::IndexedSlices(_) => return Ok(false),
     }
     Ok(true)
 }

@@ -102,11 +102,31 @@ struct Replica {
     /// One per variable, in this replica's slab.
     buffers: Vec<Tensor>,
     /// One per variable: the last step in which this replica viewed it.
-    viewed: Vec<AtomicU64>,
+    viewed: Viewed,
     /// The last step in which this replica submitted.
     submitted: AtomicU64,
     /// The bits of the weight it submitted then.
     weight: AtomicU64,
+}
+
+/// A step number for each variable, in memory of which no other replica writes a cache line.
+struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
+
+impl Viewed {
+    const BLOCK: usize = 16;
+
+    fn new(variables: usize) -> Viewed {
+        let blocks = variables.div_ceil(Viewed::BLOCK);
+        Viewed((0..blocks).map(|_| CachePadded::default()).collect())
+    }
+
+    fn of(&self, variable: usize) -> Option<&AtomicU64> {
+        self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
+    }
+
+    fn in_step(&self, variable: usize, step: u64) -> bool {
+        self.of(variable).is_some_and(|viewed| viewed.load(Ordering::Acquire) == step)
+    }
 }
 
 /// What became of the last step that touched the gradients.
@@ -151,7 +171,7 @@ impl Gradients {
         for (replica, &device) in devices.iter().enumerate() {
             replicas.push(CachePadded::new(Replica {
                 buffers: slab(replica, device, &variables)?,
-                viewed: variables.iter().map(|_| AtomicU64::new(0)).collect(),
+                viewed: Viewed::new(variables.len()),
                 submitted: AtomicU64::new(0),
                 weight: AtomicU64::new(0),
             }));
@@ -217,7 +237,7 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let own = self.replica_in_step(replica, step)?;
-        let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.get(index)) else {
+        let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
             let problem = format!("{index}; there are {} variables", self.variables.len());
             return Err(Error::out_of_range("index", problem));
         };
@@ -399,7 +419,7 @@ impl<'a> Contributions<'a> {
     /// of replicas that wrote it and whose weight is not 0.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
         self.gradients.replicas.iter().filter_map(move |own| {
-            let wrote = own.viewed[index].load(Ordering::Acquire) == self.step;
+            let wrote = own.viewed.in_step(index, self.step);
             let weight = own.weight();
             (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
         })

@@ -2,6 +2,7 @@
 
 pub mod ops;
 pub mod storage;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;

@@ -45,14 +45,14 @@ file(STRINGS "${EXPECTED}" expected)
 report_difference("the library" "${exported}" "tests/abi/symbols.txt" "${expected}")
 
 # A declaration is a name before an opening parenthesis, outside of comments and
-# macros; callback types are written (*name)( and do not match.
+# macros; callback types are written umbo_status (*name)( and do not match.
 file(READ "${HEADER}" header)
 string(REGEX REPLACE "\\\\\n" " " header "${header}")
 string(REGEX REPLACE "[[;]|]" " " header "${header}")
 string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" " " header "${header}")
 string(REGEX REPLACE "//[^\n]*" "" header "${header}")
 string(REGEX REPLACE "\n[ \t]*#[^\n]*" "\n" header "\n${header}")
-string(REGEX MATCHALL "umbo_[a-z0-9_]+[ \t\n]*\\(" declarations "${header}")
+string(REGEX MATCHALL "umbo_[a-z0-9_]+\\([^*]" declarations "${header}")
 set(declared "")
 foreach(declaration IN LISTS declarations)
   string(REGEX MATCH "umbo_[a-z0-9_]+" symbol "${declaration}")

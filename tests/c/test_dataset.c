@@ -185,7 +185,7 @@ static void idx_files(void) {
     CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     write_file(path, wrong_magic, sizeof(wrong_magic));
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_INVALID_ARGUMENT);
     write_file(path, huge, sizeof(huge));
     CHECK(umbo_dataset_from_idx_file(path, &dataset) != UMBO_OK);
     write_file(path, good, 0);

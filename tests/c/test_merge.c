@@ -52,7 +52,7 @@ static umbo_status split(umbo_strategy *strategy, const umbo_value *args, void *
                          umbo_value **result) {
     (void)strategy;
     (void)user_data;
-    return umbo_value_clone(args, result);
+    return args == NULL ? UMBO_OK : umbo_value_clone(args, result);
 }
 
 /* What goes in per replica comes back per replica. */

@@ -7,7 +7,7 @@
 #include "check.h"
 
 #define CLASSES 10
-#define BATCH 100
+#define BATCH 48
 #define EXAMPLES (29 * BATCH + 2) /* 30 steps; the last has 2 examples */
 
 static const int32_t replica_counts[4] = {1, 2, 3, 5};

@@ -27,7 +27,7 @@ static void sizes(void) {
     longer.more[3] = 1;
     CHECK_STATUS(umbo_central_storage_strategy_create(&longer.known, &strategy),
                  UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("struct_size");
+    CHECK_MESSAGE("byte"); /* which byte it does not know */
 
     /* Shorter: what is missing is 0, whatever lies there. */
     options.cpu_replicas = 2;
@@ -40,6 +40,12 @@ static void sizes(void) {
     CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy), UMBO_INVALID_ARGUMENT);
     CHECK_MESSAGE("struct_size");
     CHECK(strategy == NULL);
+}
+
+static void ignore(umbo_log_level level, const char *message, void *user_data) {
+    (void)level;
+    (void)message;
+    (void)user_data;
 }
 
 static void reserved_fields(void) {
@@ -90,7 +96,7 @@ static void unknown_constants(void) {
     CHECK_MESSAGE("type");
     CHECK_STATUS(umbo_live_handles(999, &handles), UMBO_INVALID_ARGUMENT);
     CHECK_MESSAGE("type");
-    CHECK_STATUS(umbo_set_log_callback(9, NULL, NULL, NULL), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_set_log_callback(9, ignore, NULL, NULL), UMBO_INVALID_ARGUMENT);
     CHECK_MESSAGE("most_verbose");
     CHECK(umbo_status_name(99) != NULL && umbo_status_name(-1) != NULL);
     CHECK(strcmp(umbo_status_name(UMBO_DATA_LOSS), "DATA_LOSS") == 0);

@@ -168,6 +168,6 @@ fn state_is_a_copy_under_its_name() {
     let state = optimizer.state(&variable, "momentum").unwrap();
     write(&state, &[-5.0f32]);
     assert_eq!(read::<f32>(&optimizer.state(&variable, "momentum").unwrap()), [2.0]);
-    let message = refusal(optimizer.state(&variable, "velocity"), Status::InvalidArgument);
+    let message = refusal(optimizer.state(&variable, "velocity"), Status::NotFound);
     assert!(message.contains("'velocity'") && message.contains("momentum"), "{message}");
 }

@@ -302,7 +302,7 @@ public:
         using callable = std::remove_reference_t<Fn>;
         umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                   detail::as_user_data(fn), args.get(), &out));
+                                   detail::as_user_data(fn), args.get(), nullptr, &out));
         return value(out);
     }
 

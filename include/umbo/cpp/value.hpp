@@ -137,6 +137,13 @@ public:
         return view_of<T>(view(name));
     }
 
+    // The value in words.
+    std::string text() const {
+        return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+            return umbo_value_text(get(), buffer, capacity, length);
+        });
+    }
+
     // How many examples of a distributed element a replica has; -1: all of them together.
     std::int64_t examples(std::int32_t replica = -1) const {
         std::int64_t out = 0;

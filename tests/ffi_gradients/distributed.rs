@@ -1,0 +1,115 @@
+//! Distributed input: its parts are the default weights, its iterators belong to a strategy.
+
+use std::ffi::c_char;
+use std::mem;
+use std::ptr;
+
+use umbo::ffi::*;
+
+use crate::setup::*;
+
+/// An iterator over the numbers 1 to `count` in batches of `size`, distributed over a strategy.
+pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut umbo_iterator {
+    let data: Vec<f32> = (1..=count).map(|number| number as f32).collect();
+    let (component, name) = (value(&data), [c"x".as_ptr()]);
+    // SAFETY: handles are live until their release, arrays as long as the counts say.
+    unsafe {
+        let components = [component.cast_const()];
+        let nest = made(|out| umbo_value_struct(1, name.as_ptr(), components.as_ptr(), out));
+        let source = made(|out| umbo_dataset_from_tensor_slices(nest, out));
+        let endless = made(|out| umbo_dataset_repeat(source, -1, out));
+        let dataset = made(|out| umbo_dataset_batch(endless, size, 0, out));
+        let distributed =
+            made(|out| umbo_strategy_distribute_dataset(strategy, dataset, ptr::null(), out));
+        let iterator = made(|out| umbo_distributed_dataset_iterator(distributed, out));
+        umbo_value_release(component);
+        umbo_value_release(nest);
+        umbo_dataset_release(source);
+        umbo_dataset_release(endless);
+        umbo_dataset_release(dataset);
+        ok(umbo_distributed_dataset_retain(distributed));
+        umbo_distributed_dataset_release(distributed);
+        umbo_distributed_dataset_release(distributed);
+        iterator
+    }
+}
+
+pub fn next(iterator: *mut umbo_iterator) -> *mut umbo_value {
+    // SAFETY: the handle is live.
+    made(|out| unsafe { umbo_iterator_next(iterator, out) })
+}
+
+/// The float32 rows of a field.
+pub fn rows<'a>(args: *const umbo_value, name: *const c_char) -> &'a [f32] {
+    let mut view = mem::MaybeUninit::<umbo_view>::uninit();
+    // SAFETY: the function fills the view, which leads to contiguous float32 elements; the tests
+    // use them while the element lives.
+    unsafe {
+        ok(umbo_value_view(args, name, view.as_mut_ptr()));
+        let view = view.assume_init();
+        std::slice::from_raw_parts(view.data.cast(), view.shape[0] as usize)
+    }
+}
+
+#[test]
+fn the_examples_of_each_part_are_its_weight() {
+    let training = Training::new(3);
+    let gradients = training.gradients as usize;
+    let iterator = batches(training.strategy, 7, 7);
+    let element = next(iterator);
+    ok(run(training.strategy, element, &|ctx, args| {
+        let (own, gradients) = (rows(args, c"x".as_ptr()), gradients as *mut umbo_gradients);
+        assert_eq!(own.len(), [3, 3, 1][replica_id(ctx) as usize]);
+        let mut view = mem::MaybeUninit::<umbo_view>::uninit();
+        // SAFETY: the handles are live, the view leads to one float32 element.
+        unsafe {
+            ok(umbo_gradients_view(ctx, gradients, 0, UMBO_OVERWRITE, view.as_mut_ptr()));
+            *view.assume_init().data.cast::<f32>() = own.iter().sum();
+            umbo_gradients_submit(ctx, gradients)
+        }
+    }));
+    let (status, report) = training.apply();
+    ok(status);
+    assert_eq!(report.total_weight, 7.0);
+    assert_eq!(training.weight(), 1.0 - 4.0);
+    // SAFETY: the handles are not used afterwards.
+    unsafe {
+        umbo_value_release(element);
+        umbo_iterator_release(iterator);
+    }
+}
+
+#[test]
+fn elements_for_all_replicas_are_not_asked_for_by_one() {
+    let (training, other) = (Training::new(2), Training::new(2));
+    let iterator = batches(training.strategy, 4, 2) as usize;
+    let ask = || {
+        let (iterator, mut element) = (iterator as *mut umbo_iterator, ptr::null_mut());
+        // SAFETY: the handle is live, the output a variable.
+        let status = unsafe { umbo_iterator_next(iterator, &mut element) };
+        assert_eq!(element.is_null(), status != UMBO_OK);
+        // SAFETY: an element is not used afterwards; NULL is fine.
+        unsafe { umbo_value_release(element) };
+        status
+    };
+    let status = run(training.strategy, ptr::null(), &|_, _| ask());
+    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_iterator_next", "cross-replica"]);
+    let status = run(training.strategy, ptr::null(), &|_, _| {
+        // SAFETY: the handle is live.
+        unsafe { umbo_iterator_reset(iterator as *mut umbo_iterator) }
+    });
+    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_iterator_reset", "cross-replica"]);
+    ok(run(training.strategy, ptr::null(), &|ctx, _| merge(ctx, &ask)));
+    // SAFETY: the handles are live, scopes are left in order.
+    unsafe {
+        let scope = made(|out| umbo_strategy_scope_enter(other.strategy, out));
+        refused(ask(), UMBO_FAILED_PRECONDITION, &["umbo_iterator_next", "mixing"]);
+        ok(umbo_scope_exit(scope));
+        let scope = made(|out| umbo_strategy_scope_enter(training.strategy, out));
+        ok(ask());
+        ok(umbo_scope_exit(scope));
+    }
+    ok(ask());
+    // SAFETY: the handle is not used afterwards.
+    unsafe { umbo_iterator_release(iterator as *mut umbo_iterator) };
+}

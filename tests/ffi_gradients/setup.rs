@@ -1,0 +1,225 @@
+//! A training set-up, and running Rust closures as C callbacks.
+
+use std::ffi::{CStr, c_void};
+use std::mem;
+use std::ptr;
+
+use umbo::ffi::*;
+
+pub fn message() -> String {
+    // SAFETY: the message is a text that no call replaces meanwhile.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+}
+
+#[track_caller]
+pub fn ok(status: umbo_status) {
+    assert_eq!(status, UMBO_OK, "{}", message());
+}
+
+#[track_caller]
+pub fn refused(status: umbo_status, expected: umbo_status, parts: &[&str]) {
+    let message = message();
+    assert_eq!(status, expected, "{message}");
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+}
+
+/// The output of a function that makes something.
+#[track_caller]
+pub fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
+    let mut output = ptr::null_mut();
+    ok(make(&raw mut output));
+    assert!(!output.is_null());
+    output
+}
+
+/// A struct of the C API whose fields are all zero, but for its size.
+pub fn sized<T>() -> T {
+    // SAFETY: the structs of the C API consist of numbers, pointers and optional functions.
+    let mut value: T = unsafe { mem::zeroed() };
+    // SAFETY: all of them start with their size.
+    unsafe { (&raw mut value).cast::<usize>().write(size_of::<T>()) };
+    value
+}
+
+pub fn make_strategy(replicas: i32) -> *mut umbo_strategy {
+    let options = umbo_strategy_options { cpu_replicas: replicas, ..sized() };
+    // SAFETY: the struct lives during the call, the output is a place of `made`'s.
+    made(|out| unsafe { umbo_central_storage_strategy_create(&options, out) })
+}
+
+pub fn tensor(values: &[f32]) -> *mut umbo_tensor {
+    let (shape, data) = ([values.len() as i64], values.as_ptr().cast());
+    made(|out| {
+        // SAFETY: the data has as many elements as the shape says.
+        unsafe { umbo_tensor_from_data(UMBO_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out) }
+    })
+}
+
+pub fn value(values: &[f32]) -> *mut umbo_value {
+    let tensor = tensor(values);
+    // SAFETY: the handles are live, and the tensor is not used afterwards.
+    unsafe {
+        let value = made(|out| umbo_value_from_tensor(tensor, out));
+        umbo_tensor_release(tensor);
+        value
+    }
+}
+
+/// The only element of a float32 tensor, which is released.
+pub fn taken(tensor: *mut umbo_tensor) -> f32 {
+    let mut number = 0f32;
+    // SAFETY: the destination has as many bytes as it says; the tensor is not used afterwards.
+    unsafe {
+        let destination = (&raw mut number).cast();
+        ok(umbo_tensor_copy_to_host(tensor, destination, size_of::<f32>()));
+        umbo_tensor_release(tensor);
+    }
+    number
+}
+
+/// A strategy, one variable of one element that is 1, its gradients, and SGD of rate 1.
+pub struct Training {
+    pub strategy: *mut umbo_strategy,
+    pub variable: *mut umbo_variable,
+    pub gradients: *mut umbo_gradients,
+    pub optimizer: *mut umbo_optimizer,
+}
+
+// SAFETY: handles may be used by any thread.
+unsafe impl Sync for Training {}
+
+impl Training {
+    pub fn new(replicas: i32) -> Training {
+        let strategy = make_strategy(replicas);
+        let initial = tensor(&[1.0]);
+        let sgd = umbo_sgd_options { learning_rate: 1.0, ..sized() };
+        // SAFETY: handles are live, structs live during the calls.
+        unsafe {
+            let variable = made(|out| {
+                umbo_variable_create(strategy, c"w".as_ptr(), initial, ptr::null(), out)
+            });
+            umbo_tensor_release(initial);
+            let gradients = make_gradients(strategy, variable, UMBO_LOSS_SUM);
+            let optimizer = made(|out| umbo_optimizer_create_sgd(strategy, &sgd, out));
+            Training { strategy, variable, gradients, optimizer }
+        }
+    }
+
+    pub fn weight(&self) -> f32 {
+        // SAFETY: the handle is live.
+        taken(made(|out| unsafe { umbo_variable_read(self.variable, out) }))
+    }
+
+    pub fn iterations(&self) -> i64 {
+        let mut iterations = -1;
+        // SAFETY: the handle is live, the output a variable.
+        ok(unsafe { umbo_optimizer_iterations(self.optimizer, &mut iterations) });
+        iterations
+    }
+
+    pub fn apply(&self) -> (umbo_status, umbo_apply_report) {
+        let mut report = sized::<umbo_apply_report>();
+        let (optimizer, gradients) = (self.optimizer, self.gradients);
+        // SAFETY: handles are live; the report is a variable of the size that it states.
+        let status =
+            unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), &mut report) };
+        (status, report)
+    }
+
+    /// Writes `gradient` and submits it with weight 1.
+    pub fn submit(&self, ctx: *mut umbo_replica_context, gradient: f32) -> umbo_status {
+        self.submit_weighted(ctx, gradient, 1.0)
+    }
+
+    pub fn submit_weighted(
+        &self,
+        ctx: *mut umbo_replica_context,
+        gradient: f32,
+        weight: f64,
+    ) -> umbo_status {
+        let mut view = mem::MaybeUninit::<umbo_view>::uninit();
+        let gradients = self.gradients;
+        // SAFETY: handles are live or refused; the view leads to one float32 element.
+        unsafe {
+            let status = umbo_gradients_view(ctx, gradients, 0, UMBO_ADD, view.as_mut_ptr());
+            if status != UMBO_OK {
+                return status;
+            }
+            *view.assume_init().data.cast::<f32>() += gradient;
+            umbo_gradients_submit_weighted(ctx, gradients, weight)
+        }
+    }
+}
+
+impl Drop for Training {
+    fn drop(&mut self) {
+        // SAFETY: the handles are not used afterwards.
+        unsafe {
+            umbo_optimizer_release(self.optimizer);
+            umbo_gradients_release(self.gradients);
+            umbo_variable_release(self.variable);
+            umbo_strategy_release(self.strategy);
+        }
+    }
+}
+
+pub fn make_gradients(
+    strategy: *mut umbo_strategy,
+    variable: *mut umbo_variable,
+    loss_reduction: umbo_loss_reduction,
+) -> *mut umbo_gradients {
+    let options = umbo_gradients_options { loss_reduction, ..sized() };
+    let variables = [variable.cast_const()];
+    let variables = variables.as_ptr();
+    // SAFETY: one variable is listed; the struct lives during the call.
+    made(|out| unsafe { umbo_gradients_create(strategy, 1, variables, &options, out) })
+}
+
+pub fn replica_id(ctx: *const umbo_replica_context) -> i32 {
+    let mut replica = -1;
+    // SAFETY: the output is a variable.
+    ok(unsafe { umbo_replica_context_replica_id(ctx, &mut replica) });
+    replica
+}
+
+type Step<'a> = &'a (dyn Fn(*mut umbo_replica_context, *const umbo_value) -> umbo_status + Sync);
+type Merge<'a> = &'a (dyn Fn() -> umbo_status + Sync);
+
+unsafe extern "C-unwind" fn call_step(
+    ctx: *mut umbo_replica_context,
+    args: *const umbo_value,
+    user_data: *mut c_void,
+    _result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: `run` passes a step that lives until all callbacks have returned.
+    unsafe { (*user_data.cast::<Step<'_>>())(ctx, args) }
+}
+
+unsafe extern "C-unwind" fn call_merge(
+    _strategy: *mut umbo_strategy,
+    _args: *const umbo_value,
+    user_data: *mut c_void,
+    _result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: `merge` passes a function that lives until the merge call has returned.
+    unsafe { (*user_data.cast::<Merge<'_>>())() }
+}
+
+/// Runs `step` on each replica; `args` may be NULL.
+pub fn run(strategy: *mut umbo_strategy, args: *const umbo_value, step: Step<'_>) -> umbo_status {
+    let user_data = (&raw const step).cast_mut().cast();
+    // SAFETY: without a deadline the run returns after the callbacks, so `step` outlives them.
+    unsafe {
+        umbo_strategy_run(strategy, Some(call_step), user_data, args, ptr::null(), ptr::null_mut())
+    }
+}
+
+/// Has `function` called once for all replicas, in cross-replica context.
+pub fn merge(ctx: *mut umbo_replica_context, function: Merge<'_>) -> umbo_status {
+    let user_data = (&raw const function).cast_mut().cast();
+    let (args, result) = (ptr::null(), ptr::null_mut());
+    // SAFETY: the merge call returns after the function did, which outlives it.
+    unsafe { umbo_replica_context_merge_call(ctx, Some(call_merge), user_data, args, result) }
+}

@@ -1,0 +1,97 @@
+//! A steady training step allocates nothing inside of the library, on any of its threads.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::ffi::*;
+
+use crate::distributed::{batches, next, rows};
+use crate::setup::*;
+
+/// The system's allocator, counting the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // A thread that is ending may allocate when its counter is gone.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are the system allocator's conditions.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above; `memory` came from `alloc`.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const REPLICAS: usize = 2;
+
+#[test]
+fn a_steady_step_allocates_nothing() {
+    let training = Training::new(REPLICAS as i32);
+    let (strategy, optimizer) = (training.strategy, training.optimizer);
+    let (variable, gradients) = (training.variable as usize, training.gradients as usize);
+    let iterator = batches(strategy, 64, 8);
+    // What each replica's thread has allocated by the end of its callback, over all steps.
+    let counts: [AtomicUsize; REPLICAS] = Default::default();
+    let step = || {
+        let element = next(iterator);
+        ok(run(strategy, element, &|ctx, args| {
+            let replica = replica_id(ctx) as usize;
+            let (variable, gradients) =
+                (variable as *mut umbo_variable, gradients as *mut umbo_gradients);
+            let own = rows(args, c"x".as_ptr());
+            let (mut weight, mut gradient) =
+                (mem::MaybeUninit::<umbo_view>::uninit(), mem::MaybeUninit::<umbo_view>::uninit());
+            // SAFETY: handles are live, views are variables and lead to one float32 element each.
+            unsafe {
+                ok(umbo_variable_view(ctx, variable, weight.as_mut_ptr()));
+                let weight = *weight.assume_init().data.cast::<f32>();
+                ok(umbo_gradients_view(ctx, gradients, 0, UMBO_ADD, gradient.as_mut_ptr()));
+                let gradient = gradient.assume_init().data.cast::<f32>();
+                own.iter().for_each(|x| *gradient += (weight - x) * 0.01);
+                let loss = f64::from(weight);
+                ok(umbo_replica_context_add_metric(ctx, c"loss".as_ptr(), loss, 1.0));
+                ok(umbo_gradients_submit(ctx, gradients));
+            }
+            counts[replica].store(ALLOCATIONS.get(), Ordering::Relaxed);
+            UMBO_OK
+        }));
+        let mut report = sized::<umbo_apply_report>();
+        let gradients = gradients as *mut umbo_gradients;
+        // SAFETY: handles are live, the element is not used afterwards.
+        unsafe {
+            ok(umbo_optimizer_apply(optimizer, gradients, ptr::null(), &mut report));
+            umbo_value_release(element);
+        }
+        assert_eq!((report.applied, report.total_weight), (1, 8.0));
+    };
+    let allocated = || {
+        let replicas = counts.iter().map(|count| count.load(Ordering::Relaxed));
+        (ALLOCATIONS.get(), replicas.collect::<Vec<_>>())
+    };
+    // More steps than there are batches, so that all batches have been in use.
+    (0..20).for_each(|_| step());
+    let (main, replicas) = allocated();
+    let listed = ALLOCATIONS.get() - main;
+    (0..50).for_each(|_| step());
+    let (main_after, replicas_after) = allocated();
+    assert_eq!(main_after - main, listed);
+    // Replica 0 runs on this thread, which has listed the counts meanwhile.
+    assert_eq!(replicas_after[0] - replicas[0], listed);
+    assert_eq!(replicas_after[1..], replicas[1..]);
+    // SAFETY: the handle is not used afterwards.
+    unsafe { umbo_iterator_release(iterator) };
+}
