@@ -2984,7 +2984,7 @@ umbo_status umbo_dataset_range(int64_t start,
  * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
  * it says that there are no more. The struct is copied.
  *
- * INVALID_ARGUMENT: `generator->next` is NULL, a spec without tensors or with per-replica values;
+ * INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
  * while iterating, an element that is not as the spec says.
  */
 umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,
