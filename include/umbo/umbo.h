@@ -832,7 +832,9 @@ typedef struct umbo_distribute_options {
   int32_t host_only;
   /**
    * How many steps are made ahead, on a thread of the iterator's that starts with its first
-   * element. 0: one; -1: none.
+   * element. 0: as many as the devices gain from, which on CPUs is none, since components are
+   * views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
+   * -1: none. What is delivered never depends on it.
    */
   int32_t per_replica_buffer_size;
   /**
