@@ -1883,17 +1883,17 @@ void umbo_value_release(const struct umbo_value *value);
 /* ---- indexed slices ------------------------------------------------------------------------ */
 
 /**
- * A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
+ * A value that is indexed slices: some rows of a tensor of `rank` and `shape`, by number. Row i
  * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
  *
- * `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
+ * `indices` is int64 of shape [k]; `values` has the shape `shape` but for k rows
  * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
  * range of the indices is checked where they are used.
  */
 umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
                                       const struct umbo_tensor *indices,
                                       int32_t rank,
-                                      const int64_t *dense_shape,
+                                      const int64_t *shape,
                                       struct umbo_value **value);
 
 /**
@@ -2089,7 +2089,9 @@ void umbo_strategy_release(const struct umbo_strategy *strategy);
  * Returns what `function` returned.
  *
  * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
- * scope or a run of another one.
+ * scope or a run of another one. The scope of the default strategy is like no scope: the context
+ * stays the default one, and another strategy's scope may be entered inside of it; but variables
+ * of that one cannot be made there.
  */
 umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
                                 umbo_scope_fn function,
@@ -2102,7 +2104,7 @@ umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
 umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
 
 /**
- * Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+ * Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
  * that this thread has open, or was entered by another thread: then it stays open and its handle
  * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
  * is released.
@@ -2111,7 +2113,7 @@ umbo_status umbo_scope_exit(struct umbo_scope *scope);
 
 /**
  * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
- * clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+ * clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
  */
 umbo_status umbo_set_strategy(struct umbo_strategy *strategy);
 
@@ -2403,7 +2405,9 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
 
 /**
  * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
- * itself, such as an optimizer's step count. FAILED_PRECONDITION in a replica's callback.
+ * itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
+ * NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
+ * callback.
  */
 umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
                                           struct umbo_variable *colocate_with,
@@ -2483,7 +2487,7 @@ umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
                                           struct umbo_value **container);
 
 /**
- * umbo_strategy_run() without options.
+ * umbo_strategy_run() without options: `args` may be NULL, and `result` may be NULL.
  */
 umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
                                                 umbo_replica_fn function,
@@ -2511,8 +2515,8 @@ umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
 
 /**
  * The canonical names of the compute devices, in replica order: as many of them as `names` has
- * room for (`capacity`; 0 and NULL are fine). `count` gets how many there are. Names live as long
- * as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ * room for, which is `capacity`. `count` gets how many there are, also if `capacity` is 0 and
+ * `names` is not looked at. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
  */
 umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
                                          int32_t capacity,
@@ -2573,8 +2577,8 @@ umbo_status umbo_strategy_split_to_logical_devices(const struct umbo_strategy *s
  * no such variable before it returns or waits in a synchronising call. A variable that replica 0
  * alone makes is fine.
  *
- * FAILED_PRECONDITION in a replica's callback if `strategy` is given, and in another strategy's
- * scope.
+ * FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
+ * and, unless for the default strategy, in a scope of the default strategy.
  */
 umbo_status umbo_variable_create(struct umbo_strategy *strategy,
                                  const char *name,
@@ -2662,7 +2666,7 @@ umbo_status umbo_variable_device(const struct umbo_variable *variable, const cha
 
 /**
  * An independent variable of the same strategy, with the same name and modes and the value that
- * this one has now. FAILED_PRECONDITION in another strategy's scope.
+ * this one has now. FAILED_PRECONDITION in another strategy's scope or run.
  */
 umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
 

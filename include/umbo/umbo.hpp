@@ -29,7 +29,11 @@
 
 #include <umbo/cpp/dataset.hpp>
 
+#include <umbo/cpp/cluster_resolver.hpp>
+
 #include <umbo/cpp/strategy.hpp>
+
+#include <umbo/cpp/variable_creator.hpp>
 
 #include <umbo/cpp/optimizer.hpp>
 

@@ -158,7 +158,7 @@ pub unsafe extern "C" fn umbo_strategy_value_container(
     })
 }
 
-/// umbo_strategy_run() without options.
+/// umbo_strategy_run() without options: `args` may be NULL, and `result` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
     strategy: *mut umbo_strategy,
@@ -233,8 +233,8 @@ unsafe fn write_names(
 }
 
 /// The canonical names of the compute devices, in replica order: as many of them as `names` has
-/// room for (`capacity`; 0 and NULL are fine). `count` gets how many there are. Names live as long
-/// as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+/// room for, which is `capacity`. `count` gets how many there are, also if `capacity` is 0 and
+/// `names` is not looked at. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_worker_devices(
     strategy: *const umbo_strategy,

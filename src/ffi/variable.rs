@@ -135,8 +135,8 @@ fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<N
 /// no such variable before it returns or waits in a synchronising call. A variable that replica 0
 /// alone makes is fine.
 ///
-/// FAILED_PRECONDITION in a replica's callback if `strategy` is given, and in another strategy's
-/// scope.
+/// FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
+/// and, unless for the default strategy, in a scope of the default strategy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create(
     strategy: *mut umbo_strategy,
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn umbo_variable_device(
 }
 
 /// An independent variable of the same strategy, with the same name and modes and the value that
-/// this one has now. FAILED_PRECONDITION in another strategy's scope.
+/// this one has now. FAILED_PRECONDITION in another strategy's scope or run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy(
     variable: *const umbo_variable,

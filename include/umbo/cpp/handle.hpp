@@ -31,6 +31,7 @@ UMBO_DETAIL_REFERENCES(iterator);
 UMBO_DETAIL_REFERENCES(gradients);
 UMBO_DETAIL_REFERENCES(optimizer);
 UMBO_DETAIL_REFERENCES(cancellation);
+UMBO_DETAIL_REFERENCES(cluster_resolver);
 UMBO_DETAIL_REFERENCES(distributed_dataset);
 UMBO_DETAIL_REFERENCES(element_spec);
 

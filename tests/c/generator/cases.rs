@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-const HANDLES: [&str; 13] = [
+const HANDLES: [&str; 15] = [
     "tensor",
     "value",
     "strategy",
@@ -19,6 +19,8 @@ const HANDLES: [&str; 13] = [
     "gradients",
     "optimizer",
     "cancellation",
+    "cluster_resolver",
+    "variable_request",
     "distributed_dataset",
     "element_spec",
     "scope",

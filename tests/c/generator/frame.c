@@ -13,6 +13,8 @@ static struct {
     umbo_gradients *gradients;
     umbo_optimizer *optimizer;
     umbo_cancellation *cancellation;
+    umbo_cluster_resolver *cluster_resolver;
+    umbo_variable_request *variable_request;
     umbo_distributed_dataset *distributed_dataset;
     umbo_element_spec *element_spec;
     umbo_scope *scope;
@@ -110,6 +112,22 @@ static CHECK_MAYBE_UNUSED umbo_status good_update_fn(umbo_variable *variable,
     return UMBO_OK;
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *context,
+                                                    void *user_data, umbo_value **value) {
+    (void)context;
+    (void)user_data;
+    return umbo_value_clone(good.value, value);
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_request *request,
+                                                            void *user_data,
+                                                            umbo_variable **variable) {
+    (void)request;
+    (void)user_data;
+    (void)variable;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED void good_log_callback(umbo_log_level level, const char *message,
                                                  void *user_data) {
     (void)level;
@@ -146,10 +164,13 @@ int main(void) {
                                    &gradients_options, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
+    CHECK_OK(umbo_cluster_resolver_from_tf_config("{\"cluster\": {\"x\": [\"a:1\"]}}",
+                                                  &good.cluster_resolver));
 
     /* OUTSIDE */
     CHECK_OK(umbo_strategy_run(good.strategy, on_a_replica, NULL, NULL, NULL, NULL));
 
+    umbo_cluster_resolver_release(good.cluster_resolver);
     umbo_cancellation_release(good.cancellation);
     umbo_optimizer_release(good.optimizer);
     umbo_gradients_release(good.gradients);
