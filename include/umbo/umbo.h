@@ -832,7 +832,9 @@ typedef struct umbo_distribute_options {
   int32_t host_only;
   /**
    * How many steps are made ahead, on a thread of the iterator's that starts with its first
-   * element. 0: one; -1: none.
+   * element. 0: as many as the devices gain from, which on CPUs is none, since components are
+   * views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
+   * -1: none. What is delivered never depends on it.
    */
   int32_t per_replica_buffer_size;
   /**
@@ -2988,7 +2990,7 @@ umbo_status umbo_dataset_range(int64_t start,
  * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
  * it says that there are no more. The struct is copied.
  *
- * INVALID_ARGUMENT: `generator->next` is NULL, a spec without tensors or with per-replica values;
+ * INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
  * while iterating, an element that is not as the spec says.
  */
 umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,

@@ -25,6 +25,8 @@
 
 #include <umbo/cpp/callback.hpp>
 
+#include <umbo/cpp/element_spec.hpp>
+
 #include <umbo/cpp/dataset.hpp>
 
 #include <umbo/cpp/cluster_resolver.hpp>

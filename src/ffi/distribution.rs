@@ -53,7 +53,9 @@ pub struct umbo_distribute_options {
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
     /// How many steps are made ahead, on a thread of the iterator's that starts with its first
-    /// element. 0: one; -1: none.
+    /// element. 0: as many as the devices gain from, which on CPUs is none, since components are
+    /// views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
+    /// -1: none. What is delivered never depends on it.
     pub per_replica_buffer_size: i32,
     /// Which replicas a pipeline serves.
     pub replication_mode: umbo_replication_mode,

@@ -65,7 +65,9 @@ impl Default for DistributeOptions {
             splitting: Splitting::Ceiling,
             drop_partial_step: false,
             keep_on_host: false,
-            read_ahead: 1,
+            // On CPU devices components are views of a batch: there is nothing to fetch, and a
+            // thread would only take a processor from the replicas.
+            read_ahead: 0,
             replication: Replication::PerWorker,
             place_dataset_on_device: false,
         }

@@ -33,6 +33,7 @@ UMBO_DETAIL_REFERENCES(optimizer);
 UMBO_DETAIL_REFERENCES(cancellation);
 UMBO_DETAIL_REFERENCES(cluster_resolver);
 UMBO_DETAIL_REFERENCES(distributed_dataset);
+UMBO_DETAIL_REFERENCES(element_spec);
 
 #undef UMBO_DETAIL_REFERENCES
 

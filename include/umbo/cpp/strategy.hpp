@@ -489,11 +489,34 @@ public:
         return out != 0;
     }
 
-    distributed_dataset distribute(const dataset &source) const {
-        const auto options = detail::sized<umbo_distribute_options>();
+    // Splits each element over the replicas.
+    distributed_dataset distribute(const dataset &source,
+                                   const distribute_options &how = {}) const {
+        const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
         check(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
         return distributed_dataset(out);
+    }
+
+    // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets
+    // whole elements.
+    template <class Fn>
+    distributed_dataset distribute_from_function(Fn &&fn,
+                                                 const distribute_options &how = {}) const {
+        using callable = std::remove_reference_t<Fn>;
+        const auto options = detail::raw_options(how);
+        umbo_distributed_dataset *out = nullptr;
+        check(umbo_strategy_distribute_datasets_from_function(
+            get(), &detail::dataset_trampoline<callable>, detail::as_user_data(fn), &options,
+            &out));
+        return distributed_dataset(out);
+    }
+
+    // The slices of copies of arrays.
+    dataset make_numpy_dataset(const value &arrays) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_strategy_make_numpy_dataset(get(), arrays.get(), &out));
+        return dataset(out);
     }
 };
 
