@@ -12,6 +12,7 @@ pub mod over_axes;
 pub mod over_replicas;
 pub mod reduction;
 pub mod rows;
+pub mod scatter;
 pub mod strided;
 pub mod update;
 pub mod view;

@@ -8,7 +8,7 @@ struct Watched;
 
 /// Smaller allocations are never refused: they are boxes and texts, whose failure ends any Rust
 /// program. Memory whose size a caller decides is larger in these tests.
-const SMALLEST_REFUSED: usize = 200;
+const SMALLEST_REFUSED: usize = 300;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
