@@ -25,12 +25,22 @@
 
 #include <umbo/cpp/callback.hpp>
 
+#include <umbo/cpp/element_spec.hpp>
+
 #include <umbo/cpp/dataset.hpp>
 
+#include <umbo/cpp/distribution.hpp>
+
+#include <umbo/cpp/cluster_resolver.hpp>
+
 #include <umbo/cpp/strategy.hpp>
+
+#include <umbo/cpp/creator.hpp>
 
 #include <umbo/cpp/optimizer.hpp>
 
 #include <umbo/cpp/replica_context.hpp>
+
+#include <umbo/cpp/extended.hpp>
 
 #endif

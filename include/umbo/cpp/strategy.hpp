@@ -10,7 +10,8 @@
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
-#include <umbo/cpp/dataset.hpp>
+#include <umbo/cpp/cluster_resolver.hpp>
+#include <umbo/cpp/distribution.hpp>
 
 namespace umbo {
 
@@ -68,6 +69,7 @@ struct strategy_options {
     std::int32_t cpu_replicas = 0;
     std::string parameter_device;
     bool bind_threads = true;
+    umbo::cluster_resolver cluster_resolver; // what `strategy::cluster_resolver` gives
 };
 
 struct run_options {
@@ -81,7 +83,7 @@ struct reduce_options {
     tensor output; // written instead of a new tensor
 };
 
-// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
+// Where a result goes: a device, or the devices of a value or variable.
 class destination {
 public:
     explicit destination(const char *device) noexcept { raw_.device = device; }
@@ -124,6 +126,12 @@ umbo_status initializer_trampoline(const umbo_view *memory, void *callable) noex
 }
 
 template <class Callable>
+umbo_status value_trampoline(const umbo_value_context *context, void *callable,
+                             umbo_value **made) noexcept {
+    return guarded([&] { call_for_value(*static_cast<Callable *>(callable), made, *context); });
+}
+
+template <class Callable>
 umbo_status scope_trampoline(umbo_strategy *raw, void *callable) noexcept;
 
 template <class Callable>
@@ -159,6 +167,7 @@ public:
         options.cpu_replicas = how.cpu_replicas;
         options.parameter_device = detail::optional_text(how.parameter_device);
         options.thread_binding = how.bind_threads ? UMBO_BIND_THREADS : UMBO_LEAVE_THREADS;
+        options.cluster_resolver = how.cluster_resolver.get();
         umbo_strategy *out = nullptr;
         check(umbo_central_storage_strategy_create(&options, &out));
         return strategy(out);
@@ -194,6 +203,13 @@ public:
         const char *out = nullptr;
         check(umbo_strategy_parameter_device(get(), &out));
         return out;
+    }
+
+    // The resolver that the strategy was made with; empty if there was none.
+    umbo::cluster_resolver cluster_resolver() const {
+        umbo_cluster_resolver *out = nullptr;
+        check(umbo_strategy_cluster_resolver(get(), &out));
+        return umbo::cluster_resolver(out);
     }
 
     strategy copy() const {
@@ -296,13 +312,26 @@ public:
         return value(out);
     }
 
-    // Calls `fn(variable &, const value &args)` once, where the variable lies.
+    // Calls `fn(const umbo_value_context &)` for each replica, in order: a per-replica value.
     template <class Fn>
-    value update(const variable &of, Fn &&fn, const value &args = value()) const {
+    value values_from_function(Fn &&fn) const {
         using callable = std::remove_reference_t<Fn>;
         umbo_value *out = nullptr;
+        check(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
+                                                 detail::as_user_data(fn), &out));
+        return value(out);
+    }
+
+    // Calls `fn(variable &, const value &args)` once, where the variable lies.
+    template <class Fn>
+    value update(const variable &of, Fn &&fn, const value &args = value(),
+                 umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
+        using callable = std::remove_reference_t<Fn>;
+        auto options = detail::sized<umbo_update_options>();
+        options.grouping = grouping;
+        umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                   detail::as_user_data(fn), args.get(), nullptr, &out));
+                                   detail::as_user_data(fn), args.get(), &options, &out));
         return value(out);
     }
 
@@ -337,11 +366,34 @@ public:
         return out != 0;
     }
 
-    distributed_dataset distribute(const dataset &source) const {
-        const auto options = detail::sized<umbo_distribute_options>();
+    // Splits each element over the replicas.
+    distributed_dataset distribute(const dataset &source,
+                                   const distribute_options &how = {}) const {
+        const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
         check(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
         return distributed_dataset(out);
+    }
+
+    // Calls `fn(const umbo_input_context &)` once; each replica gets whole elements of the dataset
+    // that it returns.
+    template <class Fn>
+    distributed_dataset distribute_from_function(Fn &&fn,
+                                                 const distribute_options &how = {}) const {
+        using callable = std::remove_reference_t<Fn>;
+        const auto options = detail::raw_options(how);
+        umbo_distributed_dataset *out = nullptr;
+        check(umbo_strategy_distribute_datasets_from_function(
+            get(), &detail::dataset_trampoline<callable>, detail::as_user_data(fn), &options,
+            &out));
+        return distributed_dataset(out);
+    }
+
+    // The slices of copies of arrays.
+    dataset make_numpy_dataset(const value &arrays) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_strategy_make_numpy_dataset(get(), arrays.get(), &out));
+        return dataset(out);
     }
 };
 

@@ -74,7 +74,17 @@ public:
         return value(out);
     }
 
-    // One tensor for each replica.
+    // Some rows of a tensor of this shape, by number (int64); rows and numbers are shared.
+    static value indexed_slices(const tensor &rows, const tensor &indices,
+                                const dimensions &dense_shape) {
+        umbo_value *out = nullptr;
+        check(umbo_value_indexed_slices(rows.get(), indices.get(),
+                                        detail::count_of(dense_shape.size(), "rank"),
+                                        dense_shape.data(), &out));
+        return value(out);
+    }
+
+    // One tensor, or indexed slices, for each replica.
     static value per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
@@ -123,6 +133,27 @@ public:
         umbo_variable *out = nullptr;
         check(umbo_value_variable(get(), &out));
         return variable(out);
+    }
+
+    // Of indexed slices: the rows, their numbers, and the shape of the whole.
+    tensor slices_values() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_value_slices_values(get(), &out));
+        return tensor(out);
+    }
+
+    tensor slices_indices() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_value_slices_indices(get(), &out));
+        return tensor(out);
+    }
+
+    dimensions slices_dense_shape() const {
+        std::int32_t rank = 0;
+        dimensions shape(UMBO_MAX_RANK);
+        check(umbo_value_slices_dense_shape(get(), &rank, shape.data()));
+        shape.resize(static_cast<std::size_t>(rank));
+        return shape;
     }
 
     // The leaf at a path such as "x", "a.b" or "0"; without one, the value itself.
@@ -181,6 +212,34 @@ inline void variable::assign_add(const value &delta) const {
 
 inline void variable::assign_sub(const value &delta) const {
     check(umbo_variable_assign_sub(get(), delta.get()));
+}
+
+inline void variable::scatter_add(const value &slices) const {
+    check(umbo_variable_scatter_add(get(), slices.get()));
+}
+
+inline void variable::scatter_sub(const value &slices) const {
+    check(umbo_variable_scatter_sub(get(), slices.get()));
+}
+
+inline void variable::scatter_mul(const value &slices) const {
+    check(umbo_variable_scatter_mul(get(), slices.get()));
+}
+
+inline void variable::scatter_div(const value &slices) const {
+    check(umbo_variable_scatter_div(get(), slices.get()));
+}
+
+inline void variable::scatter_min(const value &slices) const {
+    check(umbo_variable_scatter_min(get(), slices.get()));
+}
+
+inline void variable::scatter_max(const value &slices) const {
+    check(umbo_variable_scatter_max(get(), slices.get()));
+}
+
+inline void variable::scatter_update(const value &slices) const {
+    check(umbo_variable_scatter_update(get(), slices.get()));
 }
 
 } // namespace umbo
