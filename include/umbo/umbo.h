@@ -2401,7 +2401,8 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
 
 /**
  * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
- * itself, such as an optimizer's step count. FAILED_PRECONDITION in a replica's callback.
+ * itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result` may
+ * be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
  */
 umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
                                           struct umbo_variable *colocate_with,
@@ -2481,7 +2482,8 @@ umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
                                           struct umbo_value **container);
 
 /**
- * umbo_strategy_run() without options.
+ * umbo_strategy_run() without options. `args` may be NULL. `result` may be NULL, which discards the
+ * results.
  */
 umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
                                                 umbo_replica_fn function,
@@ -2508,9 +2510,9 @@ umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
                                                 struct umbo_value **result);
 
 /**
- * The canonical names of the compute devices, in replica order: as many of them as `names` has
- * room for (`capacity`; 0 and NULL are fine). `count` gets how many there are. Names live as long
- * as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ * The canonical names of the compute devices, in replica order: as many of them as `names`, which
+ * is an array of `capacity` pointers, has room for (NULL if it has none). `count` gets how many
+ * there are. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
  */
 umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
                                          int32_t capacity,
@@ -2984,7 +2986,7 @@ umbo_status umbo_dataset_range(int64_t start,
  * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
  * it says that there are no more. The struct is copied.
  *
- * INVALID_ARGUMENT: `generator->next` is NULL, a spec without tensors or with per-replica values;
+ * INVALID_ARGUMENT: a `generator` without `next`, a spec without tensors or with per-replica values;
  * while iterating, an element that is not as the spec says.
  */
 umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,

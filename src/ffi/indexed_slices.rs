@@ -26,7 +26,8 @@ pub unsafe extern "C" fn umbo_value_indexed_slices(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, shape) = unsafe { (out(value, "value")?, shape_from(rank, dense_shape)?) };
+        let (value, shape) =
+            unsafe { (out(value, "value")?, shape_from(rank, dense_shape, "dense_shape")?) };
         let (values, indices) = (get(values, "values")?, get(indices, "indices")?);
         value.write(make(Value::indexed_slices(values, indices, shape)?)?);
         Ok(())
