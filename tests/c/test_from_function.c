@@ -162,7 +162,8 @@ static void splitting(umbo_strategy *strategy) {
                                                           &distributed));
                 CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
                 umbo_distributed_dataset_release(distributed);
-                for (step = 0; step < 3 - drop; step++) {
+                /* Split by itself each batch is a step, so that none is left out. */
+                for (step = 0; step < 3 - (split == UMBO_SPLIT_BALANCED ? drop : 0); step++) {
                     check_step(iterator, firsts[step], rows[step]);
                 }
                 check_end(iterator);
