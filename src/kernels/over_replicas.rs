@@ -9,6 +9,7 @@ use crate::kernels::copy::tiles;
 use crate::kernels::dtype::{DType, for_numeric};
 use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::reduction::{Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::streaming::{self, Tile};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -70,20 +71,29 @@ fn reduce<K: Reduction>(inputs: &[View], output: &ViewMut) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
     let bytes = inputs.len() * size_of::<K::Input>() + size_of::<K::Output>();
-    workers::for_each_range(output.layout().shape.elements(), bytes, &|range| {
-        if dense && few::<K>(inputs, output, &range) {
+    let elements = output.layout().shape.elements();
+    let streaming = streaming::pays(elements.saturating_mul(bytes));
+    workers::for_each_range(elements, bytes, &|range| {
+        if dense && few::<K>(inputs, output, &range, streaming) {
             return;
         }
-        dispatch(Tiles::<K> { inputs, output: output.data().cast(), runs: &runs, range });
+        let output = output.data().cast();
+        dispatch(Tiles::<K> { inputs, output, runs: &runs, streaming, range });
     });
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
-fn few<K: Reduction>(inputs: &[View], output: &ViewMut, range: &Range<usize>) -> bool {
+fn few<K: Reduction>(
+    inputs: &[View],
+    output: &ViewMut,
+    range: &Range<usize>,
+    streaming: bool,
+) -> bool {
     fn exactly<K: Reduction, const R: usize>(
         inputs: &[View],
         output: &ViewMut,
         range: &Range<usize>,
+        streaming: bool,
     ) -> bool {
         // SAFETY: the output's view promises exclusive elements, all of which are written by the
         // worker that has their range; they need not be initialised.
@@ -94,18 +104,18 @@ fn few<K: Reduction>(inputs: &[View], output: &ViewMut, range: &Range<usize>) ->
         // SAFETY: the inputs are dense, of this element type (as `reduce_over_replicas` found),
         // and not written meanwhile, as their views promise.
         let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
-        dispatch(Few::<K, R> { inputs, output });
+        dispatch(Few::<K, R> { inputs, output, streaming });
         true
     }
     match inputs.len() {
-        1 => exactly::<K, 1>(inputs, output, range),
-        2 => exactly::<K, 2>(inputs, output, range),
-        3 => exactly::<K, 3>(inputs, output, range),
-        4 => exactly::<K, 4>(inputs, output, range),
-        5 => exactly::<K, 5>(inputs, output, range),
-        6 => exactly::<K, 6>(inputs, output, range),
-        7 => exactly::<K, 7>(inputs, output, range),
-        8 => exactly::<K, 8>(inputs, output, range),
+        1 => exactly::<K, 1>(inputs, output, range, streaming),
+        2 => exactly::<K, 2>(inputs, output, range, streaming),
+        3 => exactly::<K, 3>(inputs, output, range, streaming),
+        4 => exactly::<K, 4>(inputs, output, range, streaming),
+        5 => exactly::<K, 5>(inputs, output, range, streaming),
+        6 => exactly::<K, 6>(inputs, output, range, streaming),
+        7 => exactly::<K, 7>(inputs, output, range, streaming),
+        8 => exactly::<K, 8>(inputs, output, range, streaming),
         _ => false,
     }
 }
@@ -123,13 +133,37 @@ unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
 struct Few<'a, K: Reduction, const R: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
+    streaming: bool,
 }
 
 impl<K: Reduction, const R: usize> Kernel for Few<'_, K, R> {
     #[inline(always)]
     fn run(self) {
-        few_slices::<K, R>(self.inputs, self.output);
+        if !self.streaming {
+            few_slices::<K, R>(self.inputs, self.output);
+            return;
+        }
+        let mut tile = Tile::new();
+        let tile = tile.elements::<K::Output>();
+        let tile_length = tile.len();
+        for (index, output) in self.output.chunks_mut(tile_length).enumerate() {
+            let (tile, start) = (&mut tile[..output.len()], index * tile_length);
+            few_slices::<K, R>(self.inputs.map(|input| &input[start..][..output.len()]), tile);
+            // SAFETY: both are as long, the tile was just written, and they are different memory.
+            unsafe { stream(tile, output.as_mut_ptr().cast()) };
+        }
+        streaming::finish();
     }
+}
+
+/// Copies what was computed to where it belongs, past the caches.
+///
+/// # Safety
+/// `from` is initialised, and `to` may be written for as many elements and is other memory.
+#[inline(always)]
+unsafe fn stream<T>(from: &[MaybeUninit<T>], to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe { streaming::write(from.as_ptr().cast(), to.cast(), size_of_val(from)) };
 }
 
 /// A function of its own, for the compiler to know that `output` overlaps with nothing.
@@ -157,6 +191,7 @@ struct Tiles<'a, K: Reduction> {
     inputs: &'a [View],
     output: *mut K::Output,
     runs: &'a Runs,
+    streaming: bool,
     range: Range<usize>,
 }
 
@@ -164,6 +199,7 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
     #[inline(always)]
     fn run(self) {
         let count = self.inputs.len() as f64;
+        let stream_tiles = self.streaming && self.runs.is_dense();
         let mut sums = [K::ZERO; TILE];
         let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
         let mut results = [MaybeUninit::<K::Output>::uninit(); TILE];
@@ -193,7 +229,14 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
             }
             // SAFETY: the results were just written; the output may be written, and the tile is
             // this worker's alone.
-            unsafe { self.runs.scatter(self.output, tile, results.assume_init_ref()) };
+            unsafe {
+                if stream_tiles {
+                    stream(results, self.output.add(tile.start));
+                } else {
+                    self.runs.scatter(self.output, tile, results.assume_init_ref());
+                }
+            }
         }
+        streaming::finish();
     }
 }

@@ -128,28 +128,102 @@ float_reductions! {
     f64, f64, f64::from, f64::from, f64::from;
 }
 
-macro_rules! integer_reductions {
-    // The wide type holds the sum of as many elements as memory can hold.
-    ($($integer:ty, $wide:ty, $mean:ty;)*) => {$(
-        integer_reductions!(Sum, Mean, $integer, $wide, $mean);
-        integer_reductions!(SumOverAxes, MeanOverAxes, $integer, $wide, $mean);
+/// The exact sum of 64-bit integers, of fewer than 2^21 of them, as vectors can add it: the sums
+/// of their upper and of their lower 32 bits.
+#[derive(Clone, Copy)]
+pub struct Halves {
+    high: i64,
+    low: i64,
+}
+
+impl Halves {
+    const ZERO: Halves = Halves { high: 0, low: 0 };
+
+    #[inline(always)]
+    fn new(high: i64, low: u32) -> Halves {
+        Halves { high, low: i64::from(low) }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Halves) -> Halves {
+        Halves { high: self.high + other.high, low: self.low + other.low }
+    }
+
+    /// The sum, rounded once.
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        // Both halves are exact in a float64, and so is the upper one in its place.
+        let high = self.high + (self.low >> 32);
+        let low = self.low & 0xffff_ffff;
+        high as f64 * 4_294_967_296.0 + low as f64
+    }
+}
+
+macro_rules! integer_sums {
+    ($($integer:ty),*) => {$(
+        integer_sums!(Sum, $integer);
+        integer_sums!(SumOverAxes, $integer);
     )*};
-    ($sum:ident, $mean_of:ident, $integer:ty, $wide:ty, $mean:ty) => {
+    ($sum:ident, $integer:ty) => {
         reduction!($sum<$integer> -> $integer, $integer, 0,
             |element| element, |left, right| left.wrapping_add(right), |sum, _count| sum);
-        reduction!($mean_of<$integer> -> $mean, $wide, 0,
-            |element| <$wide>::from(element), |left, right| left + right,
-            |sum, count| (sum as f64 / count) as $mean);
     };
 }
 
-integer_reductions! {
-    i8, i64, f32;
-    u8, i64, f32;
-    i16, i64, f32;
-    u16, i64, f32;
-    i32, i128, f64;
-    u32, i128, f64;
-    i64, i128, f64;
-    u64, i128, f64;
+integer_sums! { i8, u8, i16, u16, i32, u32, i64, u64 }
+
+/// The wide type holds the sum of as many elements as there can be: over axes, as memory can hold;
+/// over replicas, a few thousand.
+macro_rules! integer_means {
+    ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
+        reduction!($name<$integer> -> $mean, $wide, 0,
+            |element| <$wide>::from(element), |left, right| left + right,
+            |sum, count| (sum as f64 / count) as $mean);
+    )*};
+}
+
+integer_means! {
+    Mean<i8> -> f32, i32;
+    Mean<u8> -> f32, i32;
+    Mean<i16> -> f32, i32;
+    Mean<u16> -> f32, i32;
+    Mean<i32> -> f64, i64;
+    Mean<u32> -> f64, i64;
+    MeanOverAxes<i8> -> f32, i64;
+    MeanOverAxes<u8> -> f32, i64;
+    MeanOverAxes<i16> -> f32, i64;
+    MeanOverAxes<u16> -> f32, i64;
+    MeanOverAxes<i32> -> f64, i128;
+    MeanOverAxes<u32> -> f64, i128;
+    MeanOverAxes<i64> -> f64, i128;
+    MeanOverAxes<u64> -> f64, i128;
+}
+
+reduction!(Mean<i64> -> f64, Halves, Halves::ZERO,
+    |element| Halves::new(element >> 32, element as u32),
+    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
+reduction!(Mean<u64> -> f64, Halves, Halves::ZERO,
+    |element| Halves::new((element >> 32) as i64, element as u32),
+    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_like_the_exact_sum() {
+        let interesting = [0, 1, -1, i64::MAX, i64::MIN, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1];
+        let noise = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64);
+        let values: Vec<i64> = interesting.into_iter().chain(noise).collect();
+        for addends in values.windows(7).flat_map(|window| (1..=7).map(|n| &window[..n])) {
+            let exact: i128 = addends.iter().copied().map(i128::from).sum();
+            let halves = addends.iter().copied().map(Mean::<i64>::widen);
+            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
+            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?}");
+            let exact: u128 = addends.iter().map(|&value| u128::from(value as u64)).sum();
+            let halves = addends.iter().map(|&value| Mean::<u64>::widen(value as u64));
+            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
+            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?} unsigned");
+        }
+    }
 }
