@@ -32,6 +32,9 @@ fn wrong_command_lines_are_explained() {
         (&["devices", "--logical-cpus", "0"], "1 to 4096"),
         (&["devices", "--logical-cpus", "some"], "some"),
         (&["doctor", "--json=yes"], "yes"),
+        (&["bench"], "which benchmark?"),
+        (&["bench", "walk"], "unknown benchmark 'walk'"),
+        (&["bench", "run", "--replicas", "2000"], "cpu_replicas"),
     ] {
         let output = umbo(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -75,4 +78,17 @@ fn the_doctor_gives_a_verdict() {
     }
     let text = String::from_utf8(umbo(&["doctor"]).stdout).unwrap();
     assert!(text.contains("thread binding"), "{text}");
+}
+
+#[test]
+fn the_benchmark_of_runs_measures_next_to_its_probes() {
+    let rows =
+        printed(&["bench", "run", "--rounds", "10", "--idle-us", "100", "--json", "--deadline"]);
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows.len(), 7);
+    for row in &rows {
+        assert!(row["samples"].as_u64() >= Some(10), "{row}");
+        assert_eq!(row["ratio"].is_null(), row["probe"].is_null(), "{row}");
+    }
+    assert!(printed(&["bench", "run", "--rounds", "1"]).contains("empty run after a pause"));
 }

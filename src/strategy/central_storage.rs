@@ -69,6 +69,8 @@ pub(super) struct Inner {
     pub lanes: Lanes,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
     spin: Spin,
+    /// How a caller waits that takes no part in the step itself.
+    pub watching_spin: Spin,
     /// Whoever holds it takes steps; the number of the last step.
     pub steps: FairMutex<u64>,
     /// One record for each depth of nested runs.
@@ -131,7 +133,8 @@ impl Strategy {
             registry::hold(&held)?
         };
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
-        let spin = if devices.len() <= processors { Spin::Bounded } else { Spin::Never };
+        let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
+        let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
         let lanes: Lanes = devices.iter().map(|_| CachePadded::new(Lane::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let strategy = Strategy(Arc::new(Inner {
@@ -145,6 +148,7 @@ impl Strategy {
             devices,
             lanes,
             spin,
+            watching_spin,
             steps: FairMutex::new(0),
             records: Mutex::default(),
             abandoned: Mutex::default(),

@@ -83,18 +83,23 @@ pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) 
     })
 }
 
-/// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed.
-pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
+/// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed. Gives
+/// the frame back for the caller to drop: frames hold references that replicas share.
+pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> (R, Option<Frame>) {
     struct Restore(usize);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // Frames hold strategies, whose release may look at this thread's frames.
-            let popped = FRAMES.with_borrow_mut(|frames| frames.pop());
-            drop(popped);
-            while FRAMES.with_borrow(Vec::len) > self.0 {
+    impl Restore {
+        fn restore(&self) -> Option<Frame> {
+            while FRAMES.with_borrow(Vec::len) > self.0 + 1 {
+                // Frames hold strategies, whose release may look at this thread's frames.
                 let popped = FRAMES.with_borrow_mut(|frames| frames.pop());
                 drop(popped);
             }
+            FRAMES.with_borrow_mut(|frames| frames.pop())
+        }
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            drop(self.restore());
         }
     }
     let restore = FRAMES.with_borrow_mut(|frames| {
@@ -102,8 +107,9 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
         Restore(frames.len() - 1)
     });
     let result = body();
-    drop(restore);
-    result
+    let frame = restore.restore();
+    std::mem::forget(restore);
+    (result, frame)
 }
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
@@ -172,7 +178,7 @@ impl Strategy {
     pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
         require_cross_replica(self, "umbo_strategy_scope")?;
         // No handle leads to this scope, so it needs no number.
-        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body))
+        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body).0)
     }
 }
 
@@ -308,7 +314,7 @@ impl ReplicaContext {
 
     /// The arguments of the run, whole; `None` if it was given none.
     pub fn arguments(&self) -> Option<Value> {
-        self.step.as_ref()?.task()?.arguments
+        self.step.as_ref()?.with_task(|task| task.arguments.clone())?
     }
 
     /// Whether the callback should return early: another replica failed, or the run was
@@ -317,10 +323,7 @@ impl ReplicaContext {
         let Some(step) = &self.step else { return false };
         let cancelled = step.stopping.load(Ordering::Relaxed)
             || step.rendezvous.is_abandoned()
-            || step
-                .task()
-                .and_then(|task| task.limits.cancellation)
-                .is_some_and(|token| token.is_cancelled());
+            || step.with_task(|task| task.limits.is_cancelled()) == Some(true);
         if cancelled {
             step.desks[self.replica].lock().told_to_stop = true;
         }

@@ -7,10 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
-use super::context::{Current, Frame, ReplicaContext, StepFrame, current, mixing, with_frame};
+use super::context::{Current, Frame, ReplicaContext, current, mixing, with_frame};
 use super::lane::Wake;
 use super::rendezvous::Phase;
-use super::run::Limits;
 use super::step::{StepRecord, panicked};
 use crate::cross_device::ReduceOp;
 use crate::error::{Error, Result};
@@ -95,7 +94,8 @@ impl ReplicaContext {
         self.check_current(&operation)?;
         let Some(step) = &self.step else {
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
-            let mut parts = with_frame(frame, || merge(self.strategy(), vec![arguments]))?;
+            let (parts, _frame) = with_frame(frame, || merge(self.strategy(), vec![arguments]));
+            let mut parts = parts?;
             return Ok(parts.pop().flatten());
         };
         self.check_live()?;
@@ -108,7 +108,7 @@ impl ReplicaContext {
         }
         step.rendezvous.arrive(replica);
         if self.inline {
-            step.rendezvous.wait_for_all(step.spin, None, || false);
+            step.rendezvous.meet(step.spin, None, || false);
             step.serve();
         } else {
             let released = || step.rendezvous.is_released(replica);
@@ -174,7 +174,9 @@ impl StepRecord {
                 let mut desk = self.desks[replica].lock();
                 desk.reply = Some(Err(Error::precondition(disagreement.clone())));
             }
-            self.verdict.lock().disagreement.get_or_insert(disagreement);
+            self.with_verdict(|verdict| {
+                verdict.disagreement.get_or_insert(disagreement);
+            });
         } else {
             self.merge();
         }
@@ -228,7 +230,10 @@ impl StepRecord {
 
     /// Runs the merge function that all replicas wait for and leaves each its answer.
     fn merge(self: &Arc<Self>) {
-        let Some(task) = self.task() else { return };
+        let Some((strategy, step)) = self.with_task(|task| (task.strategy.clone(), task.frame()))
+        else {
+            return;
+        };
         let mut arguments = Vec::with_capacity(self.replicas());
         let mut function = None;
         for desk in &self.desks {
@@ -238,13 +243,8 @@ impl StepRecord {
             }
         }
         let Some(function) = function else { return };
-        let step = StepFrame {
-            number: task.number,
-            depth: task.depth,
-            limits: if task.inline { Limits::default() } else { task.limits.clone() },
-        };
-        let frame = Frame::CrossReplica { strategy: task.strategy.clone(), step: Some(step) };
-        let call = AssertUnwindSafe(|| with_frame(frame, || function(&task.strategy, arguments)));
+        let frame = Frame::CrossReplica { strategy: strategy.clone(), step: Some(step) };
+        let call = AssertUnwindSafe(|| with_frame(frame, || function(&strategy, arguments)).0);
         let result = catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)));
         match result {
             Ok(parts) if parts.len() == self.replicas() => {
@@ -265,6 +265,8 @@ impl StepRecord {
         for replica in 0..self.replicas() {
             self.stop(replica, "the merge function failed");
         }
-        self.verdict.lock().merge_error.get_or_insert(error);
+        self.with_verdict(|verdict| {
+            verdict.merge_error.get_or_insert(error);
+        });
     }
 }

@@ -17,6 +17,8 @@ pub mod context;
 mod lane;
 pub mod merge;
 pub mod metrics;
+#[cfg(all(test, loom))]
+mod model;
 mod rendezvous;
 pub mod run;
 mod scratch;

@@ -31,8 +31,20 @@ const COMPUTING: usize = 0;
 const WAITING: usize = 1;
 const FINISHED: usize = 2;
 
-/// Set in `unfinished` once the coordinator has gone.
+/// `state` counts two things in one word, so that a replica that finishes changes both at once:
+/// in the lower half the replicas that compute, in the upper half those that have not finished.
+const ONE_COMPUTING: usize = 1;
+const ONE_UNFINISHED: usize = 1 << (usize::BITS / 2);
+/// Set in `state` once the coordinator has gone.
 const ABANDONED: usize = 1 << (usize::BITS - 1);
+
+fn computing(state: usize) -> usize {
+    state % ONE_UNFINISHED
+}
+
+fn unfinished(state: usize) -> usize {
+    (state & !ABANDONED) / ONE_UNFINISHED
+}
 
 /// What a finishing replica learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +57,25 @@ pub enum Finish {
     LateAndLast,
 }
 
+/// What a coordinator that waited for the replicas finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// All callbacks have returned.
+    Finished,
+    /// Nobody computes, and some replicas wait for an answer.
+    Waiting,
+    /// The step was given up while callbacks were running or waiting; the coordinator now
+    /// notifies the threads of all replicas.
+    Abandoned,
+}
+
 /// The meeting point of one step.
 pub struct Rendezvous {
-    /// Replicas that are computing.
-    computing: CachePadded<AtomicUsize>,
-    /// Replicas whose callback has not returned, and whether the step was abandoned.
-    unfinished: CachePadded<AtomicUsize>,
-    /// The step was abandoned: nobody will answer any more.
+    /// How many replicas compute and how many have not finished, and whether the step was
+    /// abandoned.
+    state: CachePadded<AtomicUsize>,
+    /// Whether the step was abandoned, for replicas that wait: the state changes too often for
+    /// them to look at it.
     abandoned: AtomicBool,
     coordinator: Signal,
     phases: Box<[CachePadded<AtomicUsize>]>,
@@ -60,8 +84,7 @@ pub struct Rendezvous {
 impl Rendezvous {
     pub fn new(replicas: usize) -> Rendezvous {
         Rendezvous {
-            computing: CachePadded::new(AtomicUsize::new(0)),
-            unfinished: CachePadded::new(AtomicUsize::new(0)),
+            state: CachePadded::new(AtomicUsize::new(0)),
             abandoned: AtomicBool::new(false),
             coordinator: Signal::new(),
             phases: (0..replicas).map(|_| CachePadded::new(AtomicUsize::new(FINISHED))).collect(),
@@ -74,8 +97,8 @@ impl Rendezvous {
         for phase in &self.phases {
             phase.store(COMPUTING, Ordering::Relaxed);
         }
-        self.unfinished.store(self.phases.len(), Ordering::Relaxed);
-        self.computing.store(self.phases.len(), Ordering::Relaxed);
+        let all = self.phases.len() * (ONE_COMPUTING + ONE_UNFINISHED);
+        self.state.store(all, Ordering::Relaxed);
     }
 
     /// What `replica` is doing. Steady only while nobody computes.
@@ -90,41 +113,55 @@ impl Rendezvous {
     /// `replica` begins to wait for an answer. What it asks for must be stored before.
     pub fn arrive(&self, replica: usize) {
         self.phases[replica].store(WAITING, Ordering::Release);
-        self.stop_computing();
+        let before = self.state.fetch_sub(ONE_COMPUTING, Ordering::AcqRel);
+        if computing(before) == 1 {
+            self.coordinator.notify();
+        }
     }
 
     /// The callback of `replica` has returned. Its outcome must be stored before.
     pub fn finish(&self, replica: usize) -> Finish {
+        // Whoever was released from a merge call because the step was given up does not count as
+        // computing.
+        let phase = self.phases[replica].load(Ordering::Relaxed);
+        let own = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
         self.phases[replica].store(FINISHED, Ordering::Release);
-        let before = self.unfinished.fetch_sub(1, Ordering::AcqRel);
+        let before = self.state.fetch_sub(own + ONE_UNFINISHED, Ordering::AcqRel);
         if before & ABANDONED == 0 {
-            self.stop_computing();
+            if computing(before) == 1 {
+                self.coordinator.notify();
+            }
             Finish::Ordinary
-        } else if before & !ABANDONED == 1 {
+        } else if unfinished(before) == 1 {
             Finish::LateAndLast
         } else {
             Finish::Late
         }
     }
 
-    fn stop_computing(&self) {
-        if self.computing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.coordinator.notify();
-        }
-    }
-
-    /// Waits, as the coordinator, until nobody computes; or until `give_up`, which is looked at
-    /// whenever somebody calls [`Rendezvous::wake_coordinator`], or the deadline. Returns whether
-    /// nobody computes.
-    pub fn wait_for_all(
+    /// Waits, as the coordinator, until nobody computes or `give_up` says that the step must not
+    /// go on, which is looked at when the deadline passes and whenever somebody calls
+    /// [`Rendezvous::wake_coordinator`]. A step whose callbacks have all returned is finished,
+    /// whatever `give_up` says.
+    pub fn meet(
         &self,
         spin: Spin,
         deadline: Option<Instant>,
         give_up: impl Fn() -> bool,
-    ) -> bool {
-        let still = || self.computing.load(Ordering::Acquire) == 0;
-        self.coordinator.wait_until(spin, deadline, || still() || give_up());
-        still()
+    ) -> Meeting {
+        let still = || computing(self.state.load(Ordering::Acquire)) == 0;
+        loop {
+            self.coordinator.wait_until(spin, deadline, || still() || give_up());
+            if self.unfinished() == 0 {
+                return Meeting::Finished;
+            }
+            if give_up() {
+                return if self.abandon() { Meeting::Abandoned } else { Meeting::Finished };
+            }
+            if still() {
+                return Meeting::Waiting;
+            }
+        }
     }
 
     /// Makes a waiting coordinator look at its `give_up` again.
@@ -135,7 +172,7 @@ impl Rendezvous {
     /// Answers `replica`, which waits. The answer must be stored before; the caller then notifies
     /// the replica's thread.
     pub fn resume(&self, replica: usize) {
-        self.computing.fetch_add(1, Ordering::Relaxed);
+        self.state.fetch_add(ONE_COMPUTING, Ordering::Relaxed);
         self.phases[replica].store(COMPUTING, Ordering::Release);
     }
 
@@ -150,19 +187,22 @@ impl Rendezvous {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// Gives the step up, as the coordinator, unless all callbacks have returned meanwhile.
-    /// Returns whether it was given up; the caller then notifies the threads of all replicas.
-    pub fn abandon(&self) -> bool {
-        if self.unfinished.fetch_or(ABANDONED, Ordering::AcqRel) == 0 {
-            self.unfinished.store(0, Ordering::Relaxed);
-            return false;
+    /// Gives the step up unless all callbacks have returned meanwhile.
+    fn abandon(&self) -> bool {
+        let given_up = self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+                (unfinished(state) > 0).then_some(state | ABANDONED)
+            })
+            .is_ok();
+        if given_up {
+            self.abandoned.store(true, Ordering::Release);
         }
-        self.abandoned.store(true, Ordering::Release);
-        true
+        given_up
     }
 
-    /// How many callbacks of an abandoned step have not returned.
-    pub fn late(&self) -> usize {
-        self.unfinished.load(Ordering::Acquire) & !ABANDONED
+    /// How many callbacks have not returned.
+    pub fn unfinished(&self) -> usize {
+        unfinished(self.state.load(Ordering::Acquire))
     }
 }

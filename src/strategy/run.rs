@@ -1,5 +1,6 @@
 //! Running a callback on every replica.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,8 +12,7 @@ use super::central_storage::Strategy;
 use super::context::{
     Frame, ReplicaContext, StepFrame, require_cross_replica, step_frame, with_frame,
 };
-use super::rendezvous::Phase;
-use super::signal::Spin;
+use super::rendezvous::{Meeting, Phase};
 use super::step::{Baggage, Callback, ReplicaFunction, StepRecord, Task};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::values::Value;
@@ -31,9 +31,14 @@ impl Limits {
         self.deadline.is_some() || self.cancellation.is_some()
     }
 
+    /// Whether the token says that the run should end.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
+    }
+
     /// Why the run should end now, if it should.
     fn exceeded(&self) -> Option<Error> {
-        if self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
+        if self.is_cancelled() {
             return Some(Error::Cancelled("the run was cancelled".into()));
         }
         self.deadline
@@ -104,6 +109,7 @@ impl Strategy {
             arguments,
             number,
             inline: !limits.is_bounded(),
+            opened: limits.is_bounded().then(Instant::now),
             depth: 0,
             limits,
             global_examples: 0,
@@ -124,7 +130,7 @@ impl Strategy {
         };
         if record.rendezvous.is_abandoned() {
             // The last late callback may have come back before the record was kept for it.
-            if record.rendezvous.late() == 0 {
+            if record.rendezvous.unfinished() == 0 {
                 record.clear();
             }
         } else {
@@ -142,6 +148,11 @@ impl Strategy {
         outer: &StepFrame,
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
+        // A nested run that was given up has left replicas behind that may not even have taken up
+        // its step: the merge function must not start another one.
+        if let Some(why) = outer.limits.exceeded() {
+            return Err(why);
+        }
         let record = self.record(outer.depth + 1);
         let task = Task {
             strategy: self.clone(),
@@ -149,6 +160,7 @@ impl Strategy {
             arguments,
             number: outer.number,
             inline: !outer.limits.is_bounded(),
+            opened: outer.limits.is_bounded().then(Instant::now),
             depth: outer.depth + 1,
             limits: outer.limits.clone(),
             global_examples: 0,
@@ -191,33 +203,25 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Result<()> {
-        // The watchdog's wait is a long one; the processors belong to the replicas.
-        let spin = if inline { record.spin } else { Spin::Never };
+        let spin = if inline { record.spin } else { self.inner().watching_spin };
         loop {
-            let cancelled = || limits.cancellation.as_ref().is_some_and(Cancellation::is_cancelled);
-            record.rendezvous.wait_for_all(spin, limits.deadline, cancelled);
-            if !inline
-                && record.unfinished_replicas().next().is_some()
-                && let Some(why) = limits.exceeded()
-            {
-                record.stopping.store(true, Ordering::Relaxed);
-                if record.rendezvous.abandon() {
+            match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
+                Meeting::Finished => return Ok(()),
+                Meeting::Waiting => record.serve(),
+                Meeting::Abandoned => {
+                    record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
-                    return Err(why);
+                    return Err(limits.exceeded().unwrap_or_else(|| {
+                        Error::Internal("a run was given up without a reason".into())
+                    }));
                 }
-                // All returned meanwhile; the last one is about to say so.
-                record.rendezvous.wait_for_all(Spin::Bounded, None, || false);
             }
-            if record.unfinished_replicas().next().is_none() {
-                return Ok(());
-            }
-            record.serve();
         }
     }
 
     /// The merged results of a step whose callbacks have all returned, or their failures.
     fn outcome(&self, record: &StepRecord) -> Result<Option<Value>> {
-        let verdict = std::mem::take(&mut *record.verdict.lock());
+        let verdict = record.with_verdict(mem::take);
         if let Some(error) = verdict.merge_error {
             return Err(error);
         }
@@ -274,7 +278,10 @@ impl Strategy {
         // The next run at this depth gets a record of its own.
         inner.records.lock().retain(|other| !Arc::ptr_eq(other, record));
         inner.abandoned.lock().push(Arc::clone(record));
-        let elapsed = record.opened.lock().map_or(Duration::ZERO, |opened| opened.elapsed());
+        let elapsed = record
+            .with_task(|task| task.opened.map(|opened| opened.elapsed()))
+            .flatten()
+            .unwrap_or_default();
         let status = why.status();
         let failures = (0..record.replicas())
             .filter(|&replica| record.rendezvous.phase(replica) != Phase::Finished)
@@ -366,7 +373,7 @@ impl Strategy {
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         if let Some(step) = step_frame(self) {
             let frame = Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
-            return with_frame(frame, body);
+            return with_frame(frame, body).0;
         }
         let mut steps = self.take_turn(&Limits::default())?;
         *steps += 1;
@@ -381,7 +388,7 @@ impl Strategy {
             }
         }
         let undo = RollBack(self, number);
-        let result = with_frame(frame, body)?;
+        let result = with_frame(frame, body).0?;
         std::mem::forget(undo);
         self.commit(number, None)?;
         drop(steps);

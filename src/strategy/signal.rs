@@ -36,10 +36,12 @@ impl Signal {
         // Either this load sees the sleeper's flag, or the sleeper's second look, which comes
         // after its own fence, sees what was stored before this fence.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed)
-            && let Some(sleeper) = self.sleeper.lock().take()
-        {
-            sleeper.unpark();
+        if self.asleep.load(Ordering::Relaxed) {
+            // The lock is free again before the sleeper wakes, who may want it next.
+            let sleeper = self.sleeper.lock().take();
+            if let Some(sleeper) = sleeper {
+                sleeper.unpark();
+            }
         }
     }
 

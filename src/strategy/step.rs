@@ -1,17 +1,17 @@
 //! The record of one step: what the coordinator and the replicas leave for each other.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
 use super::cancellation::Listener;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{Frame, ReplicaContext, with_frame};
+use super::context::{Frame, ReplicaContext, StepFrame, with_frame};
 use super::lane::Lane;
 use super::merge::{Request, Verdict};
 use super::metrics::MetricTable;
@@ -19,6 +19,7 @@ use super::rendezvous::{Finish, Rendezvous};
 use super::run::Limits;
 use super::scratch::Scratch;
 use super::signal::Spin;
+use super::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::values::Value;
 
@@ -73,7 +74,6 @@ impl Callback {
 }
 
 /// What all replicas of a step share. The coordinator writes it before the step opens.
-#[derive(Clone)]
 pub(super) struct Task {
     pub strategy: Strategy,
     pub callback: Callback,
@@ -85,13 +85,33 @@ pub(super) struct Task {
     /// 0 for the outermost run, one more for each run inside of a merge function.
     pub depth: usize,
     pub limits: Limits,
+    /// When the run began, for messages about late replicas; such a run has limits.
+    pub opened: Option<Instant>,
     pub global_examples: u64,
+}
+
+impl Task {
+    /// The step as the frames of its merge functions know it.
+    pub fn frame(&self) -> StepFrame {
+        let limits = if self.inline { Limits::default() } else { self.limits.clone() };
+        StepFrame { number: self.number, depth: self.depth, limits }
+    }
+}
+
+/// What one replica needs to take part in a step. The coordinator makes and drops it, so that
+/// replicas do not contend for the reference counts of what they share.
+pub(super) struct Part {
+    callback: Callback,
+    context: ReplicaContext,
+    /// The same for the replica's stack of contexts.
+    frame: Option<Frame>,
 }
 
 /// What one replica leaves for the coordinator and the coordinator for it. Its lock is free
 /// whenever somebody wants it: the rendezvous says whose turn it is.
 #[derive(Default)]
 pub(super) struct Desk {
+    pub part: Option<Part>,
     pub request: Option<Request>,
     pub reply: Option<Result<Option<Value>>>,
     pub outcome: Option<Result<Option<Value>>>,
@@ -105,6 +125,17 @@ pub(super) struct Desk {
     pub examples: Option<u64>,
 }
 
+/// What a step holds until its last callback is back.
+#[derive(Default)]
+struct Holdings {
+    task: Option<Task>,
+    verdict: Verdict,
+    /// What the caller lends to the callbacks; dropped when the last one is back.
+    baggage: Option<Baggage>,
+    /// What late callbacks may still write to.
+    kept: Vec<Arc<dyn StepParticipant>>,
+}
+
 /// The record of one step. A strategy uses the same one for step after step, and another one for
 /// each level of nested runs; an abandoned one is left to the late replicas.
 pub(super) struct StepRecord {
@@ -114,14 +145,7 @@ pub(super) struct StepRecord {
     pub spin: Spin,
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
-    task: Mutex<Option<Task>>,
-    pub verdict: Mutex<Verdict>,
-    /// What the caller lends to the callbacks; dropped when the last one is back.
-    baggage: Mutex<Option<Baggage>>,
-    /// What late callbacks may still write to.
-    kept: Mutex<Vec<Arc<dyn StepParticipant>>>,
-    /// When the step was opened, for messages about late replicas.
-    pub opened: Mutex<Option<Instant>>,
+    holdings: Mutex<Holdings>,
     /// Room for what the layer above hangs on each replica's context.
     pub attachments: Box<[std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>]>,
 }
@@ -135,11 +159,7 @@ impl StepRecord {
             lanes,
             spin,
             stopping: AtomicBool::new(false),
-            task: Mutex::new(None),
-            verdict: Mutex::default(),
-            baggage: Mutex::new(None),
-            kept: Mutex::new(Vec::new()),
-            opened: Mutex::new(None),
+            holdings: Mutex::default(),
             attachments: (0..replicas).map(|_| std::sync::OnceLock::new()).collect(),
         }
     }
@@ -148,20 +168,31 @@ impl StepRecord {
         self.desks.len()
     }
 
-    /// The task of the open step.
-    pub fn task(&self) -> Option<Task> {
-        self.task.lock().clone()
+    /// Looks at the task of the open step; `look` must be short.
+    pub fn with_task<R>(&self, look: impl FnOnce(&Task) -> R) -> Option<R> {
+        self.holdings.lock().task.as_ref().map(look)
+    }
+
+    /// Looks at the verdict on the open step; `look` must be short.
+    pub fn with_verdict<R>(&self, look: impl FnOnce(&mut Verdict) -> R) -> R {
+        look(&mut self.holdings.lock().verdict)
     }
 
     /// Sets the desks up and opens the step.
-    pub fn open(&self, mut task: Task, baggage: Option<Baggage>) {
+    pub fn open(self: &Arc<Self>, mut task: Task, baggage: Option<Baggage>) {
+        let examples = |replica| task.arguments.as_ref()?.examples_of(replica);
+        task.global_examples = (0..self.replicas()).filter_map(examples).sum();
         let mut first_example = 0;
         for (replica, desk) in self.desks.iter().enumerate() {
-            let mut desk = desk.lock();
+            let context = ReplicaContext::of_step(&task, self, replica);
+            let part = Part {
+                callback: task.callback.clone(),
+                frame: Some(Frame::Replica(context.clone())),
+                context,
+            };
             let examples = task.arguments.as_ref().and_then(|value| value.examples_of(replica));
-            desk.request = None;
-            desk.reply = None;
-            desk.outcome = None;
+            let mut desk = desk.lock();
+            desk.part = Some(part);
             desk.metrics.clear();
             desk.scratch.reset();
             desk.sequence = 0;
@@ -170,55 +201,60 @@ impl StepRecord {
             desk.examples = examples;
             first_example += examples.unwrap_or(0);
         }
-        task.global_examples = first_example;
-        *self.verdict.lock() = Verdict::default();
         self.stopping.store(false, Ordering::Relaxed);
-        *self.opened.lock() = Some(Instant::now());
-        *self.baggage.lock() = baggage;
-        *self.task.lock() = Some(task);
+        {
+            let mut holdings = self.holdings.lock();
+            holdings.verdict = Verdict::default();
+            holdings.baggage = baggage;
+            holdings.task = Some(task);
+        }
         self.rendezvous.open();
     }
 
     /// Keeps what late callbacks may still write to.
     pub fn keep(&self, participants: Vec<Arc<dyn StepParticipant>>) {
-        self.kept.lock().extend(participants);
+        self.holdings.lock().kept.extend(participants);
     }
 
     /// Drops what the step held, after the last callback; the caller's baggage last.
     pub fn clear(&self) {
-        let task = self.task.lock().take();
         for desk in &self.desks {
-            let mut desk = desk.lock();
-            desk.request = None;
-            desk.reply = None;
-            desk.outcome = None;
+            let (part, request, reply, outcome) = {
+                let mut desk = desk.lock();
+                let desk = &mut *desk;
+                (desk.part.take(), desk.request.take(), desk.reply.take(), desk.outcome.take())
+            };
+            drop((part, request, reply, outcome));
         }
-        self.kept.lock().clear();
-        drop(task);
-        let baggage = self.baggage.lock().take();
+        let (task, kept, baggage) = {
+            let mut holdings = self.holdings.lock();
+            let holdings = &mut *holdings;
+            (holdings.task.take(), mem::take(&mut holdings.kept), holdings.baggage.take())
+        };
+        drop((task, kept));
         drop(baggage);
     }
 
     /// Runs the callback of `replica` on this thread, to its end.
-    pub fn execute(self: &Arc<Self>, replica: usize) {
-        let task = self.task();
-        let outcome = match &task {
-            Some(task) => {
-                let context = ReplicaContext::of_step(task, self, replica);
-                let call = AssertUnwindSafe(|| {
-                    with_frame(Frame::Replica(context.clone()), || task.callback.call(&context))
-                });
-                catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)))
+    pub fn execute(&self, replica: usize) {
+        let part = self.desks[replica].lock().part.take();
+        let (outcome, part) = match part {
+            Some(Part { callback, context, frame: Some(frame) }) => {
+                let call = AssertUnwindSafe(|| with_frame(frame, || callback.call(&context)));
+                let (outcome, frame) =
+                    catch_unwind(call).unwrap_or_else(|panic| (Err(panicked(panic)), None));
+                (outcome, Some(Part { callback, context, frame }))
             }
-            None => Err(Error::Internal("a replica was woken without a step".into())),
+            _ => (Err(Error::Internal("a replica was woken without a step".into())), None),
         };
-        // The replica gives up its hold of the strategy before the coordinator learns that it has
-        // finished, so that whoever releases a strategy after a step releases it then and there.
-        drop(task);
         if outcome.is_err() {
             self.stopping.store(true, Ordering::Relaxed);
         }
-        self.desks[replica].lock().outcome = Some(outcome);
+        {
+            let mut desk = self.desks[replica].lock();
+            desk.outcome = Some(outcome);
+            desk.part = part;
+        }
         if self.rendezvous.finish(replica) == Finish::LateAndLast {
             self.clear();
         }

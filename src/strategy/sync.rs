@@ -2,7 +2,8 @@
 //! loom's stand-ins when the protocol is model-checked (`--cfg loom`).
 
 #[cfg(not(loom))]
-pub use parking_lot::Mutex;
+use std::sync as locks;
+use std::sync::PoisonError;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
@@ -11,23 +12,30 @@ pub use std::{
 };
 
 #[cfg(loom)]
+use loom::sync as locks;
+#[cfg(loom)]
 pub use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     thread::{Thread, current, park},
 };
 
-/// loom's mutex behind parking_lot's interface.
-#[cfg(loom)]
-pub struct Mutex<T>(loom::sync::Mutex<T>);
+/// A mutex that does not know of panics. Unlike parking_lot's it never allocates, also not when
+/// threads first meet at it: a step must not.
+pub struct Mutex<T>(locks::Mutex<T>);
 
-#[cfg(loom)]
 impl<T> Mutex<T> {
     pub fn new(value: T) -> Mutex<T> {
-        Mutex(loom::sync::Mutex::new(value))
+        Mutex(locks::Mutex::new(value))
     }
 
-    pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
-        self.0.lock().expect("no model panics while it holds a lock")
+    pub fn lock(&self) -> locks::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
     }
 }

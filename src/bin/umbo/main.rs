@@ -1,5 +1,6 @@
-//! The command-line tool: shows what Umbo finds on this machine. One file per subcommand.
+//! The command-line tool: shows what Umbo finds on this machine and how fast it is there. One file per subcommand.
 
+mod bench;
 mod devices;
 mod doctor;
 
@@ -12,6 +13,7 @@ const HELP: &str = "\
 Usage: umbo COMMAND [OPTIONS]
 
 Commands:
+  bench     measure the library on this machine
   devices   show the physical and logical devices of this machine
   doctor    check what training on this machine needs, and say what is wrong
 
@@ -61,6 +63,7 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Ok(Report::fine(format!("umbo {}\n", env!("CARGO_PKG_VERSION"))))
         }
         Some(Value(command)) => match command.to_str() {
+            Some("bench") => bench::run(arguments),
             Some("devices") => devices::run(arguments),
             Some("doctor") => doctor::run(arguments),
             _ => Err(format!("unknown command '{}'", command.to_string_lossy()).into()),

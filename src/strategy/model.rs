@@ -1,0 +1,271 @@
+//! The gang's protocol under loom, which runs each model in every order that the memory model
+//! allows. What replicas and coordinator leave for each other are relaxed atomics here: a reader
+//! that is not ordered after the writer may see an old value, and the assertion fails.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::lane::{Lane, Wake};
+use super::rendezvous::{Finish, Meeting, Rendezvous};
+use super::signal::{Signal, Spin};
+use super::sync::{AtomicBool, AtomicUsize, Ordering};
+
+/// A thread of a model.
+type Body = Box<dyn FnOnce() + Send>;
+
+/// Runs the threads that `model` makes in every order with at most so many preemptions. The
+/// threads do not join each other: loom cannot wake a thread that joins, as a late `notify` may.
+fn explore(preemptions: usize, model: impl Fn() -> Vec<Body> + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(move || {
+        let threads: Vec<_> = model().into_iter().map(thread::spawn).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+#[test]
+fn a_notified_thread_wakes() {
+    for spin in [Spin::Never, Spin::Bounded] {
+        explore(3, move || {
+            let signal = Arc::new(Signal::new());
+            let conditions = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+            let mut threads: Vec<Body> = Vec::new();
+            for which in 0..conditions.len() {
+                let (signal, conditions) = (Arc::clone(&signal), Arc::clone(&conditions));
+                threads.push(Box::new(move || {
+                    conditions[which].store(true, Ordering::Relaxed);
+                    signal.notify();
+                }));
+            }
+            threads.push(Box::new(move || {
+                let ready = || conditions.iter().all(|condition| condition.load(Ordering::Relaxed));
+                assert!(signal.wait_until(spin, None, ready));
+            }));
+            threads
+        });
+    }
+}
+
+#[test]
+fn a_lane_hands_over_step_after_step_and_then_the_end() {
+    explore(3, || {
+        let shared = Arc::new((Lane::new(), Signal::new(), AtomicUsize::new(0)));
+        let coordinator = Arc::clone(&shared);
+        vec![
+            Box::new(move || {
+                let (lane, signal, taken) = &*shared;
+                let mut steps = 0;
+                while let Wake::Job(step) = lane.wait(Spin::Never, || false) {
+                    steps += 1;
+                    assert_eq!(step, steps);
+                    taken.store(step, Ordering::Relaxed);
+                    signal.notify();
+                }
+                assert_eq!(steps, 2);
+            }),
+            Box::new(move || {
+                let (lane, signal, taken) = &*coordinator;
+                for step in 1..=2 {
+                    lane.post(step);
+                    signal.wait_until(Spin::Never, None, || taken.load(Ordering::Relaxed) == step);
+                }
+                lane.close();
+            }),
+        ]
+    });
+}
+
+/// A gang of replicas that compute numbers.
+struct Gang {
+    rendezvous: Rendezvous,
+    lanes: Vec<Lane<Step>>,
+    /// What the replicas leave for the coordinator.
+    written: Vec<AtomicUsize>,
+    /// What the coordinator leaves for the replicas.
+    answer: AtomicUsize,
+    /// The number of the step that was cancelled.
+    cancelled: AtomicUsize,
+    /// Replicas that were the last of an abandoned step.
+    last: AtomicUsize,
+    drained: Signal,
+}
+
+/// What the callbacks of a step do.
+#[derive(Clone, Copy)]
+struct Step {
+    number: usize,
+    merge_calls: usize,
+}
+
+impl Gang {
+    fn new(replicas: usize) -> Arc<Gang> {
+        Arc::new(Gang {
+            rendezvous: Rendezvous::new(replicas),
+            lanes: (0..replicas).map(|_| Lane::new()).collect(),
+            written: (0..replicas).map(|_| AtomicUsize::new(0)).collect(),
+            answer: AtomicUsize::new(0),
+            cancelled: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
+            drained: Signal::new(),
+        })
+    }
+
+    /// The threads of these replicas, and one that calls `run`.
+    fn threads(
+        self: &Arc<Gang>,
+        replicas: Range<usize>,
+        caller: impl FnOnce(&Gang) + Send + 'static,
+    ) -> Vec<Body> {
+        let thread = |replica: usize| -> Body {
+            let gang = Arc::clone(self);
+            Box::new(move || {
+                while let Wake::Job(step) = gang.lanes[replica].wait(Spin::Never, || false) {
+                    gang.execute(replica, step, false);
+                }
+            })
+        };
+        let mut threads: Vec<Body> = replicas.map(thread).collect();
+        let gang = Arc::clone(self);
+        threads.push(Box::new(move || {
+            caller(&gang);
+            gang.lanes.iter().for_each(Lane::close);
+        }));
+        threads
+    }
+
+    /// What `StepRecord::execute` and `ReplicaContext::synchronize` do.
+    fn execute(&self, replica: usize, step: Step, inline: bool) {
+        for call in 1..=step.merge_calls {
+            self.written[replica].store(step.number * 10 + call, Ordering::Relaxed);
+            self.rendezvous.arrive(replica);
+            if inline {
+                assert_eq!(self.meet(step), Meeting::Waiting);
+                self.serve(step.number * 10 + call);
+            } else {
+                let released = || self.rendezvous.is_released(replica);
+                assert!(matches!(self.lanes[replica].wait(Spin::Never, released), Wake::Released));
+            }
+            if self.rendezvous.is_abandoned() {
+                break;
+            }
+            assert_eq!(self.answer.load(Ordering::Relaxed), step.number * 10 + call);
+        }
+        self.written[replica].store(step.number, Ordering::Relaxed);
+        if self.rendezvous.finish(replica) == Finish::LateAndLast {
+            self.check_written(step.number);
+            self.last.fetch_add(1, Ordering::Relaxed);
+            self.drained.notify();
+        }
+    }
+
+    fn last(&self) -> usize {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    fn check_written(&self, expected: usize) {
+        for written in &self.written {
+            assert_eq!(written.load(Ordering::Relaxed), expected);
+        }
+    }
+
+    fn meet(&self, step: Step) -> Meeting {
+        let cancelled = || self.cancelled.load(Ordering::Relaxed) == step.number;
+        self.rendezvous.meet(Spin::Never, None, cancelled)
+    }
+
+    /// What `StepRecord::serve` does.
+    fn serve(&self, call: usize) {
+        self.check_written(call);
+        self.answer.store(call, Ordering::Relaxed);
+        for (replica, lane) in self.lanes.iter().enumerate() {
+            self.rendezvous.resume(replica);
+            lane.notify();
+        }
+    }
+
+    /// What `Strategy::run` does: returns whether the step was finished, not given up. Of a
+    /// finished step the coordinator sees all that the replicas wrote, so it could commit.
+    fn run(&self, step: Step, inline: bool) -> bool {
+        self.rendezvous.open();
+        for lane in &self.lanes[usize::from(inline)..] {
+            lane.post(step);
+        }
+        if inline {
+            self.execute(0, step, true);
+        }
+        let mut call = 0;
+        loop {
+            match self.meet(step) {
+                Meeting::Finished => {
+                    self.check_written(step.number);
+                    return true;
+                }
+                Meeting::Waiting => {
+                    call += 1;
+                    self.serve(step.number * 10 + call);
+                }
+                Meeting::Abandoned => {
+                    self.lanes.iter().for_each(Lane::notify);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_replicas_meet_in_merge_calls_of_step_after_step() {
+    explore(3, || {
+        Gang::new(2).threads(1..2, |gang| {
+            for number in 1..=2 {
+                assert!(gang.run(Step { number, merge_calls: 3 - number }, true));
+            }
+        })
+    });
+}
+
+#[test]
+fn a_coordinator_that_only_watches_serves_and_commits() {
+    explore(2, || {
+        Gang::new(2).threads(0..2, |gang| {
+            assert!(gang.run(Step { number: 1, merge_calls: 1 }, false));
+            assert!(gang.run(Step { number: 2, merge_calls: 0 }, false));
+        })
+    });
+}
+
+/// A step that is cancelled at some time: all of it is committed or one replica learns that it
+/// was the last to come back; a record whose step came through serves the next one.
+fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
+    let gang = Gang::new(replicas);
+    let mut threads = gang.threads(0..replicas, move |gang| {
+        if gang.run(Step { number: 1, merge_calls }, false) {
+            assert!(gang.run(Step { number: 2, merge_calls: 0 }, false));
+            assert!(!gang.rendezvous.is_abandoned());
+            assert_eq!(gang.last(), 0);
+        } else {
+            let back = || gang.rendezvous.unfinished() == 0;
+            gang.drained.wait_until(Spin::Never, None, || back() && gang.last() == 1);
+        }
+    });
+    threads.push(Box::new(move || {
+        gang.cancelled.store(1, Ordering::Relaxed);
+        gang.rendezvous.wake_coordinator();
+    }));
+    threads
+}
+
+#[test]
+fn a_step_is_committed_or_given_up_but_never_both() {
+    explore(2, || cancel(1, 0));
+    explore(1, || cancel(2, 0));
+}
+
+#[test]
+fn a_cancelled_step_releases_replicas_that_wait() {
+    explore(2, || cancel(1, 1));
+    explore(1, || cancel(2, 1));
+}

@@ -1,0 +1,104 @@
+//! A steady step allocates nothing, on no thread.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use umbo::device::DeviceId;
+use umbo::strategy::metrics::Metric;
+use umbo::strategy::run::Limits;
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::{Shape, Tensor};
+use umbo::values::Value;
+
+/// Counts the allocations of all threads.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps to the contract of `GlobalAlloc`, which is the same here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(data, layout) }
+    }
+
+    unsafe fn realloc(&self, data: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(data, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Takes steps until so many of them in a row allocated nothing. What a thread allocates once in
+/// its life, such as when it first has to wait, may come late on a busy machine; what a step
+/// allocates comes each time.
+#[track_caller]
+fn settles(what: &str, mut step: impl FnMut()) {
+    const STEPS: usize = 200;
+    let mut allocations = 0;
+    for _ in 0..5 {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..STEPS {
+            step();
+        }
+        allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        if allocations == 0 {
+            return;
+        }
+    }
+    panic!("{what}: {allocations} allocations in {STEPS} steps");
+}
+
+// One test only: others in this process would be counted too.
+#[test]
+fn steady_steps_allocate_nothing() {
+    for replicas in 1..=3 {
+        let options = Options { cpu_replicas: replicas, ..Options::default() };
+        let strategy = Strategy::new(&options).unwrap();
+        settles("empty", || assert!(strategy.run(&|_| Ok(None), None).unwrap().is_none()));
+
+        let per_replica = |elements: usize| {
+            let shape = Shape::new(&[elements]).unwrap();
+            let tensor = || Tensor::from_slice(&vec![1.0f32; elements], shape, DeviceId::HOST);
+            Value::per_replica((0..replicas).map(|_| tensor().unwrap()).collect()).unwrap()
+        };
+        let batch = Value::structure(vec![
+            ("image".to_owned(), per_replica(64)),
+            ("label".to_owned(), per_replica(4)),
+        ])
+        .unwrap();
+        let callback = |context: &ReplicaContext| {
+            let batch = context.arguments().expect("the run has arguments");
+            let image = batch.at_path("image")?.tensor_of(context.replica())?;
+            assert_eq!(image.shape().elements(), 64);
+            assert_eq!(context.batch_position().global_examples, 64 * replicas as u64);
+            context.scratch(1000)?;
+            context.scratch(5000)?;
+            context.add_metric("loss", Metric { sum: 1.0, weight: 4.0 })?;
+            assert!(!context.is_cancelled());
+            Ok(None)
+        };
+        settles("arguments, scratch memory, a metric", || {
+            strategy.run(&callback, Some(batch.clone())).unwrap();
+        });
+        assert_eq!(strategy.metric("loss").unwrap().weight, 4.0 * replicas as f64);
+
+        let callback: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
+        settles("a deadline", || {
+            let deadline = Some(Instant::now() + Duration::from_secs(600));
+            let limits = Limits { deadline, ..Limits::default() };
+            strategy.run_within(Arc::clone(&callback), None, limits, None).unwrap();
+        });
+    }
+}
