@@ -96,8 +96,7 @@ impl Rows<'_> {
         let mut tile = Tile::new();
         let tile = tile.elements::<u8>();
         let whole_lines = |at: usize, length: usize| {
-            self.output.wrapping_add(at).addr().is_multiple_of(LINE)
-                && length.is_multiple_of(LINE)
+            self.output.wrapping_add(at).addr().is_multiple_of(LINE) && length.is_multiple_of(LINE)
         };
         // What the tile holds: the bytes of the output from `start` on.
         let (mut start, mut held) = (range.start, 0);

@@ -7,6 +7,8 @@
 
 use half::{bf16, f16};
 
+use crate::kernels::instruction_set::{InstructionSet, selected};
+
 /// 2^-14, the smallest normal float16, as bits of a float32.
 const SMALLEST_NORMAL: u32 = 113 << 23;
 
@@ -66,6 +68,71 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
     let rounded = bits.wrapping_add(0x7fff + odd) >> 16;
     let nan = (bits >> 16) | 0x40;
     bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 { nan } else { rounded } as u16)
+}
+
+/// Elements that [`widen_f16s`] and [`narrow_f32s`] convert at a time.
+const LANES: usize = 8;
+
+/// Whether the processor converts between float16 and float32 itself, and the instructions in use
+/// include that. Unlike its conversion to bfloat16, these keep denormals in every mode, and they
+/// keep of a NaN what ours keep.
+#[inline(always)]
+pub fn f16_conversions() -> bool {
+    cfg!(target_arch = "x86_64") && selected() as u8 >= InstructionSet::Avx2 as u8
+}
+
+/// [`f16_to_f32`] by the processor. To be called only where [`f16_conversions`] says so; elsewhere
+/// it is a defect of the caller and slow.
+#[inline(always)]
+pub fn widen_f16s(values: &[f16; LANES]) -> [f32; LANES] {
+    #[cfg(target_arch = "x86_64")]
+    if f16_conversions() {
+        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
+        return unsafe { widen_f16c(values) };
+    }
+    values.map(f16_to_f32)
+}
+
+/// [`f32_to_f16`] by the processor. As [`widen_f16s`].
+#[inline(always)]
+pub fn narrow_f32s(values: &[f32; LANES]) -> [f16; LANES] {
+    #[cfg(target_arch = "x86_64")]
+    if f16_conversions() {
+        // SAFETY: as in `widen_f16s`.
+        return unsafe { narrow_f16c(values) };
+    }
+    values.map(f32_to_f16)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widen_f16c(values: &[f16; LANES]) -> [f32; LANES] {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+    let mut wide = [0.0; LANES];
+    // SAFETY: both arrays are as long as the vectors.
+    unsafe {
+        let narrow = _mm_loadu_si128(values.as_ptr().cast());
+        _mm256_storeu_ps(wide.as_mut_ptr(), _mm256_cvtph_ps(narrow));
+    }
+    wide
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn narrow_f16c(values: &[f32; LANES]) -> [f16; LANES] {
+    use std::arch::x86_64::{
+        _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
+    };
+    let mut narrow = [f16::ZERO; LANES];
+    // SAFETY: both arrays are as long as the vectors, and any 16 bits are a float16.
+    unsafe {
+        let wide = _mm256_loadu_ps(values.as_ptr());
+        let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(wide);
+        _mm_storeu_si128(narrow.as_mut_ptr().cast(), rounded);
+    }
+    narrow
 }
 
 /// float64 to float16, rounded once.
@@ -128,6 +195,30 @@ mod tests {
             assert!(
                 ours.to_bits() == theirs.to_bits() || value.is_nan() && ours.is_nan(),
                 "{bits:x}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_processor_gives_the_same_bits() {
+        if !f16_conversions() {
+            return;
+        }
+        for first in (0..=u16::MAX).step_by(LANES) {
+            let values = std::array::from_fn(|lane| f16::from_bits(first + lane as u16));
+            let (ours, theirs) = (values.map(f16_to_f32), widen_f16s(&values));
+            for (ours, theirs) in ours.into_iter().zip(theirs) {
+                // A signalling NaN becomes quiet, as it does in the addition that follows ours.
+                let quiet = if ours.is_nan() { 1 << 22 } else { 0 };
+                assert_eq!(ours.to_bits() | quiet, theirs.to_bits());
+            }
+        }
+        for first in (0..=u32::MAX - 4096).step_by(4093) {
+            let values = std::array::from_fn(|lane| f32::from_bits(first + 511 * lane as u32));
+            assert_eq!(
+                values.map(|value| f32_to_f16(value).to_bits()),
+                narrow_f32s(&values).map(f16::to_bits),
+                "{first:x}"
             );
         }
     }

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::kernels::copy::tiles;
 use crate::kernels::dtype::{DType, for_numeric};
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::reduction::{Mean, ReduceOp, Reduction, Sum};
-use crate::kernels::streaming::{self, Tile};
+use crate::kernels::reduction::{BLOCK, MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -17,11 +17,15 @@ use crate::kernels::view::{View, ViewMut};
 /// the first to the last in a wide accumulator that is rounded once (see [`Reduction`]), so the
 /// result depends on nothing but their values and their order.
 ///
-/// Fails with INVALID_ARGUMENT if there is no input, if shapes or dtypes differ, if the output's
+/// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes differ, if the output's
 /// dtype is not that of the result, and for bool.
 pub fn reduce_over_replicas(op: ReduceOp, inputs: &[View], output: &ViewMut) -> Result<()> {
     let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
     let (dtype, shape) = (first.dtype(), first.layout().shape);
+    if inputs.len() > MAX_ADDENDS {
+        let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+        return Err(Error::invalid("value", problem));
+    }
     let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
     if !inputs.iter().all(agree) {
         return Err(Error::invalid("value", "the components differ in dtype or shape"));
@@ -139,31 +143,53 @@ struct Few<'a, K: Reduction, const R: usize> {
 impl<K: Reduction, const R: usize> Kernel for Few<'_, K, R> {
     #[inline(always)]
     fn run(self) {
-        if !self.streaming {
-            few_slices::<K, R>(self.inputs, self.output);
-            return;
+        let Few { inputs, output, streaming } = self;
+        // Whole lines are streamed: a block that begins at a line is some of them.
+        let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
+        let ahead = if streaming { ahead.min(output.len()) } else { 0 };
+        let blocks = (output.len() - ahead) / BLOCK;
+        for block in 0..blocks {
+            let start = ahead + block * BLOCK;
+            // SAFETY: all of the slices are as long as the output, and the block ends within it.
+            let (inputs, output) = unsafe {
+                let part = |slice: &[K::Input]| &*slice.as_ptr().add(start).cast();
+                (inputs.map(part), &mut *output.as_mut_ptr().add(start).cast())
+            };
+            if streaming {
+                let mut sums = Aligned([MaybeUninit::uninit(); BLOCK]);
+                K::block::<R>(inputs, &mut sums.0);
+                stream_block(&sums, output);
+            } else {
+                K::block::<R>(inputs, output);
+            }
         }
-        let mut tile = Tile::new();
-        let tile = tile.elements::<K::Output>();
-        let tile_length = tile.len();
-        for (index, output) in self.output.chunks_mut(tile_length).enumerate() {
-            let (tile, start) = (&mut tile[..output.len()], index * tile_length);
-            few_slices::<K, R>(self.inputs.map(|input| &input[start..][..output.len()]), tile);
-            // SAFETY: both are as long, the tile was just written, and they are different memory.
-            unsafe { stream(tile, output.as_mut_ptr().cast()) };
+        for part in [0..ahead, ahead + blocks * BLOCK..output.len()] {
+            let inputs = inputs.map(|input| &input[part.clone()]);
+            few_slices::<K, R>(inputs, &mut output[part.clone()]);
         }
         streaming::finish();
     }
 }
 
-/// Copies what was computed to where it belongs, past the caches.
-///
-/// # Safety
-/// `from` is initialised, and `to` may be written for as many elements and is other memory.
+/// A block in the first cache.
+#[repr(align(64))]
+struct Aligned<T>([MaybeUninit<T>; BLOCK]);
+
+/// Writes a block past the caches to a place that begins at a line.
 #[inline(always)]
-unsafe fn stream<T>(from: &[MaybeUninit<T>], to: *mut T) {
-    // SAFETY: the caller's promise.
-    unsafe { streaming::write(from.as_ptr().cast(), to.cast(), size_of_val(from)) };
+fn stream_block<T>(from: &Aligned<T>, to: &mut [MaybeUninit<T>; BLOCK]) {
+    const { assert!((BLOCK * size_of::<T>()).is_multiple_of(LINE)) };
+    debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
+    for line in 0..BLOCK * size_of::<T>() / LINE {
+        // SAFETY: the block is whole lines, as asserted, at a place of its own that its caller
+        // found to begin at one.
+        unsafe {
+            streaming::write_line(
+                from.0.as_ptr().cast::<[u8; LINE]>().add(line),
+                to.as_mut_ptr().cast::<[u8; LINE]>().add(line),
+            );
+        }
+    }
 }
 
 /// A function of its own, for the compiler to know that `output` overlaps with nothing.
@@ -172,16 +198,8 @@ fn few_slices<K: Reduction, const R: usize>(
     inputs: [&[K::Input]; R],
     output: &mut [MaybeUninit<K::Output>],
 ) {
-    assert!(inputs.iter().all(|input| input.len() == output.len()));
     for (position, output) in output.iter_mut().enumerate() {
-        // SAFETY: the lengths agree, as was just asserted.
-        let element =
-            |replica: usize| K::widen(unsafe { *inputs[replica].get_unchecked(position) });
-        let mut sum = element(0);
-        for replica in 1..R {
-            sum = K::add(sum, element(replica));
-        }
-        output.write(K::finish(sum, R as f64));
+        output.write(K::element(inputs.map(|input| input[position])));
     }
 }
 
@@ -231,7 +249,8 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
             // this worker's alone.
             unsafe {
                 if stream_tiles {
-                    stream(results, self.output.add(tile.start));
+                    let to = self.output.add(tile.start).cast();
+                    streaming::write(results.as_ptr().cast(), to, size_of_val(results));
                 } else {
                     self.runs.scatter(self.output, tile, results.assume_init_ref());
                 }

@@ -19,8 +19,8 @@ type Line = [u64; LINE / 8];
 /// caches if `streaming` says so), and writes to each of `in_place`, at most three, what it held.
 /// Bytes behind the last whole line are left out.
 ///
-/// Fails with INVALID_ARGUMENT for other numbers of streams, and if one is not contiguous, differs
-/// from the others in its bytes, or does not start at a line.
+/// Fails with INVALID_ARGUMENT for other numbers of streams, and if one is not contiguous, does not
+/// start at a line, or differs from the others in its bytes (`write` may have a multiple of them).
 pub fn move_bytes(
     reads: &[View],
     write: Option<&ViewMut>,
@@ -31,19 +31,24 @@ pub fn move_bytes(
         let whole = layout.is_contiguous() && data.addr().is_multiple_of(LINE);
         whole.then_some(layout.shape.elements() * size)
     };
-    let written = write.into_iter().chain(in_place);
+    let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype().size());
     let mut sizes = reads
         .iter()
         .map(|view| of(view.data(), view.layout(), view.dtype().size()))
-        .chain(written.map(|view| of(view.data(), view.layout(), view.dtype().size())));
+        .chain(in_place.iter().map(of_mut));
     let bytes = sizes.next().flatten().filter(|&bytes| sizes.all(|size| size == Some(bytes)));
-    let Some(bytes) = bytes else {
+    let written = write.map_or(bytes, of_mut);
+    let (Some(bytes), Some(written)) = (bytes, written) else {
         return Err(Error::invalid(
             "value",
             "the streams of a probe are contiguous, of one size, and start at a cache line",
         ));
     };
-    let streams = Streams { reads, write, in_place, streaming, lines: bytes / LINE };
+    let widening = written / bytes.max(1);
+    if widening * bytes != written {
+        return Err(Error::invalid("write", format!("{written} bytes; not a multiple of {bytes}")));
+    }
+    let streams = Streams { reads, write, in_place, streaming, lines: bytes / LINE, widening };
     match reads.len() {
         1 => streams.with_reads::<1>(),
         2 => streams.with_reads::<2>(),
@@ -59,6 +64,8 @@ struct Streams<'a> {
     in_place: &'a [ViewMut],
     streaming: bool,
     lines: usize,
+    /// Lines that are written for each line that is read.
+    widening: usize,
 }
 
 impl Streams<'_> {
@@ -76,7 +83,8 @@ impl Streams<'_> {
     }
 
     fn run<const R: usize, const S: usize>(&self) {
-        let streams = R + usize::from(self.write.is_some()) + 2 * S;
+        let written = if self.write.is_some() { self.widening } else { 0 };
+        let streams = R + written + 2 * S;
         // Not known to the compiler, which could leave out what changes nothing.
         let mask = std::hint::black_box(0);
         workers::for_each_range(self.lines, streams * LINE, &|range| {
@@ -85,6 +93,7 @@ impl Streams<'_> {
                 write: self.write.map(|view| view.data().cast()),
                 in_place: std::array::from_fn(|stream| self.in_place[stream].data().cast()),
                 streaming: self.streaming,
+                widening: self.widening,
                 mask,
                 range,
             });
@@ -98,6 +107,7 @@ struct Lines<const R: usize, const S: usize> {
     write: Option<*mut Line>,
     in_place: [*mut Line; S],
     streaming: bool,
+    widening: usize,
     mask: u64,
     range: Range<usize>,
 }
@@ -123,14 +133,18 @@ impl<const R: usize, const S: usize> Kernel for Lines<R, S> {
                     stream.write(same);
                 }
             }
-            match self.write {
-                // SAFETY: as above; views that a probe takes start at a line.
-                Some(write) if self.streaming => unsafe {
-                    streaming::write_line((&raw const sum).cast(), write.add(line).cast());
-                },
-                // SAFETY: as above.
-                Some(write) => unsafe { write.add(line).write(sum) },
-                None => {}
+            let Some(write) = self.write else { continue };
+            for place in 0..self.widening {
+                // SAFETY: as above, for the `widening` lines that belong to this one; views that a
+                // probe takes start at a line.
+                unsafe {
+                    let to = write.add(line * self.widening + place);
+                    if self.streaming {
+                        streaming::write_line((&raw const sum).cast(), to.cast());
+                    } else {
+                        to.write(sum);
+                    }
+                }
             }
         }
         streaming::finish();
@@ -145,9 +159,8 @@ mod tests {
     #[test]
     fn a_probe_writes_its_output_and_keeps_what_is_in_place() {
         let shape = Shape::new(&[4096]).unwrap();
-        let filled = |value: f32| {
-            Tensor::from_slice(&vec![value; 4096], shape, DeviceId::HOST).unwrap()
-        };
+        let filled =
+            |value: f32| Tensor::from_slice(&vec![value; 4096], shape, DeviceId::HOST).unwrap();
         let [read, other, kept, output] = [1.5, 2.5, 3.5, 0.0].map(filled);
         for streaming in [false, true] {
             output.fill_zeros().unwrap();

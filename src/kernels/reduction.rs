@@ -5,12 +5,14 @@
 //! are added exactly and divided in float64.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
 use crate::kernels::dtype::Element;
 use crate::kernels::half_precision::{
-    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
+    bf16_to_f32, f16_conversions, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
+    narrow_f32s, widen_f16s,
 };
 
 /// What a reduction computes. The numbers are those of the C constants.
@@ -58,7 +60,31 @@ pub trait Reduction: 'static {
     fn add(left: Self::Accumulator, right: Self::Accumulator) -> Self::Accumulator;
     /// The result for a sum of `count` elements.
     fn finish(sum: Self::Accumulator, count: f64) -> Self::Output;
+
+    /// The result for one element of each of `R` inputs, added from the first to the last.
+    #[inline(always)]
+    fn element<const R: usize>(elements: [Self::Input; R]) -> Self::Output {
+        let mut sum = Self::widen(elements[0]);
+        for &element in &elements[1..] {
+            sum = Self::add(sum, Self::widen(element));
+        }
+        Self::finish(sum, R as f64)
+    }
+
+    /// What [`Reduction::element`] gives, for a block of each input.
+    #[inline(always)]
+    fn block<const R: usize>(
+        inputs: [&[Self::Input; BLOCK]; R],
+        output: &mut [MaybeUninit<Self::Output>; BLOCK],
+    ) {
+        for (position, output) in output.iter_mut().enumerate() {
+            output.write(Self::element(inputs.map(|input| input[position])));
+        }
+    }
 }
+
+/// Elements that are reduced together: a cache line of the narrowest.
+pub const BLOCK: usize = 64;
 
 /// SUM over replicas.
 pub struct Sum<T>(PhantomData<T>);
@@ -75,6 +101,7 @@ macro_rules! reduction {
         |$element:ident| $widen:expr,
         |$left:ident, $right:ident| $add:expr,
         |$sum:ident, $count:ident| $finish:expr
+        $(, { $($more:item)* })?
     ) => {
         impl Reduction for $name<$input> {
             type Input = $input;
@@ -96,17 +123,21 @@ macro_rules! reduction {
             fn finish($sum: $accumulator, $count: f64) -> $output {
                 $finish
             }
+
+            $($($more)*)?
         }
     };
 }
 
 macro_rules! float_reductions {
-    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $from_f64:expr;)*) => {$(
+    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $from_f64:expr, $more:tt, $more_mean:tt;)*) => {$(
         reduction!(Sum<$float> -> $float, $wide, 0.0,
-            |element| $widen(element), |left, right| left + right, |sum, _count| $narrow(sum));
+            |element| $widen(element), |left, right| left + right, |sum, _count| $narrow(sum),
+            $more);
         reduction!(Mean<$float> -> $float, $wide, 0.0,
             |element| $widen(element), |left, right| left + right,
-            |sum, count| $narrow(sum / count as $wide));
+            |sum, count| $narrow(sum / count as $wide),
+            $more_mean);
         reduction!(SumOverAxes<$float> -> $float, f64, 0.0,
             |element| f64::from($widen(element)), |left, right| left + right,
             |sum, _count| $from_f64(sum));
@@ -121,15 +152,75 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-float_reductions! {
-    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16;
-    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16;
-    f32, f64, f64::from, f64_to_f32, f64_to_f32;
-    f64, f64, f64::from, f64::from, f64::from;
+/// A block of float16, by the processor's conversions where it has them: more than twice as fast,
+/// and the same bits.
+#[inline(always)]
+fn f16_block<const R: usize>(
+    inputs: [&[f16; BLOCK]; R],
+    output: &mut [MaybeUninit<f16>; BLOCK],
+    element: impl Fn([f16; R]) -> f16,
+    finish: impl Fn(f32) -> f32,
+) {
+    if !f16_conversions() {
+        for (position, output) in output.iter_mut().enumerate() {
+            output.write(element(inputs.map(|input| input[position])));
+        }
+        return;
+    }
+    for (part, output) in output.as_chunks_mut().0.iter_mut().enumerate() {
+        let part = |input: &[f16; BLOCK]| widen_f16s(&input.as_chunks().0[part]);
+        let mut sums = part(inputs[0]);
+        for input in &inputs[1..] {
+            let more = part(input);
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        sums.iter_mut().for_each(|sum| *sum = finish(*sum));
+        *output = narrow_f32s(&sums).map(MaybeUninit::new);
+    }
 }
 
-/// The exact sum of 64-bit integers, of fewer than 2^21 of them, as vectors can add it: the sums
-/// of their upper and of their lower 32 bits.
+float_reductions! {
+    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16, {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[f16; BLOCK]; R],
+            output: &mut [MaybeUninit<f16>; BLOCK],
+        ) {
+            f16_block(inputs, output, Self::element, |sum| sum);
+        }
+    }, {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[f16; BLOCK]; R],
+            output: &mut [MaybeUninit<f16>; BLOCK],
+        ) {
+            f16_block(inputs, output, Self::element, |sum| sum / R as f32);
+        }
+    };
+    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16, {}, {};
+    f32, f64, f64::from, f64_to_f32, f64_to_f32, {
+        #[inline(always)]
+        fn element<const R: usize>(elements: [f32; R]) -> f32 {
+            if R == 2 {
+                // A float64 has more than twice the digits, so rounding the sum to it first
+                // changes nothing.
+                return elements[0] + elements[1];
+            }
+            let mut sum = f64::from(elements[0]);
+            for &element in &elements[1..] {
+                sum += f64::from(element);
+            }
+            sum as f32
+        }
+    }, {};
+    f64, f64, f64::from, f64::from, f64::from, {}, {};
+}
+
+/// The most elements that are added over replicas.
+pub const MAX_ADDENDS: usize = 1 << 15;
+
+/// The exact sum of up to [`MAX_ADDENDS`] 64-bit integers, as vectors can add it: the sums of their
+/// upper and of their lower 32 bits.
 #[derive(Clone, Copy)]
 pub struct Halves {
     high: i64,
@@ -160,20 +251,16 @@ impl Halves {
 }
 
 macro_rules! integer_sums {
-    ($($integer:ty),*) => {$(
-        integer_sums!(Sum, $integer);
-        integer_sums!(SumOverAxes, $integer);
-    )*};
-    ($sum:ident, $integer:ty) => {
+    ($sum:ident: $($integer:ty),*) => {$(
         reduction!($sum<$integer> -> $integer, $integer, 0,
             |element| element, |left, right| left.wrapping_add(right), |sum, _count| sum);
-    };
+    )*};
 }
 
-integer_sums! { i8, u8, i16, u16, i32, u32, i64, u64 }
+integer_sums! { Sum: i8, u8, i16, u16, i32, u32, i64, u64 }
+integer_sums! { SumOverAxes: i8, u8, i16, u16, i32, u32, i64, u64 }
 
-/// The wide type holds the sum of as many elements as there can be: over axes, as memory can hold;
-/// over replicas, a few thousand.
+/// The wide type holds the sum of as many elements as memory can hold.
 macro_rules! integer_means {
     ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
         reduction!($name<$integer> -> $mean, $wide, 0,
@@ -183,12 +270,6 @@ macro_rules! integer_means {
 }
 
 integer_means! {
-    Mean<i8> -> f32, i32;
-    Mean<u8> -> f32, i32;
-    Mean<i16> -> f32, i32;
-    Mean<u16> -> f32, i32;
-    Mean<i32> -> f64, i64;
-    Mean<u32> -> f64, i64;
     MeanOverAxes<i8> -> f32, i64;
     MeanOverAxes<u8> -> f32, i64;
     MeanOverAxes<i16> -> f32, i64;
@@ -199,6 +280,26 @@ integer_means! {
     MeanOverAxes<u64> -> f64, i128;
 }
 
+macro_rules! small_integer_means {
+    ($($integer:ty),*) => {$(
+        reduction!(Mean<$integer> -> f32, i32, 0,
+            |element| i32::from(element), |left, right| left + right,
+            |sum, count| if count <= 256.0 {
+                // Both operands are exact in float32, and the quotient is rounded once.
+                sum as f32 / count as f32
+            } else {
+                (f64::from(sum) / count) as f32
+            });
+    )*};
+}
+
+small_integer_means! { i8, u8, i16, u16 }
+
+// The sum of as many 32-bit integers is exact in float64.
+reduction!(Mean<i32> -> f64, f64, 0.0,
+    |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
+reduction!(Mean<u32> -> f64, f64, 0.0,
+    |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
 reduction!(Mean<i64> -> f64, Halves, Halves::ZERO,
     |element| Halves::new(element >> 32, element as u32),
     |left, right| left.plus(right), |sum, count| sum.to_f64() / count);

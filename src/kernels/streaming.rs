@@ -15,21 +15,38 @@ pub const LINE: usize = 64;
 /// Bytes that are brought together in the first cache before they are written as whole lines.
 const TILE: usize = 4096;
 
-/// The traffic of an operation from which on its output is streamed. Less than that may be in the
-/// last-level cache, a processor's share of which is a few MiB on most servers.
-const THRESHOLD: usize = 16 << 20;
+/// The size of the last-level cache where the system does not tell it.
+const USUAL_CACHE: usize = 32 << 20;
 
-static SELECTED: AtomicUsize = AtomicUsize::new(THRESHOLD);
+/// The traffic from which on outputs are streamed; 0 before the first use.
+static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an operation that reads and writes so many bytes in all should stream its output.
+/// Whether an operation that reads and writes so many bytes in all should stream its output: if
+/// they are more than the last-level cache holds, unless [`select`] says otherwise.
 pub fn pays(traffic: usize) -> bool {
-    cfg!(target_arch = "x86_64") && traffic >= SELECTED.load(Ordering::Relaxed)
+    if cfg!(not(target_arch = "x86_64")) {
+        return false;
+    }
+    let mut threshold = SELECTED.load(Ordering::Relaxed);
+    if threshold == 0 {
+        threshold = last_level_cache().unwrap_or(USUAL_CACHE);
+        select(threshold);
+    }
+    traffic >= threshold
+}
+
+/// The bytes of the third-level cache that the first processor uses. (What `sysconf` tells is, on
+/// some systems, the sum over all of the socket's caches.)
+fn last_level_cache() -> Option<usize> {
+    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
+    let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+    kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
 }
 
 /// From now on operations stream from `traffic` bytes on, in the whole process. Results do not
 /// depend on it.
 pub fn select(traffic: usize) {
-    SELECTED.store(traffic, Ordering::Relaxed);
+    SELECTED.store(traffic.max(1), Ordering::Relaxed);
 }
 
 /// A place in the first cache for part of an output.
