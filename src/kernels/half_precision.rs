@@ -5,6 +5,8 @@
 //! processor's own bfloat16 instruction flushes denormals and is not used; `half`'s conversions
 //! ask for the processor's features on every call, which keeps a loop from being vectorised.
 
+use std::mem::MaybeUninit;
+
 use half::{bf16, f16};
 
 use crate::kernels::instruction_set::{InstructionSet, selected};
@@ -70,69 +72,59 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
     bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 { nan } else { rounded } as u16)
 }
 
-/// Elements that [`widen_f16s`] and [`narrow_f32s`] convert at a time.
-const LANES: usize = 8;
-
-/// Whether the processor converts between float16 and float32 itself, and the instructions in use
-/// include that. Unlike its conversion to bfloat16, these keep denormals in every mode, and they
-/// keep of a NaN what ours keep.
+/// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
+/// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
+/// does nothing, if the instructions in use have no such conversions.
+///
+/// The bits are those of [`f16_to_f32`] and [`f32_to_f16`]: unlike the processor's conversion to
+/// bfloat16, these keep denormals in every mode, and of a NaN they keep what ours keep.
 #[inline(always)]
-pub fn f16_conversions() -> bool {
-    cfg!(target_arch = "x86_64") && selected() as u8 >= InstructionSet::Avx2 as u8
-}
-
-/// [`f16_to_f32`] by the processor. To be called only where [`f16_conversions`] says so; elsewhere
-/// it is a defect of the caller and slow.
-#[inline(always)]
-pub fn widen_f16s(values: &[f16; LANES]) -> [f32; LANES] {
+pub fn reduce_f16s<const R: usize, const N: usize>(
+    inputs: [&[f16; N]; R],
+    divisor: Option<f32>,
+    output: &mut [MaybeUninit<f16>; N],
+) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if f16_conversions() {
+    if selected() as u8 >= InstructionSet::Avx2 as u8 {
         // SAFETY: sets from AVX2 on are selected only on processors with F16C.
-        return unsafe { widen_f16c(values) };
+        unsafe { reduce_f16s_f16c(inputs, divisor, output) };
+        return true;
     }
-    values.map(f16_to_f32)
-}
-
-/// [`f32_to_f16`] by the processor. As [`widen_f16s`].
-#[inline(always)]
-pub fn narrow_f32s(values: &[f32; LANES]) -> [f16; LANES] {
-    #[cfg(target_arch = "x86_64")]
-    if f16_conversions() {
-        // SAFETY: as in `widen_f16s`.
-        return unsafe { narrow_f16c(values) };
-    }
-    values.map(f32_to_f16)
+    false
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn widen_f16c(values: &[f16; LANES]) -> [f32; LANES] {
-    use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
-    let mut wide = [0.0; LANES];
-    // SAFETY: both arrays are as long as the vectors.
-    unsafe {
-        let narrow = _mm_loadu_si128(values.as_ptr().cast());
-        _mm256_storeu_ps(wide.as_mut_ptr(), _mm256_cvtph_ps(narrow));
-    }
-    wide
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-fn narrow_f16c(values: &[f32; LANES]) -> [f16; LANES] {
+fn reduce_f16s_f16c<const R: usize, const N: usize>(
+    inputs: [&[f16; N]; R],
+    divisor: Option<f32>,
+    output: &mut [MaybeUninit<f16>; N],
+) {
     use std::arch::x86_64::{
-        _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
+        _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_add_ps,
+        _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_div_ps, _mm256_set1_ps,
     };
-    let mut narrow = [f16::ZERO; LANES];
-    // SAFETY: both arrays are as long as the vectors, and any 16 bits are a float16.
-    unsafe {
-        let wide = _mm256_loadu_ps(values.as_ptr());
-        let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(wide);
-        _mm_storeu_si128(narrow.as_mut_ptr().cast(), rounded);
+    const LANES: usize = 8;
+    const { assert!(R > 0 && N.is_multiple_of(LANES)) };
+    let mut start = 0;
+    while start < N {
+        // SAFETY: the vector lies in the block, whose length is a multiple of its own.
+        let load = |input: &[f16; N]| unsafe {
+            _mm256_cvtph_ps(_mm_loadu_si128(input.as_ptr().add(start).cast()))
+        };
+        let mut sum = load(inputs[0]);
+        for input in &inputs[1..] {
+            sum = _mm256_add_ps(sum, load(input));
+        }
+        if let Some(divisor) = divisor {
+            sum = _mm256_div_ps(sum, _mm256_set1_ps(divisor));
+        }
+        let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(sum);
+        // SAFETY: as above, and any 16 bits are a float16.
+        unsafe { _mm_storeu_si128(output.as_mut_ptr().add(start).cast(), rounded) };
+        start += LANES;
     }
-    narrow
 }
 
 /// float64 to float16, rounded once.
@@ -201,25 +193,36 @@ mod tests {
 
     #[test]
     fn the_processor_gives_the_same_bits() {
-        if !f16_conversions() {
-            return;
+        fn reduced<const R: usize>(
+            inputs: [[f16; 8]; R],
+            divisor: Option<f32>,
+        ) -> Option<[u16; 8]> {
+            let mut output = [MaybeUninit::uninit(); 8];
+            let done = reduce_f16s(inputs.each_ref(), divisor, &mut output);
+            // SAFETY: all of it was written if it says so.
+            done.then(|| output.map(|value| unsafe { value.assume_init() }.to_bits()))
         }
-        for first in (0..=u16::MAX).step_by(LANES) {
-            let values = std::array::from_fn(|lane| f16::from_bits(first + lane as u16));
-            let (ours, theirs) = (values.map(f16_to_f32), widen_f16s(&values));
-            for (ours, theirs) in ours.into_iter().zip(theirs) {
-                // A signalling NaN becomes quiet, as it does in the addition that follows ours.
-                let quiet = if ours.is_nan() { 1 << 22 } else { 0 };
-                assert_eq!(ours.to_bits() | quiet, theirs.to_bits());
+        for first in (0..=u16::MAX).step_by(8) {
+            let block = |step: u16| {
+                std::array::from_fn(|lane: usize| {
+                    f16::from_bits((first + lane as u16).wrapping_mul(step))
+                })
+            };
+            let [a, b, c] = [1, 257, 4099].map(block);
+            let Some(sums) = reduced([a, b, c], None) else { return };
+            let means = reduced([a, b, c], Some(3.0)).unwrap();
+            let copies = reduced([a], None).unwrap();
+            for lane in 0..8 {
+                let [a, b, c] = [a, b, c].map(|block| f16_to_f32(block[lane]));
+                let same = |ours: f32, theirs: u16| {
+                    let ours = f32_to_f16(ours);
+                    // Which NaN comes out of a sum of two is the compiler's choice.
+                    ours.to_bits() == theirs || ours.is_nan() && f16::from_bits(theirs).is_nan()
+                };
+                assert!(same(a, copies[lane]), "{a}");
+                assert!(same(a + b + c, sums[lane]), "{a} {b} {c}");
+                assert!(same((a + b + c) / 3.0, means[lane]), "{a} {b} {c}");
             }
-        }
-        for first in (0..=u32::MAX - 4096).step_by(4093) {
-            let values = std::array::from_fn(|lane| f32::from_bits(first + 511 * lane as u32));
-            assert_eq!(
-                values.map(|value| f32_to_f16(value).to_bits()),
-                narrow_f32s(&values).map(f16::to_bits),
-                "{first:x}"
-            );
         }
     }
 

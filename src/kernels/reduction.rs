@@ -11,8 +11,7 @@ use half::{bf16, f16};
 
 use crate::kernels::dtype::Element;
 use crate::kernels::half_precision::{
-    bf16_to_f32, f16_conversions, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
-    narrow_f32s, widen_f16s,
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16, reduce_f16s,
 };
 
 /// What a reduction computes. The numbers are those of the C constants.
@@ -152,30 +151,19 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// A block of float16, by the processor's conversions where it has them: more than twice as fast,
-/// and the same bits.
+/// A block of float16, by the processor's conversions where it has them.
 #[inline(always)]
 fn f16_block<const R: usize>(
     inputs: [&[f16; BLOCK]; R],
+    divisor: Option<f32>,
     output: &mut [MaybeUninit<f16>; BLOCK],
     element: impl Fn([f16; R]) -> f16,
-    finish: impl Fn(f32) -> f32,
 ) {
-    if !f16_conversions() {
-        for (position, output) in output.iter_mut().enumerate() {
-            output.write(element(inputs.map(|input| input[position])));
-        }
+    if reduce_f16s(inputs, divisor, output) {
         return;
     }
-    for (part, output) in output.as_chunks_mut().0.iter_mut().enumerate() {
-        let part = |input: &[f16; BLOCK]| widen_f16s(&input.as_chunks().0[part]);
-        let mut sums = part(inputs[0]);
-        for input in &inputs[1..] {
-            let more = part(input);
-            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-        }
-        sums.iter_mut().for_each(|sum| *sum = finish(*sum));
-        *output = narrow_f32s(&sums).map(MaybeUninit::new);
+    for (position, output) in output.iter_mut().enumerate() {
+        output.write(element(inputs.map(|input| input[position])));
     }
 }
 
@@ -186,7 +174,7 @@ float_reductions! {
             inputs: [&[f16; BLOCK]; R],
             output: &mut [MaybeUninit<f16>; BLOCK],
         ) {
-            f16_block(inputs, output, Self::element, |sum| sum);
+            f16_block(inputs, None, output, Self::element);
         }
     }, {
         #[inline(always)]
@@ -194,7 +182,7 @@ float_reductions! {
             inputs: [&[f16; BLOCK]; R],
             output: &mut [MaybeUninit<f16>; BLOCK],
         ) {
-            f16_block(inputs, output, Self::element, |sum| sum / R as f32);
+            f16_block(inputs, Some(R as f32), output, Self::element);
         }
     };
     bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16, {}, {};
