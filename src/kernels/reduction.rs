@@ -268,8 +268,9 @@ integer_means! {
     MeanOverAxes<u64> -> f64, i128;
 }
 
+/// `$narrow` holds the sum of as many elements as have a loop of their own.
 macro_rules! small_integer_means {
-    ($($integer:ty),*) => {$(
+    ($($integer:ty, $narrow:ty;)*) => {$(
         reduction!(Mean<$integer> -> f32, i32, 0,
             |element| i32::from(element), |left, right| left + right,
             |sum, count| if count <= 256.0 {
@@ -277,11 +278,26 @@ macro_rules! small_integer_means {
                 sum as f32 / count as f32
             } else {
                 (f64::from(sum) / count) as f32
+            }, {
+                #[inline(always)]
+                fn element<const R: usize>(elements: [$integer; R]) -> f32 {
+                    const { assert!(R <= 64) };
+                    let mut sum: $narrow = 0;
+                    for element in elements {
+                        sum += <$narrow>::from(element);
+                    }
+                    Self::finish(i32::from(sum), R as f64)
+                }
             });
     )*};
 }
 
-small_integer_means! { i8, u8, i16, u16 }
+small_integer_means! {
+    i8, i16;
+    u8, i16;
+    i16, i32;
+    u16, i32;
+}
 
 // The sum of as many 32-bit integers is exact in float64.
 reduction!(Mean<i32> -> f64, f64, 0.0,
