@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo test test-rust test-loom test-c test-large bench clean
+.PHONY: help setup install demo cases test test-rust test-loom mutants test-c test-large bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -45,9 +45,13 @@ demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=,
 	@$(call section,Train)
 	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare
 
+cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
+	@scripts/setup.sh build
+	@cargo test --quiet --locked --release --test cases
+
 test: ## Run every check: format, lints, Rust tests, C and C++ tests
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory test-rust test-loom test-c
+	@$(MAKE) --no-print-directory test-rust test-loom mutants test-c
 	@$(call section,All checks passed)
 
 test-rust:
@@ -63,6 +67,10 @@ test-loom:
 	@$(call section,loom)
 	@RUSTFLAGS="--cfg loom" cargo test --locked --lib --release --target-dir target/loom \
 	  strategy::model
+
+mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
+	@$(call section,mutants)
+	@scripts/mutants.sh
 
 test-c:
 	@$(call section,CMake)

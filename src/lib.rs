@@ -11,12 +11,14 @@
 //!   [`optimizer`]: gradients, update rules, the fused central update.
 //! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
 //! - [`cross_device`]: reducing, gathering and copying tensors across devices.
-//! - [`values`]: nests, per-replica values, the storage of variables.
+//! - [`values`]: nests, indexed slices, per-replica values, the storage of variables.
+//!   [`cluster`]: what a process is told of the cluster that it is part of.
 //! - [`tensor`]: elements of one dtype on one device.
 //! - [`kernels`]: the loops over memory, element types, shapes and strides.
 //! - [`device`]: names, the registry of devices, memory, processors, the worker set.
 //! - [`observe`], [`error`]: what goes on, and what goes wrong.
 
+pub mod cluster;
 pub mod cross_device;
 pub mod device;
 pub mod error;

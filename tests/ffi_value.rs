@@ -198,7 +198,7 @@ fn unknown_handle_types_are_refused() {
     let mut count = 0;
     // SAFETY: the output is a variable.
     unsafe {
-        assert_eq!(umbo_live_handles(13, &mut count), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_live_handles(99, &mut count), UMBO_INVALID_ARGUMENT);
         assert_eq!(umbo_live_handles(-1, &mut count), UMBO_INVALID_ARGUMENT);
         assert_eq!(umbo_live_handles(UMBO_HANDLE_ANY, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
     }

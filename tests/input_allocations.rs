@@ -5,7 +5,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::device::DeviceId;
-use umbo::input::{Dataset, DistributeOptions, PassIterator, ShuffleOptions, distribute};
+use umbo::input::{
+    Dataset, DistributeOptions, PassIterator, ShuffleOptions, Splitting, deal, distribute,
+};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
@@ -55,10 +57,20 @@ fn array(dtype: DType, shape: &[usize]) -> Dataset {
     Dataset::from_tensor_slices(&Value::Tensor(tensor)).unwrap()
 }
 
-fn over(dataset: &Dataset, replicas: u32) -> PassIterator {
+/// Passes over the dataset in each way of distributing it.
+fn over(dataset: &Dataset, replicas: u32) -> Vec<PassIterator> {
     let devices: Vec<_> = (0..replicas).map(DeviceId::cpu).collect();
-    let options = DistributeOptions::default();
-    distribute(dataset, devices.len(), &devices, &options).unwrap().iterator().unwrap()
+    let default = DistributeOptions::default();
+    let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
+    let at_once = DistributeOptions { read_ahead: 0, ..default };
+    [
+        distribute(dataset, devices.len(), &devices, &default),
+        distribute(dataset, devices.len(), &devices, &at_once),
+        distribute(dataset, devices.len(), &devices, &balanced),
+        deal(dataset, devices.len(), &devices, &default),
+    ]
+    .map(|distributed| distributed.unwrap().iterator().unwrap())
+    .into()
 }
 
 /// Takes `steps` elements, each held while the next is asked for, as a training loop does.
@@ -93,7 +105,17 @@ fn check_pipelines() {
     let endless = shuffled.repeat(-1).unwrap().batch(64, false).unwrap();
     let elements = Dataset::zip(&[batches.clone(), batches.clone()], None).unwrap();
     let in_order = rows.batch(64, false).unwrap();
+    let numbers = Dataset::range(0, 500, 3).unwrap();
     let pipelines = [
+        ("numbers", numbers.batch(5, false).unwrap()),
+        ("padded", numbers.padded_batch(5, false).unwrap()),
+        (
+            "one after the other",
+            Dataset::concatenate(&[in_order.clone(), batches.clone()]).unwrap(),
+        ),
+        ("every third", batches.shard(3, 1).unwrap()),
+        ("kept", batches.cache().repeat(-1).unwrap()),
+        ("cut anew", in_order.rebatch(&[10, 100], false).unwrap()),
         ("in order", in_order.clone()),
         ("in order, prefetched", in_order.prefetch(2).unwrap()),
         ("shuffled", batches.clone()),
@@ -110,12 +132,13 @@ fn check_pipelines() {
     ];
     for (name, dataset) in pipelines {
         for replicas in [1, 3] {
-            let iterator = over(&dataset, replicas);
-            take(&iterator, 40);
-            let before = ALLOCATIONS.load(Ordering::SeqCst);
-            take(&iterator, 400);
-            let after = ALLOCATIONS.load(Ordering::SeqCst);
-            assert_eq!(after - before, 0, "{name}, {replicas} replicas");
+            for (way, iterator) in over(&dataset, replicas).iter().enumerate() {
+                take(iterator, 80);
+                let before = ALLOCATIONS.load(Ordering::SeqCst);
+                take(iterator, 400);
+                let after = ALLOCATIONS.load(Ordering::SeqCst);
+                assert_eq!(after - before, 0, "{name}, {replicas} replicas, way {way}");
+            }
         }
     }
 }

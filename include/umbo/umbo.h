@@ -61,17 +61,22 @@
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, { 0, 0, 0, 0 } }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, { 0, 0, 0, 0 } }
 #define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
 #define UMBO_REDUCE_OPTIONS_INIT \
   { sizeof(umbo_reduce_options), NULL, 0, 0, NULL, NULL, { 0, 0, 0, 0 } }
+#define UMBO_UPDATE_OPTIONS_INIT { sizeof(umbo_update_options), 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
-#define UMBO_DISTRIBUTE_OPTIONS_INIT { sizeof(umbo_distribute_options), { 0, 0, 0, 0 } }
+#define UMBO_GENERATOR_INIT { sizeof(umbo_generator), NULL, NULL, NULL, NULL }
+#define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 0, 0 }
+#define UMBO_DISTRIBUTE_OPTIONS_INIT \
+  { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
 #define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
 #define UMBO_MOMENTUM_OPTIONS_INIT \
@@ -88,9 +93,19 @@
 #define UMBO_MAX_RANK 8
 
 /**
+ * The size of a dimension in which elements may differ.
+ */
+#define UMBO_UNKNOWN_SIZE -1
+
+/**
  * A request to stop, which any thread may make.
  */
 typedef struct umbo_cancellation umbo_cancellation;
+
+/**
+ * A cluster of processes and this one's place in it.
+ */
+typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
 /**
  * A sequence of elements, described but not yet produced.
@@ -101,6 +116,11 @@ typedef struct umbo_dataset umbo_dataset;
  * A dataset whose elements are split over the replicas of a strategy.
  */
 typedef struct umbo_distributed_dataset umbo_distributed_dataset;
+
+/**
+ * The structure, dtypes and shapes of the elements of a dataset.
+ */
+typedef struct umbo_element_spec umbo_element_spec;
 
 /**
  * Gradient buffers, one per variable and replica.
@@ -147,6 +167,12 @@ typedef struct umbo_value umbo_value;
  * A value on the parameter device that steps read and change.
  */
 typedef struct umbo_variable umbo_variable;
+
+/**
+ * A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
+ * call of the creator.
+ */
+typedef struct umbo_variable_request umbo_variable_request;
 
 /**
  * The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
@@ -330,6 +356,10 @@ typedef struct umbo_strategy_options {
    */
   int32_t reserved0;
   /**
+   * What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
+   */
+  const struct umbo_cluster_resolver *cluster_resolver;
+  /**
    * Zero.
    */
   uint64_t reserved[4];
@@ -501,8 +531,8 @@ typedef struct umbo_destination {
    */
   const char *device;
   /**
-   * The device of a tensor; of a per-replica value the devices of all components, each of which
-   * gets a copy.
+   * The device of a tensor or of indexed slices; of a per-replica value the devices of all
+   * components, each of which gets a copy.
    */
   const struct umbo_value *like;
   /**
@@ -520,6 +550,59 @@ typedef umbo_status (*umbo_update_fn)(struct umbo_variable *variable,
                                       const struct umbo_value *args,
                                       void *user_data,
                                       struct umbo_value **result);
+
+/**
+ * How the result of an update comes back.
+ */
+typedef int32_t umbo_update_grouping;
+
+/**
+ * How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
+ */
+typedef struct umbo_update_options {
+  /**
+   * sizeof(umbo_update_options).
+   */
+  size_t struct_size;
+  /**
+   * UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
+   */
+  umbo_update_grouping grouping;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_update_options;
+
+/**
+ * For which replica a value is made.
+ */
+typedef struct umbo_value_context {
+  /**
+   * sizeof(umbo_value_context).
+   */
+  size_t struct_size;
+  /**
+   * The replica's id.
+   */
+  int32_t replica_id_in_sync_group;
+  /**
+   * How many replicas run in sync.
+   */
+  int32_t num_replicas_in_sync;
+} umbo_value_context;
+
+/**
+ * Makes the value of one replica. `context` lives as long as the call. `*value` is NULL on entry;
+ * the value stored there, which must be one, is taken over by the library.
+ */
+typedef umbo_status (*umbo_value_fn)(const struct umbo_value_context *context,
+                                     void *user_data,
+                                     struct umbo_value **value);
 
 /**
  * Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
@@ -593,6 +676,103 @@ typedef struct umbo_variable_options {
 } umbo_variable_options;
 
 /**
+ * Sees a variable that is about to be made. It may look at the request and change it; make the
+ * variable with umbo_variable_request_next() and store it in `*variable`; or store another variable
+ * there. `*variable` is NULL on entry; what is stored there is taken over by the library. If it
+ * stays NULL, the variable is made from the request as it now is. A status other than UMBO_OK
+ * makes the creation fail with it.
+ *
+ * `request` is borrowed for the call. A creator that makes variables of its own is called for them
+ * too.
+ */
+typedef umbo_status (*umbo_variable_creator)(struct umbo_variable_request *request,
+                                             void *user_data,
+                                             struct umbo_variable **variable);
+
+/**
+ * Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
+ * generator's other functions.
+ */
+typedef umbo_status (*umbo_generator_begin_fn)(void *user_data, void **pass);
+
+/**
+ * Makes the next element of a pass: a value, which is taken over by the library. `*element` is
+ * NULL on entry; if it stays NULL the pass is at its end.
+ */
+typedef umbo_status (*umbo_generator_next_fn)(void *pass,
+                                              void *user_data,
+                                              struct umbo_value **element);
+
+/**
+ * Takes a pass back to the beginning.
+ */
+typedef umbo_status (*umbo_generator_reset_fn)(void *pass, void *user_data);
+
+/**
+ * Ends a pass, also before its end.
+ */
+typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
+
+/**
+ * The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
+ * time, which need not be the caller's own nor the same each time; several passes, of several
+ * iterators, may be used at once.
+ */
+typedef struct umbo_generator {
+  /**
+   * sizeof(umbo_generator).
+   */
+  size_t struct_size;
+  /**
+   * Begins a pass, when its first element is asked for. NULL: nothing to do.
+   */
+  umbo_generator_begin_fn begin;
+  /**
+   * Makes the next element. After an error it may be called again.
+   */
+  umbo_generator_next_fn next;
+  /**
+   * Goes back to the beginning. NULL: the pass is ended and another begun.
+   */
+  umbo_generator_reset_fn reset;
+  /**
+   * Ends a pass, exactly once for each that was begun. NULL: nothing to do.
+   */
+  umbo_generator_end_fn end;
+} umbo_generator;
+
+/**
+ * Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
+ * the value that is stored there is taken over by the library. Several calls may run at once.
+ */
+typedef umbo_status (*umbo_map_fn)(const struct umbo_value *element,
+                                   void *user_data,
+                                   struct umbo_value **result);
+
+/**
+ * How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
+ */
+typedef struct umbo_map_options {
+  /**
+   * sizeof(umbo_map_options).
+   */
+  size_t struct_size;
+  /**
+   * What the results look like. NULL: like the elements. Stays the caller's to release.
+   */
+  const struct umbo_element_spec *element_spec;
+  /**
+   * How many calls run at once, at most 4096. 0 and 1: one after the other, on the thread that
+   * asks for the element.
+   */
+  int32_t parallel_calls;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_map_options;
+
+/**
  * How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
  */
 typedef struct umbo_shuffle_options {
@@ -620,7 +800,17 @@ typedef struct umbo_shuffle_options {
 } umbo_shuffle_options;
 
 /**
- * How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
+ * How the rows of batches are split.
+ */
+typedef int32_t umbo_split;
+
+/**
+ * Which replicas an input pipeline serves.
+ */
+typedef int32_t umbo_replication_mode;
+
+/**
+ * How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
  */
 typedef struct umbo_distribute_options {
   /**
@@ -628,10 +818,73 @@ typedef struct umbo_distribute_options {
    */
   size_t struct_size;
   /**
+   * How the rows of batches are split.
+   */
+  umbo_split split;
+  /**
+   * 1: a last step in which not every replica gets something to work on is left out. 0: it is
+   * completed with components without rows (zero, where elements are scalars).
+   */
+  int32_t drop_partial_step;
+  /**
+   * 1: all components stay on CPU:0. 0: component k is on compute device k.
+   */
+  int32_t host_only;
+  /**
+   * How many steps are made ahead, on a thread of the iterator's that starts with its first
+   * element. 0: as many as the devices gain from, which on CPUs is none, since components are
+   * views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
+   * -1: none. What is delivered never depends on it.
+   */
+  int32_t per_replica_buffer_size;
+  /**
+   * Which replicas a pipeline serves.
+   */
+  umbo_replication_mode replication_mode;
+  /**
+   * 1: the dataset itself is on the compute devices, for which replication must be per replica
+   * and `host_only` 1.
+   */
+  int32_t place_dataset_on_device;
+  /**
    * Zero.
    */
   uint64_t reserved[4];
 } umbo_distribute_options;
+
+/**
+ * What a function that makes a dataset is told about the pipeline it makes it for.
+ */
+typedef struct umbo_input_context {
+  /**
+   * sizeof(umbo_input_context).
+   */
+  size_t struct_size;
+  /**
+   * How many input pipelines there are.
+   */
+  int32_t num_input_pipelines;
+  /**
+   * Which of them this is.
+   */
+  int32_t input_pipeline_id;
+  /**
+   * The replicas of all pipelines together.
+   */
+  int32_t num_replicas_in_sync;
+  /**
+   * Zero.
+   */
+  int32_t reserved0;
+} umbo_input_context;
+
+/**
+ * Makes the dataset of an input pipeline. `context` is borrowed for the call. `*dataset` is NULL on
+ * entry; the dataset that is stored there is taken over by the library.
+ */
+typedef umbo_status (*umbo_dataset_fn)(const struct umbo_input_context *context,
+                                       void *user_data,
+                                       struct umbo_dataset **dataset);
 
 /**
  * How the callback reduces the losses of its examples, and so what its gradients stand for.
@@ -859,6 +1112,21 @@ typedef struct umbo_apply_report {
 #define UMBO_HANDLE_CANCELLATION 12
 
 /**
+ * `umbo_cluster_resolver`.
+ */
+#define UMBO_HANDLE_CLUSTER_RESOLVER 13
+
+/**
+ * `umbo_variable_request`.
+ */
+#define UMBO_HANDLE_VARIABLE_REQUEST 14
+
+/**
+ * `umbo_element_spec`.
+ */
+#define UMBO_HANDLE_ELEMENT_SPEC 15
+
+/**
  * Success.
  */
 #define UMBO_OK 0
@@ -1039,7 +1307,7 @@ typedef struct umbo_apply_report {
 #define UMBO_VALUE_TENSOR 1
 
 /**
- * One tensor per replica.
+ * One tensor, or indexed slices, per replica.
  */
 #define UMBO_VALUE_PER_REPLICA 2
 
@@ -1057,6 +1325,11 @@ typedef struct umbo_apply_report {
  * A variable.
  */
 #define UMBO_VALUE_VARIABLE 5
+
+/**
+ * Indexed slices: some rows of a tensor, by number.
+ */
+#define UMBO_VALUE_INDEXED_SLICES 6
 
 /**
  * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
@@ -1079,6 +1352,16 @@ typedef struct umbo_apply_report {
  * The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
  */
 #define UMBO_REDUCE_MEAN 2
+
+/**
+ * As the function stored it.
+ */
+#define UMBO_UPDATE_GROUPED 0
+
+/**
+ * Each leaf of it as a tuple of one item: one for each device that holds a copy of the variable.
+ */
+#define UMBO_UPDATE_UNGROUPED 1
 
 /**
  * Assigning in replica context is INVALID_ARGUMENT.
@@ -1134,6 +1417,29 @@ typedef struct umbo_apply_report {
  * No.
  */
 #define UMBO_TRAINABLE_NO 2
+
+/**
+ * Each batch by itself: of r rows over n replicas each gets r / n, rounded up, as far as there are
+ * any.
+ */
+#define UMBO_SPLIT_CEIL 0
+
+/**
+ * All batches as one stream, from which replicas in turn get their share of a full batch: shares
+ * of 9 over 4 replicas are 3, 2, 2 and 2. What is left over at the end goes to the first replicas.
+ * Where the size of a full batch is not known, as UMBO_SPLIT_CEIL.
+ */
+#define UMBO_SPLIT_BALANCED 1
+
+/**
+ * All replicas of a worker.
+ */
+#define UMBO_REPLICATION_PER_WORKER 0
+
+/**
+ * One each. Not offered by this strategy.
+ */
+#define UMBO_REPLICATION_PER_REPLICA 1
 
 /**
  * The callback sums over its examples. The update takes the sum over replicas, divided by the
@@ -1477,8 +1783,8 @@ umbo_status umbo_value_struct(int32_t count,
                               struct umbo_value **value);
 
 /**
- * A per-replica value: one component per replica, each of them a tensor. The components need not
- * agree in shape. They stay the caller's to release.
+ * A per-replica value: one component per replica, each of them a tensor or indexed slices. The
+ * components need not agree in anything. They stay the caller's to release.
  */
 umbo_status umbo_value_per_replica(int32_t count,
                                    const struct umbo_value *const *components,
@@ -1490,7 +1796,7 @@ umbo_status umbo_value_per_replica(int32_t count,
 umbo_status umbo_value_kind_of(const struct umbo_value *value, umbo_value_kind *kind);
 
 /**
- * How many items, fields or components there are; 1 for a tensor or a variable.
+ * How many items, fields or components there are; 1 for a tensor, indexed slices or a variable.
  */
 umbo_status umbo_value_count(const struct umbo_value *value, int32_t *count);
 
@@ -1536,6 +1842,19 @@ umbo_status umbo_value_view(const struct umbo_value *value,
                             struct umbo_view *view);
 
 /**
+ * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+ * axes left out.
+ *
+ * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+ * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+ * is not written.
+ */
+umbo_status umbo_value_text(const struct umbo_value *value,
+                            char *buffer,
+                            size_t capacity,
+                            size_t *length);
+
+/**
  * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
  * that it was given for the call. The memory of an element of a dataset is reused for a later one
  * only if nobody has kept it.
@@ -1560,6 +1879,116 @@ umbo_status umbo_value_retain(const struct umbo_value *value);
  * Releases a reference. NULL is fine.
  */
 void umbo_value_release(const struct umbo_value *value);
+
+/* ---- indexed slices ------------------------------------------------------------------------ */
+
+/**
+ * A value that is indexed slices: some rows of a tensor of `rank` and `shape`, by number. Row i
+ * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
+ *
+ * `indices` is int64 of shape [k]; `values` has the shape `shape` but for k rows
+ * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
+ * range of the indices is checked where they are used.
+ */
+umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
+                                      const struct umbo_tensor *indices,
+                                      int32_t rank,
+                                      const int64_t *shape,
+                                      struct umbo_value **value);
+
+/**
+ * The rows of indexed slices: the same tensor, a new handle.
+ */
+umbo_status umbo_value_slices_values(const struct umbo_value *value, struct umbo_tensor **tensor);
+
+/**
+ * The row numbers of indexed slices: the same tensor, a new handle.
+ */
+umbo_status umbo_value_slices_indices(const struct umbo_value *value, struct umbo_tensor **tensor);
+
+/**
+ * The shape of the tensor that indexed slices are slices of. `shape` has room for UMBO_MAX_RANK
+ * sizes, those past `rank` are set to 0.
+ */
+umbo_status umbo_value_slices_dense_shape(const struct umbo_value *value,
+                                          int32_t *rank,
+                                          int64_t *shape);
+
+/* ---- cluster resolvers --------------------------------------------------------------------- */
+
+/**
+ * A resolver from `text`, JSON in the form of the environment variable TF_CONFIG:
+ * {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}. `text` may
+ * be NULL: then the variable itself is read, and there is an empty cluster if it is not set. The
+ * tasks of a job are an array of addresses or an object from numbers to addresses; other fields
+ * make no difference.
+ *
+ * INVALID_ARGUMENT, with the place, for what is not JSON or not of this form, and for a task that
+ * the cluster does not have (but the task type "evaluator" need not be in it).
+ */
+umbo_status umbo_cluster_resolver_from_tf_config(const char *text,
+                                                 struct umbo_cluster_resolver **resolver);
+
+/**
+ * How many jobs the cluster has.
+ */
+umbo_status umbo_cluster_resolver_job_count(const struct umbo_cluster_resolver *resolver,
+                                            int32_t *count);
+
+/**
+ * The name of the job at `index`, in alphabetical order. Lives as long as the process.
+ */
+umbo_status umbo_cluster_resolver_job_name(const struct umbo_cluster_resolver *resolver,
+                                           int32_t index,
+                                           const char **name);
+
+/**
+ * How many tasks a job has. NOT_FOUND if there is no such job.
+ */
+umbo_status umbo_cluster_resolver_task_count(const struct umbo_cluster_resolver *resolver,
+                                             const char *job,
+                                             int32_t *count);
+
+/**
+ * The number and the address of the task of `job` at `position`, in the order of their numbers
+ * (which are the positions if the tasks were given as an array). The address lives as long as the
+ * process. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+ */
+umbo_status umbo_cluster_resolver_task(const struct umbo_cluster_resolver *resolver,
+                                       const char *job,
+                                       int32_t position,
+                                       int64_t *index,
+                                       const char **address);
+
+/**
+ * The job that this process is a task of; NULL if the configuration does not say. Lives as long
+ * as the process.
+ */
+umbo_status umbo_cluster_resolver_task_type(const struct umbo_cluster_resolver *resolver,
+                                            const char **task_type);
+
+/**
+ * Which task of its job this process is; -1 if the configuration does not say.
+ */
+umbo_status umbo_cluster_resolver_task_index(const struct umbo_cluster_resolver *resolver,
+                                             int64_t *task_index);
+
+/**
+ * The resolver that the strategy was made with; NULL if it was made without one, whatever the
+ * environment says. A new handle, to be released.
+ */
+umbo_status umbo_strategy_cluster_resolver(const struct umbo_strategy *strategy,
+                                           struct umbo_cluster_resolver **resolver);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_cluster_resolver_retain(const struct umbo_cluster_resolver *resolver);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_cluster_resolver_release(const struct umbo_cluster_resolver *resolver);
 
 /* ---- strategies ---------------------------------------------------------------------------- */
 
@@ -1660,7 +2089,9 @@ void umbo_strategy_release(const struct umbo_strategy *strategy);
  * Returns what `function` returned.
  *
  * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
- * scope or a run of another one.
+ * scope or a run of another one. The scope of the default strategy is like no scope: the context
+ * stays the default one, and another strategy's scope may be entered inside of it; but variables
+ * of that one cannot be made there.
  */
 umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
                                 umbo_scope_fn function,
@@ -1673,7 +2104,7 @@ umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
 umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
 
 /**
- * Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+ * Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
  * that this thread has open, or was entered by another thread: then it stays open and its handle
  * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
  * is released.
@@ -1682,7 +2113,7 @@ umbo_status umbo_scope_exit(struct umbo_scope *scope);
 
 /**
  * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
- * clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+ * clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
  */
 umbo_status umbo_set_strategy(struct umbo_strategy *strategy);
 
@@ -1861,7 +2292,9 @@ umbo_status umbo_replica_context_merge_call(struct umbo_replica_context *ctx,
 /**
  * Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
  * Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
- * The components must agree in shape and dtype (INVALID_ARGUMENT). See
+ * The components must agree in shape and dtype (INVALID_ARGUMENT). Indexed slices are
+ * concatenated in replica order; MEAN divides their values by the number of replicas. MEAN of
+ * integers is a float for any number of replicas, one included. See
  * umbo_replica_context_merge_call() for what synchronising calls have in common.
  */
 umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
@@ -1873,14 +2306,15 @@ umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
  * Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
  * order; negative axes count from the back. Each replica gets the whole, on its device. One
  * synchronising call. The components must agree in rank, dtype and all other dimensions
- * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there.
+ * (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there; UNIMPLEMENTED for indexed
+ * slices.
  */
 umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
                                             const struct umbo_value *value,
                                             int64_t axis,
                                             struct umbo_value **result);
 
-/* ---- reduce, gather, update ---------------------------------------------------------------- */
+/* ---- reduce and gather --------------------------------------------------------------------- */
 
 /**
  * Reduces a value over the replicas and, if `options` names axes, within each replica along them.
@@ -1895,8 +2329,14 @@ umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
  * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
  * INVALID_ARGUMENT. With axes it counts once for each replica.
  *
+ * Indexed slices without axes are concatenated in replica order, values and indices, with
+ * duplicates kept: a row's sum is the sum of its slices. MEAN divides the values by the number of
+ * components. Their dense shapes must agree. Where some components are tensors, and with axes,
+ * indexed slices count as the dense tensors that they stand for, and so does the result.
+ *
  * INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
- * output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+ * output that does not fit; OUT_OF_RANGE for an axis that is not there, and for an index outside
+ * of the dense shape; FAILED_PRECONDITION in a
  * replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
  */
 umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
@@ -1909,7 +2349,7 @@ umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
  * Concatenates the components of a per-replica value along `axis`, in replica order; a negative
  * axis counts from the back. `options` may be NULL; of its fields destination and output count.
  * Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
- * are.
+ * are. Indexed slices in a per-replica value are made dense first; a plain one is UNIMPLEMENTED.
  *
  * The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
  * replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
@@ -1940,18 +2380,186 @@ umbo_status umbo_strategy_reduce_to(struct umbo_strategy *strategy,
                                     const struct umbo_destination *destination,
                                     struct umbo_value **result);
 
+/* ---- update -------------------------------------------------------------------------------- */
+
 /**
  * Calls `function` once with the variable, on this thread, in cross-replica context. What it
  * assigns, to this or other variables of the strategy, becomes central state if it succeeds and
- * is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
- * Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
+ * is dropped if it fails. `args` may be NULL; of per-replica values in it the first component
+ * counts. `options` may be NULL. `result` may be NULL, which discards the result.
+ *
+ * In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()): `function` runs once, on the thread that called
+ * umbo_strategy_run(), with replica 0's arguments and user data, and each replica gets its part of
+ * the result.
+ *
+ * FAILED_PRECONDITION in another strategy's scope, and while the strategy is draining.
  */
 umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
                                  struct umbo_variable *variable,
                                  umbo_update_fn function,
                                  void *user_data,
                                  const struct umbo_value *args,
+                                 const struct umbo_update_options *options,
                                  struct umbo_value **result);
+
+/**
+ * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
+ * itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
+ * NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
+ * callback.
+ */
+umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
+                                          struct umbo_variable *colocate_with,
+                                          umbo_update_fn function,
+                                          void *user_data,
+                                          const struct umbo_value *args,
+                                          const struct umbo_update_options *options,
+                                          struct umbo_value **result);
+
+/**
+ * The variable beside which state of all of `variables` together is kept: the one whose name comes
+ * first. A new handle. INVALID_ARGUMENT if there are none.
+ */
+umbo_status umbo_strategy_non_slot_devices(const struct umbo_strategy *strategy,
+                                           int32_t count,
+                                           const struct umbo_variable *const *variables,
+                                           struct umbo_variable **variable);
+
+/**
+ * Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
+ * (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
+ * what `function` returned.
+ *
+ * FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
+ * variable that was not made in this strategy's scope.
+ */
+umbo_status umbo_strategy_colocate_vars_with(struct umbo_strategy *strategy,
+                                             const struct umbo_variable *variable,
+                                             umbo_scope_fn function,
+                                             void *user_data);
+
+/* ---- values from functions, destinations, and the like ------------------------------------- */
+
+/**
+ * Calls `function` once for each replica, in order, on this thread and in this thread's context,
+ * and makes a per-replica value of the results. Structures are merged leaf by leaf (INVALID_ARGUMENT
+ * if they differ); shapes and dtypes may differ. Leaves are always wrapped, even the very same
+ * tensor, and also with one replica; the default strategy wraps nothing. Components stay on the
+ * device they were made on. In every context.
+ *
+ * If `function` fails, so does this, with its status.
+ */
+umbo_status umbo_strategy_values_from_function(struct umbo_strategy *strategy,
+                                               umbo_value_fn function,
+                                               void *user_data,
+                                               struct umbo_value **result);
+
+/**
+ * Reduces each of `count` values onto its destination, as umbo_strategy_reduce_to() does; `results`
+ * gets a tuple. A plain value counts as one component, so that its SUM is itself.
+ * INVALID_ARGUMENT if `count` is less than 1.
+ */
+umbo_status umbo_strategy_batch_reduce_to(struct umbo_strategy *strategy,
+                                          umbo_reduce_op op,
+                                          int32_t count,
+                                          const struct umbo_value *const *values,
+                                          const struct umbo_destination *destinations,
+                                          struct umbo_value **results);
+
+/**
+ * Copies a tensor, indexed slices or a variable's value to a destination: a plain value on one
+ * device, or a per-replica value with one copy for each component of a per-replica destination.
+ * INVALID_ARGUMENT for other values; UNIMPLEMENTED for the default strategy. Contexts as for
+ * umbo_strategy_reduce().
+ */
+umbo_status umbo_strategy_broadcast_to(struct umbo_strategy *strategy,
+                                       const struct umbo_value *value,
+                                       const struct umbo_destination *destination,
+                                       struct umbo_value **result);
+
+/**
+ * The value that contains `value`: itself, since a variable has one copy, which is it. A new
+ * handle.
+ */
+umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
+                                          const struct umbo_value *value,
+                                          struct umbo_value **container);
+
+/**
+ * umbo_strategy_run() without options: `args` may be NULL, and `result` may be NULL.
+ */
+umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
+                                                umbo_replica_fn function,
+                                                void *user_data,
+                                                const struct umbo_value *args,
+                                                struct umbo_value **result);
+
+/**
+ * The value that the variable has now; see umbo_variable_read(). In every context.
+ */
+umbo_status umbo_strategy_read_var(const struct umbo_strategy *strategy,
+                                   const struct umbo_variable *variable,
+                                   struct umbo_tensor **value);
+
+/**
+ * Not offered by this strategy: UNIMPLEMENTED. Call umbo_strategy_run() for each element of the
+ * iterator.
+ */
+umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
+                                                umbo_replica_fn function,
+                                                void *user_data,
+                                                struct umbo_iterator *iterator,
+                                                int64_t steps,
+                                                struct umbo_value **result);
+
+/**
+ * The canonical names of the compute devices, in replica order: as many of them as `names` has
+ * room for, which is `capacity`. `count` gets how many there are, also if `capacity` is 0 and
+ * `names` is not looked at. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ */
+umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
+                                         int32_t capacity,
+                                         const char **names,
+                                         int32_t *count);
+
+/**
+ * The canonical names of the devices that hold variables, of which there is one; otherwise as
+ * umbo_strategy_worker_devices().
+ */
+umbo_status umbo_strategy_parameter_devices(const struct umbo_strategy *strategy,
+                                            int32_t capacity,
+                                            const char **names,
+                                            int32_t *count);
+
+/**
+ * Annotates a tensor with the logical device, of those of its replica, that it is to lie on. A
+ * central storage strategy has one logical device per replica: OUT_OF_RANGE for an id other than
+ * 0, else UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_assign_to_logical_device(const struct umbo_strategy *strategy,
+                                                   const struct umbo_tensor *tensor,
+                                                   int64_t logical_device_id,
+                                                   struct umbo_tensor **annotated);
+
+/**
+ * Annotates a tensor as replicated to all logical devices of its replica. UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_replicate_to_logical_devices(const struct umbo_strategy *strategy,
+                                                       const struct umbo_tensor *tensor,
+                                                       struct umbo_tensor **annotated);
+
+/**
+ * Annotates a tensor as split over the logical devices of its replica, dimension i in
+ * `partition_dimensions[i]` parts. INVALID_ARGUMENT if there is not one number, of 1 or more, for
+ * each dimension, if a dimension is not divisible by its number, or if the product is not 1, the
+ * number of logical devices of a replica; else UNIMPLEMENTED.
+ */
+umbo_status umbo_strategy_split_to_logical_devices(const struct umbo_strategy *strategy,
+                                                   const struct umbo_tensor *tensor,
+                                                   int32_t count,
+                                                   const int64_t *partition_dimensions,
+                                                   struct umbo_tensor **annotated);
 
 /* ---- variables ----------------------------------------------------------------------------- */
 
@@ -1962,8 +2570,15 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
  * is NULL if the options have an initializer; exactly one of the two is given. `options` may be
  * NULL.
  *
- * FAILED_PRECONDITION in a replica's callback of `strategy` or in another strategy's scope;
- * UNIMPLEMENTED, in this version, in a callback of several replicas.
+ * In the callback of several replicas, with `strategy` NULL, replica 0 makes the variable, and each
+ * other replica's call waits for it and gives the same variable: by name and by position among the
+ * variables of that name, whatever its own initial value. A name that ends in an underscore and one
+ * digit counts as the name without them. FAILED_PRECONDITION, naming the device, if replica 0 makes
+ * no such variable before it returns or waits in a synchronising call. A variable that replica 0
+ * alone makes is fine.
+ *
+ * FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
+ * and, unless for the default strategy, in a scope of the default strategy.
  */
 umbo_status umbo_variable_create(struct umbo_strategy *strategy,
                                  const char *name,
@@ -2051,7 +2666,7 @@ umbo_status umbo_variable_device(const struct umbo_variable *variable, const cha
 
 /**
  * An independent variable of the same strategy, with the same name and modes and the value that
- * this one has now. FAILED_PRECONDITION in another strategy's scope.
+ * this one has now. FAILED_PRECONDITION in another strategy's scope or run.
  */
 umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
 
@@ -2065,7 +2680,236 @@ umbo_status umbo_variable_retain(const struct umbo_variable *variable);
  */
 void umbo_variable_release(const struct umbo_variable *variable);
 
-/* ---- datasets ------------------------------------------------------------------------------ */
+/* ---- variable creators --------------------------------------------------------------------- */
+
+/**
+ * Has `creator` called for each variable that this thread makes, until the scope is left with
+ * umbo_scope_exit(). Creators are called from the innermost scope outwards. A strategy's own
+ * creator, which places variables on the parameter device, stands where the strategy's scope was
+ * entered: creators entered inside of it run before, creators entered around it run after.
+ *
+ * Runs that this thread starts meanwhile are inside of the scope too; with several replicas only
+ * replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
+ * called before the creators, which see the initial value.
+ *
+ * `destroy` (or NULL) releases `user_data` when the scope is left and the last variable of it is
+ * made, and also if this function fails.
+ */
+umbo_status umbo_variable_creator_scope_enter(umbo_variable_creator creator,
+                                              void *user_data,
+                                              umbo_destroy destroy,
+                                              struct umbo_scope **scope);
+
+/**
+ * Goes on with the request as it now is: to the next creator, in the end to the variable itself.
+ * Each call makes a variable.
+ */
+umbo_status umbo_variable_request_next(struct umbo_variable_request *request,
+                                       struct umbo_variable **variable);
+
+/**
+ * The name that the variable is to have. Lives as long as the process.
+ */
+umbo_status umbo_variable_request_name(const struct umbo_variable_request *request,
+                                       const char **name);
+
+/**
+ * Gives the variable another name, which is copied.
+ */
+umbo_status umbo_variable_request_set_name(struct umbo_variable_request *request, const char *name);
+
+/**
+ * The initial value: its dtype and shape become the variable's. A new handle; do not write it.
+ */
+umbo_status umbo_variable_request_initial_value(const struct umbo_variable_request *request,
+                                                struct umbo_tensor **tensor);
+
+/**
+ * Gives the variable another initial value, of any dtype and shape. The variable gets a copy, made
+ * when it is made; the tensor stays the caller's to release.
+ */
+umbo_status umbo_variable_request_set_initial_value(struct umbo_variable_request *request,
+                                                    const struct umbo_tensor *tensor);
+
+/**
+ * Whether an optimizer should change the variable: one of the UMBO_TRAINABLE_ constants.
+ */
+umbo_status umbo_variable_request_trainable(const struct umbo_variable_request *request,
+                                            umbo_trainable *trainable);
+
+/**
+ * Says whether an optimizer should change the variable.
+ */
+umbo_status umbo_variable_request_set_trainable(struct umbo_variable_request *request,
+                                                umbo_trainable trainable);
+
+/**
+ * How values that replicas assign are to be combined.
+ */
+umbo_status umbo_variable_request_aggregation(const struct umbo_variable_request *request,
+                                              umbo_aggregation *aggregation);
+
+/**
+ * Says how values that replicas assign are to be combined.
+ */
+umbo_status umbo_variable_request_set_aggregation(struct umbo_variable_request *request,
+                                                  umbo_aggregation aggregation);
+
+/**
+ * The synchronisation that is asked for.
+ */
+umbo_status umbo_variable_request_synchronization(const struct umbo_variable_request *request,
+                                                  umbo_synchronization *synchronization);
+
+/**
+ * Asks for another synchronisation.
+ */
+umbo_status umbo_variable_request_set_synchronization(struct umbo_variable_request *request,
+                                                      umbo_synchronization synchronization);
+
+/**
+ * The canonical name of the device that the variable will lie on; NULL for creators that run before
+ * the strategy's own has chosen it. Lives as long as the process.
+ */
+umbo_status umbo_variable_request_device(const struct umbo_variable_request *request,
+                                         const char **name);
+
+/* ---- scatter updates ----------------------------------------------------------------------- */
+
+/**
+ * Adds each row of the slices to the row of the variable that it belongs to.
+ *
+ * `slices` is indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+ * Rows are taken in order; one that is named several times is changed several times. An index
+ * that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
+ * Integers wrap; bool is INVALID_ARGUMENT.
+ *
+ * In cross-replica and default context it acts once; of a per-replica value the first component
+ * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
+ * SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
+ * replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.
+ * The very same value on all replicas is INVALID_ARGUMENT with SUM and counts once with MEAN.
+ * Later reads in the step see the result; it becomes central state when the run succeeds, and is
+ * dropped when it fails. Other errors as for umbo_variable_assign().
+ */
+umbo_status umbo_variable_scatter_add(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Subtracts each row of the slices; otherwise as umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_sub(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Multiplies by each row of the slices; otherwise as umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_mul(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Divides by each row of the slices; otherwise as umbo_variable_scatter_add(). Integers are
+ * truncated towards zero; a divisor of 0 is INVALID_ARGUMENT for them.
+ */
+umbo_status umbo_variable_scatter_div(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Takes the smaller of each pair of elements, NaN if either is; otherwise as
+ * umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_min(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Takes the larger of each pair of elements, NaN if either is; otherwise as
+ * umbo_variable_scatter_add().
+ */
+umbo_status umbo_variable_scatter_max(struct umbo_variable *variable,
+                                      const struct umbo_value *slices);
+
+/**
+ * Replaces the rows of the variable by those of the slices; otherwise as
+ * umbo_variable_scatter_add(). Takes bool as well.
+ */
+umbo_status umbo_variable_scatter_update(struct umbo_variable *variable,
+                                         const struct umbo_value *slices);
+
+/* ---- element specs ------------------------------------------------------------------------- */
+
+/**
+ * The spec of a tensor. `shape` has `rank` sizes; UMBO_UNKNOWN_SIZE (-1) where elements may
+ * differ.
+ */
+umbo_status umbo_element_spec_tensor(umbo_dtype dtype,
+                                     int32_t rank,
+                                     const int64_t *shape,
+                                     struct umbo_element_spec **spec);
+
+/**
+ * The spec of a tuple of `count` items. The items stay the caller's to release.
+ */
+umbo_status umbo_element_spec_tuple(int32_t count,
+                                    const struct umbo_element_spec *const *items,
+                                    struct umbo_element_spec **spec);
+
+/**
+ * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
+ * items stay the caller's to release.
+ */
+umbo_status umbo_element_spec_struct(int32_t count,
+                                     const char *const *names,
+                                     const struct umbo_element_spec *const *items,
+                                     struct umbo_element_spec **spec);
+
+/**
+ * What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
+ * UMBO_VALUE_STRUCT.
+ */
+umbo_status umbo_element_spec_kind_of(const struct umbo_element_spec *spec, umbo_value_kind *kind);
+
+/**
+ * How many items, fields or components there are; 1 for a tensor.
+ */
+umbo_status umbo_element_spec_count(const struct umbo_element_spec *spec, int32_t *count);
+
+/**
+ * The spec of the item of a tuple, the field of a struct by position, or the component of a
+ * per-replica value. OUT_OF_RANGE if there is none at `index`.
+ */
+umbo_status umbo_element_spec_item(const struct umbo_element_spec *spec,
+                                   int32_t index,
+                                   struct umbo_element_spec **item);
+
+/**
+ * The name of the field of a struct at `index`. Lives as long as the process. OUT_OF_RANGE if
+ * there is none.
+ */
+umbo_status umbo_element_spec_field_name(const struct umbo_element_spec *spec,
+                                         int32_t index,
+                                         const char **name);
+
+/**
+ * The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
+ * room for 8 sizes; UMBO_UNKNOWN_SIZE (-1) is one in which elements may differ.
+ */
+umbo_status umbo_element_spec_leaf(const struct umbo_element_spec *spec,
+                                   umbo_dtype *dtype,
+                                   int32_t *rank,
+                                   int64_t *shape);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_element_spec_retain(const struct umbo_element_spec *spec);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_element_spec_release(const struct umbo_element_spec *spec);
+
+/* ---- sources of datasets ------------------------------------------------------------------- */
 
 /**
  * A dataset of the slices of tensors along dimension 0: element i consists of row i of each
@@ -2088,6 +2932,89 @@ umbo_status umbo_dataset_from_tensor_slices(const struct umbo_value *components,
  * damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
  */
 umbo_status umbo_dataset_from_idx_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of the array in a NumPy `.npy` file.
+ *
+ * A file in the machine's byte order and in C order, of anything but bool, is mapped into memory
+ * and must not be rewritten or shortened while the dataset or an element of it is in use. Others
+ * are read and converted at this call. INVALID_ARGUMENT: not a `.npy` file, or one of a scalar.
+ * UNIMPLEMENTED: a dtype that there is no constant for, such as Python objects. DATA_LOSS: shorter
+ * or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system says.
+ * RESOURCE_EXHAUSTED: no memory.
+ */
+umbo_status umbo_dataset_from_npy_file(const char *path, struct umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of arrays in a NumPy `.npz` file, which are read at
+ * this call. Elements are structs of which each field has the name of an array: those of the
+ * `count` names, in this order, or all in the order of the file if `names` is NULL.
+ *
+ * Errors are those of umbo_dataset_from_npy_file(), and NOT_FOUND: no array of a name;
+ * UNIMPLEMENTED: encryption, a compression other than DEFLATE; INVALID_ARGUMENT: an entry that is
+ * not an array of this folder, arrays that differ in dimension 0.
+ */
+umbo_status umbo_dataset_from_npz_file(const char *path,
+                                       int32_t count,
+                                       const char *const *names,
+                                       struct umbo_dataset **dataset);
+
+/**
+ * A dataset of one element: a tensor, or a tuple or struct of tensors, which are shared as by
+ * umbo_dataset_from_tensor_slices(). INVALID_ARGUMENT: a per-replica value, a variable.
+ */
+umbo_status umbo_dataset_from_tensors(const struct umbo_value *element,
+                                      struct umbo_dataset **dataset);
+
+/**
+ * A dataset of `count` tensors, an element each, which are shared as by
+ * umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
+ * that the element spec has no sizes.
+ */
+umbo_status umbo_dataset_elements(int32_t count,
+                                  const struct umbo_tensor *const *tensors,
+                                  struct umbo_dataset **dataset);
+
+/**
+ * A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
+ * above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+ */
+umbo_status umbo_dataset_range(int64_t start,
+                               int64_t stop,
+                               int64_t step,
+                               struct umbo_dataset **dataset);
+
+/* ---- datasets from functions --------------------------------------------------------------- */
+
+/**
+ * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
+ * it says that there are no more. The struct is copied.
+ *
+ * INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
+ * while iterating, an element that is not as the spec says.
+ */
+umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,
+                                        const struct umbo_generator *generator,
+                                        void *user_data,
+                                        umbo_destroy destroy,
+                                        struct umbo_dataset **dataset);
+
+/**
+ * The results of `function` for each element, in the order of the elements however many calls run
+ * at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
+ * after it the next elements come. `options` may be NULL.
+ *
+ * INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
+ * not as its spec says.
+ */
+umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
+                             umbo_map_fn function,
+                             void *user_data,
+                             umbo_destroy destroy,
+                             const struct umbo_map_options *options,
+                             struct umbo_dataset **mapped);
+
+/* ---- datasets ------------------------------------------------------------------------------ */
 
 /**
  * Several datasets side by side: element i consists of element i of each. `names` has `count`
@@ -2120,6 +3047,28 @@ umbo_status umbo_dataset_batch(const struct umbo_dataset *dataset,
                                struct umbo_dataset **batches);
 
 /**
+ * Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
+ * zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
+ * than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+ */
+umbo_status umbo_dataset_padded_batch(const struct umbo_dataset *dataset,
+                                      int64_t size,
+                                      int32_t drop_remainder,
+                                      struct umbo_dataset **batches);
+
+/**
+ * The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
+ * again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
+ * or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
+ * elements with a scalar; while iterating, batches that do not fit together.
+ */
+umbo_status umbo_dataset_rebatch(const struct umbo_dataset *dataset,
+                                 int32_t count,
+                                 const int64_t *sizes,
+                                 int32_t drop_remainder,
+                                 struct umbo_dataset **batches);
+
+/**
  * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
  * order each time, unless told to keep one.
  */
@@ -2150,9 +3099,39 @@ umbo_status umbo_dataset_skip(const struct umbo_dataset *dataset,
                               struct umbo_dataset **rest);
 
 /**
+ * The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
+ * less than 1 shard, an index that is not in [0, shards).
+ */
+umbo_status umbo_dataset_shard(const struct umbo_dataset *dataset,
+                               int64_t shards,
+                               int64_t index,
+                               struct umbo_dataset **shard);
+
+/**
+ * The same elements, kept in memory by the first pass that reaches the end: later passes yield them
+ * in the order that they had then and ask the dataset for nothing. Elements are read-only. While
+ * iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+ */
+umbo_status umbo_dataset_cache(const struct umbo_dataset *dataset, struct umbo_dataset **cached);
+
+/**
+ * The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
+ * be the same. The datasets stay the caller's to release.
+ */
+umbo_status umbo_dataset_concatenate(int32_t count,
+                                     const struct umbo_dataset *const *datasets,
+                                     struct umbo_dataset **concatenated);
+
+/**
  * How many elements a pass yields; -1: it never ends, -2: only iterating tells.
  */
 umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t *count);
+
+/**
+ * The structure, dtypes and shapes of the elements, which the caller releases.
+ */
+umbo_status umbo_dataset_element_spec(const struct umbo_dataset *dataset,
+                                      struct umbo_element_spec **spec);
 
 /**
  * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
@@ -2160,29 +3139,6 @@ umbo_status umbo_dataset_cardinality(const struct umbo_dataset *dataset, int64_t
  */
 umbo_status umbo_dataset_iterator(const struct umbo_dataset *dataset,
                                   struct umbo_iterator **iterator);
-
-/**
- * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
- * a strategy. `options` may be NULL.
- *
- * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
- * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
- * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
- * each replica has, which umbo_gradients_submit() uses.
- *
- * INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
- */
-umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
-                                             const struct umbo_dataset *dataset,
-                                             const struct umbo_distribute_options *options,
-                                             struct umbo_distributed_dataset **distributed);
-
-/**
- * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
- * distributed dataset, which may be released.
- */
-umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
-                                              struct umbo_iterator **iterator);
 
 /**
  * One more reference to the handle, to be released like the first.
@@ -2193,6 +3149,87 @@ umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset);
  * Releases a reference. NULL is fine.
  */
 void umbo_dataset_release(const struct umbo_dataset *dataset);
+
+/* ---- distribution of datasets -------------------------------------------------------------- */
+
+/**
+ * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
+ * a strategy. `options` may be NULL.
+ *
+ * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
+ * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
+ * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
+ * each replica has, which umbo_gradients_submit() uses.
+ *
+ * Component k is on compute device k, without a copy: CPUs share their memory.
+ *
+ * INVALID_ARGUMENT: with several replicas, elements that contain a scalar (batch them first);
+ * options that contradict each other. UNIMPLEMENTED: replication per replica.
+ */
+umbo_status umbo_strategy_distribute_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_dataset *dataset,
+                                             const struct umbo_distribute_options *options,
+                                             struct umbo_distributed_dataset **distributed);
+
+/**
+ * The elements of a batch of one replica, if all replicas together have `global_batch_size`.
+ * INVALID_ARGUMENT if the number of replicas does not divide it.
+ */
+umbo_status umbo_input_context_per_replica_batch_size(const struct umbo_input_context *context,
+                                                      int64_t global_batch_size,
+                                                      int64_t *size);
+
+/**
+ * Calls `function` once, before it returns, on this thread, to make a dataset, and gives each
+ * replica whole elements of it: with n replicas, replica k gets element s * n + k in step s. There
+ * is one pipeline for all replicas. `options` may be NULL.
+ *
+ * The dataset is batched for one replica (umbo_input_context_per_replica_batch_size()); nothing is
+ * split, and elements may be scalars. If the number of elements is not a multiple of n, the last
+ * step is completed with components without rows (zero, for scalars), or left out if the options
+ * say so. With one replica elements stay as they are.
+ *
+ * Fails as the function fails. INVALID_ARGUMENT: no dataset stored, options that contradict each
+ * other. UNIMPLEMENTED: replication per replica.
+ */
+umbo_status umbo_strategy_distribute_datasets_from_function(struct umbo_strategy *strategy,
+                                                            umbo_dataset_fn function,
+                                                            void *user_data,
+                                                            const struct umbo_distribute_options *options,
+                                                            struct umbo_distributed_dataset **distributed);
+
+/**
+ * A dataset of the slices of arrays along dimension 0, as of umbo_dataset_from_tensor_slices(), of
+ * copies that are made at this call: the arrays may be changed afterwards. It is an ordinary
+ * dataset, to be batched and then distributed.
+ *
+ * FAILED_PRECONDITION in a replica's callback and in another strategy's scope. INVALID_ARGUMENT: a
+ * scalar, dimensions 0 that differ, a per-replica value, a variable.
+ */
+umbo_status umbo_strategy_make_numpy_dataset(struct umbo_strategy *strategy,
+                                             const struct umbo_value *arrays,
+                                             struct umbo_dataset **dataset);
+
+/**
+ * The structure of the steps, which the caller releases: per-replica values where the dataset's
+ * elements have tensors, with one replica the tensors themselves. The number of rows is known only
+ * if it is the same in all steps.
+ */
+umbo_status umbo_distributed_dataset_element_spec(const struct umbo_distributed_dataset *distributed,
+                                                  struct umbo_element_spec **spec);
+
+/**
+ * How many steps a pass yields; -1: it never ends, -2: only iterating tells.
+ */
+umbo_status umbo_distributed_dataset_cardinality(const struct umbo_distributed_dataset *distributed,
+                                                 int64_t *count);
+
+/**
+ * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
+ * distributed dataset, which may be released.
+ */
+umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
+                                              struct umbo_iterator **iterator);
 
 /**
  * One more reference to the handle, to be released like the first.
@@ -2217,6 +3254,21 @@ void umbo_distributed_dataset_release(const struct umbo_distributed_dataset *dis
  * since an element is for all replicas, and in the scope of another strategy.
  */
 umbo_status umbo_iterator_next(struct umbo_iterator *iterator, struct umbo_value **element);
+
+/**
+ * As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
+ * the end of the pass and ever after; then `*element` is NULL.
+ */
+umbo_status umbo_iterator_next_as_optional(struct umbo_iterator *iterator,
+                                           int32_t *has_value,
+                                           struct umbo_value **element);
+
+/**
+ * The structure, dtypes and shapes of the elements, which the caller releases: those of the
+ * dataset.
+ */
+umbo_status umbo_iterator_element_spec(const struct umbo_iterator *iterator,
+                                       struct umbo_element_spec **spec);
 
 /**
  * Starts a new pass from the beginning, in another order if the dataset is shuffled. What the

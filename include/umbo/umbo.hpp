@@ -25,9 +25,15 @@
 
 #include <umbo/cpp/callback.hpp>
 
+#include <umbo/cpp/element_spec.hpp>
+
 #include <umbo/cpp/dataset.hpp>
 
+#include <umbo/cpp/cluster_resolver.hpp>
+
 #include <umbo/cpp/strategy.hpp>
+
+#include <umbo/cpp/variable_creator.hpp>
 
 #include <umbo/cpp/optimizer.hpp>
 

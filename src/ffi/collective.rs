@@ -1,15 +1,11 @@
-//! Reducing, gathering and updating in cross-replica context.
+//! Reducing and gathering in cross-replica context.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
+use std::ffi::c_char;
 
 use super::boundary::{array, boundary, constant, out};
-use super::handle::{Lent, get, get_optional, make};
+use super::handle::{get, get_optional, make};
 use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
-use super::replica_context::take_result;
-use super::run::{Passed, handle_or_null};
-use super::scope::present;
 use super::status::umbo_status;
 use super::text::optional_text;
 use crate::cross_device::ReduceOp;
@@ -90,8 +86,14 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// A plain tensor or variable without axes is its own mean; its SUM over several replicas is
 /// INVALID_ARGUMENT. With axes it counts once for each replica.
 ///
+/// Indexed slices without axes are concatenated in replica order, values and indices, with
+/// duplicates kept: a row's sum is the sum of its slices. MEAN divides the values by the number of
+/// components. Their dense shapes must agree. Where some components are tensors, and with axes,
+/// indexed slices count as the dense tensors that they stand for, and so does the result.
+///
 /// INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
-/// output that does not fit; OUT_OF_RANGE for an axis that is not there; FAILED_PRECONDITION in a
+/// output that does not fit; OUT_OF_RANGE for an axis that is not there, and for an index outside
+/// of the dense shape; FAILED_PRECONDITION in a
 /// replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce(
@@ -113,7 +115,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 /// Concatenates the components of a per-replica value along `axis`, in replica order; a negative
 /// axis counts from the back. `options` may be NULL; of its fields destination and output count.
 /// Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
-/// are.
+/// are. Indexed slices in a per-replica value are made dense first; a plain one is UNIMPLEMENTED.
 ///
 /// The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
 /// replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
@@ -164,8 +166,8 @@ pub struct umbo_destination {
     pub struct_size: usize,
     /// A device.
     pub device: *const c_char,
-    /// The device of a tensor; of a per-replica value the devices of all components, each of which
-    /// gets a copy.
+    /// The device of a tensor or of indexed slices; of a per-replica value the devices of all
+    /// components, each of which gets a copy.
     pub like: *const umbo_value,
     /// The device of a variable.
     pub variable: *const umbo_variable,
@@ -176,7 +178,10 @@ unsafe impl Extensible for umbo_destination {}
 
 /// # Safety
 /// As for [`options::read`]; texts in the struct are what the header says.
-unsafe fn destination_from(pointer: *const umbo_destination) -> Result<Destination> {
+pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Result<Destination> {
+    if pointer.is_null() {
+        return Err(Error::invalid("destination", "is NULL; a destination is expected"));
+    }
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(pointer, "destination") }?;
     // SAFETY: the caller promises NULL or a text.
@@ -210,9 +215,6 @@ pub unsafe extern "C" fn umbo_strategy_reduce_to(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
-        if destination.is_null() {
-            return Err(Error::invalid("destination", "is NULL; a destination is expected"));
-        }
         // SAFETY: the caller keeps the header's promise on pointers.
         let destination = unsafe { destination_from(destination) }?;
         let strategy = get(strategy, "strategy")?;
@@ -221,59 +223,6 @@ pub unsafe extern "C" fn umbo_strategy_reduce_to(
             &get(value, "value")?,
             &destination,
         )?)?);
-        Ok(())
-    })
-}
-
-/// What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
-/// the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
-/// on entry; a value stored there is taken over by the library.
-pub type umbo_update_fn = Option<
-    unsafe extern "C-unwind" fn(
-        variable: *mut umbo_variable,
-        args: *const umbo_value,
-        user_data: *mut c_void,
-        result: *mut *mut umbo_value,
-    ) -> umbo_status,
->;
-
-/// Calls `function` once with the variable, on this thread, in cross-replica context. What it
-/// assigns, to this or other variables of the strategy, becomes central state if it succeeds and
-/// is dropped if it fails. `args` may be NULL; `result` may be NULL, which discards the result.
-/// Contexts as for umbo_strategy_reduce(); FAILED_PRECONDITION while the strategy is draining.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_update(
-    strategy: *mut umbo_strategy,
-    variable: *mut umbo_variable,
-    function: umbo_update_fn,
-    user_data: *mut c_void,
-    args: *const umbo_value,
-    result: *mut *mut umbo_value,
-) -> umbo_status {
-    boundary(|| {
-        let result = match result.is_null() {
-            true => None,
-            // SAFETY: the caller gives NULL or a place for the output.
-            false => Some(unsafe { out(result, "result") }?),
-        };
-        let strategy = get(strategy, "strategy")?;
-        let variable = get(variable, "variable")?;
-        let function = present(function, "function")?;
-        let args = get_optional(args, "args")?;
-        let passed = Passed::new(user_data);
-        let value = strategy.update(&variable, args.as_ref(), |variable, args| {
-            let mut lent_variable = Lent::<umbo_variable>::new()?;
-            let mut lent_args = Lent::<umbo_value>::new()?;
-            let variable = lent_variable.lend(variable.clone())?;
-            let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
-            take_result("result", |result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(variable, args, passed.get(), result) }
-            })
-        })?;
-        if let Some(result) = result {
-            result.write(handle_or_null(value)?);
-        }
         Ok(())
     })
 }

@@ -1,18 +1,16 @@
-//! Datasets, plain and distributed.
+//! Datasets and their transformations.
 
 use std::ffi::c_char;
 use std::sync::Arc;
 
 use super::boundary::{array, boundary, collect, flag, out, quietly};
 use super::handle::{self, borrow, get, make};
-use super::object::{
-    umbo_dataset, umbo_distributed_dataset, umbo_iterator, umbo_strategy, umbo_value,
-};
+use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::text;
 use crate::error::Result;
-use crate::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
+use crate::input::{Dataset, ShuffleOptions};
 
 /// How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
 #[derive(Clone, Copy)]
@@ -38,23 +36,6 @@ unsafe impl Extensible for umbo_shuffle_options {
     }
 }
 
-/// How a dataset is distributed: nothing to choose yet. UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct umbo_distribute_options {
-    /// sizeof(umbo_distribute_options).
-    pub struct_size: usize,
-    /// Zero.
-    pub reserved: [u64; 4],
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_distribute_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
-    }
-}
-
 /// Makes a dataset from one, by a transformation that takes its reference.
 ///
 /// # Safety
@@ -69,46 +50,6 @@ unsafe fn transformed(
         // SAFETY: the caller's promise is the same.
         let output = unsafe { out(output, argument) }?;
         output.write(make(transformation(get(dataset, "dataset")?)?)?);
-        Ok(())
-    })
-}
-
-/// A dataset of the slices of tensors along dimension 0: element i consists of row i of each
-/// tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
-///
-/// Tensors are shared, not copied, and must not be written while the dataset or an element of it
-/// is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
-/// variable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
-    components: *const umbo_value,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let components = get(components, "components")?;
-        dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
-        Ok(())
-    })
-}
-
-/// A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
-/// plain or compressed by gzip.
-///
-/// A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
-/// while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
-/// not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
-/// damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_idx_file(
-    path: *const c_char,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
-        dataset.write(make(Dataset::from_idx_file(path)?)?);
         Ok(())
     })
 }
@@ -182,6 +123,43 @@ pub unsafe extern "C" fn umbo_dataset_batch(
     unsafe { transformed(dataset, batches, "batches", batch) }
 }
 
+/// Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
+/// zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
+/// than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_padded_batch(
+    dataset: *const umbo_dataset,
+    size: i64,
+    drop_remainder: i32,
+    batches: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let transformation =
+        |dataset: Dataset| dataset.padded_batch(size, flag(drop_remainder, "drop_remainder")?);
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, batches, "batches", transformation) }
+}
+
+/// The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
+/// again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
+/// or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
+/// elements with a scalar; while iterating, batches that do not fit together.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_rebatch(
+    dataset: *const umbo_dataset,
+    count: i32,
+    sizes: *const i64,
+    drop_remainder: i32,
+    batches: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let rebatch = |dataset: Dataset| {
+        // SAFETY: the caller gives NULL or as many sizes as it says.
+        let sizes = unsafe { array(sizes, count, "sizes") }?;
+        dataset.rebatch(sizes, flag(drop_remainder, "drop_remainder")?)
+    };
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, batches, "batches", rebatch) }
+}
+
 /// The elements `count` times over, or without end if it is -1. A shuffled dataset has another
 /// order each time, unless told to keep one.
 #[unsafe(no_mangle)]
@@ -229,6 +207,51 @@ pub unsafe extern "C" fn umbo_dataset_skip(
     unsafe { transformed(dataset, rest, "rest", |dataset| dataset.skip(count)) }
 }
 
+/// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
+/// less than 1 shard, an index that is not in [0, shards).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_shard(
+    dataset: *const umbo_dataset,
+    shards: i64,
+    index: i64,
+    shard: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let transformation = |dataset: Dataset| dataset.shard(shards, index);
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, shard, "shard", transformation) }
+}
+
+/// The same elements, kept in memory by the first pass that reaches the end: later passes yield them
+/// in the order that they had then and ask the dataset for nothing. Elements are read-only. While
+/// iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_cache(
+    dataset: *const umbo_dataset,
+    cached: *mut *mut umbo_dataset,
+) -> umbo_status {
+    let transformation = |dataset: Dataset| Ok(dataset.cache());
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { transformed(dataset, cached, "cached", transformation) }
+}
+
+/// The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
+/// be the same. The datasets stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_concatenate(
+    count: i32,
+    datasets: *const *const umbo_dataset,
+    concatenated: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (concatenated, datasets) =
+            unsafe { (out(concatenated, "concatenated")?, array(datasets, count, "datasets")?) };
+        let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
+        concatenated.write(make(Dataset::concatenate(&datasets)?)?);
+        Ok(())
+    })
+}
+
 /// How many elements a pass yields; -1: it never ends, -2: only iterating tells.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cardinality(
@@ -239,6 +262,20 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(dataset, "dataset", |dataset| dataset.cardinality().code())?);
+        Ok(())
+    })
+}
+
+/// The structure, dtypes and shapes of the elements, which the caller releases.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_element_spec(
+    dataset: *const umbo_dataset,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let spec = unsafe { out(spec, "spec") }?;
+        spec.write(make(Arc::new(get(dataset, "dataset")?.element_spec().clone()))?);
         Ok(())
     })
 }
@@ -258,49 +295,6 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
     })
 }
 
-/// Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
-/// a strategy. `options` may be NULL.
-///
-/// With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
-/// which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
-/// 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
-/// each replica has, which umbo_gradients_submit() uses.
-///
-/// INVALID_ARGUMENT with several replicas: elements that contain a scalar; batch them first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
-    strategy: *mut umbo_strategy,
-    dataset: *const umbo_dataset,
-    options: *const umbo_distribute_options,
-    distributed: *mut *mut umbo_distributed_dataset,
-) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let distributed = unsafe { out(distributed, "distributed") }?;
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        unsafe { options::read(options, "options") }?;
-        let (strategy, dataset) = (get(strategy, "strategy")?, get(dataset, "dataset")?);
-        let object = distribute_dataset(&strategy, &dataset, &DistributeOptions::default())?;
-        distributed.write(make(Arc::new(object))?);
-        Ok(())
-    })
-}
-
-/// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
-/// distributed dataset, which may be released.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
-    distributed: *const umbo_distributed_dataset,
-    iterator: *mut *mut umbo_iterator,
-) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let iterator = unsafe { out(iterator, "iterator") }?;
-        iterator.write(make(Arc::new(get(distributed, "distributed")?.iterator()?))?);
-        Ok(())
-    })
-}
-
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> umbo_status {
@@ -311,20 +305,4 @@ pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> um
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {
     quietly("umbo_dataset_release", || handle::release(dataset, "dataset"));
-}
-
-/// One more reference to the handle, to be released like the first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_retain(
-    distributed: *const umbo_distributed_dataset,
-) -> umbo_status {
-    boundary(|| handle::retain(distributed, "distributed"))
-}
-
-/// Releases a reference. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_release(
-    distributed: *const umbo_distributed_dataset,
-) {
-    quietly("umbo_distributed_dataset_release", || handle::release(distributed, "distributed"));
 }

@@ -1,12 +1,11 @@
 //! Devices: how many there are, what they are called, how much memory they have.
 
 use std::ffi::c_char;
-use std::ptr;
 
 use super::boundary::{boundary, check, constant, out};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::text::{optional_text, text};
+use super::text::{optional_text, text, write_text};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
@@ -149,18 +148,8 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
             None => local,
         };
         let canonical = DeviceName::parse(name, &defaults)?.to_string();
-        length.write(canonical.len());
-        if capacity <= canonical.len() {
-            let problem =
-                format!("{capacity} bytes; the name and its NUL take {}", canonical.len() + 1);
-            return Err(Error::out_of_range("capacity", problem));
-        }
-        // SAFETY: the caller promises `capacity` bytes, which are more than the name has.
-        unsafe {
-            ptr::copy_nonoverlapping(canonical.as_ptr(), buffer.cast::<u8>(), canonical.len());
-            buffer.add(canonical.len()).write(0);
-        }
-        Ok(())
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&canonical, buffer, capacity, length) }
     })
 }
 

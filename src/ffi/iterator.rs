@@ -1,10 +1,11 @@
 //! Iterators over datasets, plain or distributed.
 
 use std::ptr;
+use std::sync::Arc;
 
 use super::boundary::{boundary, out, quietly};
 use super::handle::{self, get, make};
-use super::object::{umbo_iterator, umbo_value};
+use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
 use super::status::umbo_status;
 
 /// The next element, which the caller releases; NULL at the end of the pass and ever after.
@@ -25,6 +26,41 @@ pub unsafe extern "C" fn umbo_iterator_next(
         let element = unsafe { out(element, "element") }?;
         let next = get(iterator, "iterator")?.next()?;
         element.write(next.map_or(Ok(ptr::null_mut()), make)?);
+        Ok(())
+    })
+}
+
+/// As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
+/// the end of the pass and ever after; then `*element` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_next_as_optional(
+    iterator: *mut umbo_iterator,
+    has_value: *mut i32,
+    element: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or places for the outputs.
+        let (has_value, element) =
+            unsafe { (out(has_value, "has_value")?, out(element, "element")?) };
+        let next = get(iterator, "iterator")?.next()?;
+        let handle: *mut umbo_value = next.map_or(Ok(ptr::null_mut()), make)?;
+        has_value.write(i32::from(!handle.is_null()));
+        element.write(handle);
+        Ok(())
+    })
+}
+
+/// The structure, dtypes and shapes of the elements, which the caller releases: those of the
+/// dataset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_element_spec(
+    iterator: *const umbo_iterator,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let spec = unsafe { out(spec, "spec") }?;
+        spec.write(make(Arc::new(get(iterator, "iterator")?.element_spec().clone()))?);
         Ok(())
     })
 }

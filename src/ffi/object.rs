@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
-use crate::input::{Dataset, DistributedDataset, PassIterator};
+use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::optimizer::{Gradients, Optimizer};
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::context::Scope;
+use crate::strategy::creator::VariableRequest;
 use crate::strategy::{ReplicaContext, Strategy};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -41,6 +43,12 @@ pub const UMBO_HANDLE_GRADIENTS: umbo_handle_type = 10;
 pub const UMBO_HANDLE_OPTIMIZER: umbo_handle_type = 11;
 /// `umbo_cancellation`.
 pub const UMBO_HANDLE_CANCELLATION: umbo_handle_type = 12;
+/// `umbo_cluster_resolver`.
+pub const UMBO_HANDLE_CLUSTER_RESOLVER: umbo_handle_type = 13;
+/// `umbo_variable_request`.
+pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 14;
+/// `umbo_element_spec`.
+pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -60,10 +68,13 @@ pub enum Kind {
     Gradients = 10,
     Optimizer = 11,
     Cancellation = 12,
+    ClusterResolver = 13,
+    VariableRequest = 14,
+    ElementSpec = 15,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 12] = [
+    const ALL: [(Kind, &'static str); 15] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -76,6 +87,9 @@ impl Kind {
         (Kind::Gradients, "a gradients"),
         (Kind::Optimizer, "an optimizer"),
         (Kind::Cancellation, "a cancellation"),
+        (Kind::ClusterResolver, "a cluster resolver"),
+        (Kind::VariableRequest, "a variable request"),
+        (Kind::ElementSpec, "an element spec"),
     ];
 
     /// The kind with this number, if there is one.
@@ -99,7 +113,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CANCELLATION ({last})"),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_ELEMENT_SPEC ({last})"),
         )
     })
 }
@@ -168,6 +182,9 @@ objects! {
     Gradients: umbo_gradients => Arc<Gradients>;
     Optimizer: umbo_optimizer => Arc<Optimizer>;
     Cancellation: umbo_cancellation => Cancellation;
+    ClusterResolver: umbo_cluster_resolver => Arc<ClusterResolver>;
+    VariableRequest: umbo_variable_request => VariableRequest;
+    ElementSpec: umbo_element_spec => Arc<ElementSpec>;
 }
 
 /// Elements of one type on one device, strided, with shared ownership.
@@ -228,5 +245,21 @@ pub struct umbo_optimizer {
 
 /// A request to stop, which any thread may make.
 pub struct umbo_cancellation {
+    _opaque: [u8; 0],
+}
+
+/// A cluster of processes and this one's place in it.
+pub struct umbo_cluster_resolver {
+    _opaque: [u8; 0],
+}
+
+/// A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
+/// call of the creator.
+pub struct umbo_variable_request {
+    _opaque: [u8; 0],
+}
+
+/// The structure, dtypes and shapes of the elements of a dataset.
+pub struct umbo_element_spec {
     _opaque: [u8; 0],
 }

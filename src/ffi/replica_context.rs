@@ -388,7 +388,9 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
 
 /// Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
 /// Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
-/// The components must agree in shape and dtype (INVALID_ARGUMENT). See
+/// The components must agree in shape and dtype (INVALID_ARGUMENT). Indexed slices are
+/// concatenated in replica order; MEAN divides their values by the number of replicas. MEAN of
+/// integers is a float for any number of replicas, one included. See
 /// umbo_replica_context_merge_call() for what synchronising calls have in common.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_reduce(
@@ -409,7 +411,8 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
 /// Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
 /// order; negative axes count from the back. Each replica gets the whole, on its device. One
 /// synchronising call. The components must agree in rank, dtype and all other dimensions
-/// (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there.
+/// (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there; UNIMPLEMENTED for indexed
+/// slices.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,

@@ -27,7 +27,9 @@ pub type umbo_scope_fn = Option<
 /// Returns what `function` returned.
 ///
 /// The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
-/// scope or a run of another one.
+/// scope or a run of another one. The scope of the default strategy is like no scope: the context
+/// stays the default one, and another strategy's scope may be entered inside of it; but variables
+/// of that one cannot be made there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_scope(
     strategy: *mut umbo_strategy,
@@ -73,7 +75,7 @@ pub unsafe extern "C" fn umbo_strategy_scope_enter(
     })
 }
 
-/// Leaves a scope and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
+/// Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
 /// that this thread has open, or was entered by another thread: then it stays open and its handle
 /// valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
 /// is released.
@@ -90,7 +92,7 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 }
 
 /// Makes `strategy` current for this thread where no scope is open, until the next call; NULL
-/// clears. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+/// clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
     boundary(|| set_strategy(get_optional(strategy, "strategy")?))

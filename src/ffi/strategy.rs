@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use super::boundary::{array, boundary, collect, constant, out, quietly};
-use super::handle::{self, borrow, get, make};
-use super::object::{umbo_strategy, umbo_variable};
+use super::handle::{self, borrow, get, get_optional, make};
+use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::{lasting, optional_text, text};
@@ -42,6 +42,8 @@ pub struct umbo_strategy_options {
     pub thread_binding: umbo_thread_binding,
     /// Zero.
     pub reserved0: i32,
+    /// What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
+    pub cluster_resolver: *const umbo_cluster_resolver,
     /// Zero.
     pub reserved: [u64; 4],
 }
@@ -109,6 +111,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
             "options.thread_binding",
             "UMBO_BIND_THREADS (0) and UMBO_LEAVE_THREADS (1)",
         )?,
+        cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
     })
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
+use std::ptr;
 
 use parking_lot::Mutex;
 
-use super::boundary::check;
+use super::boundary::{Out, check};
 use crate::error::{Error, Result};
 
 /// A text argument.
@@ -35,6 +36,29 @@ pub(crate) unsafe fn optional_text<'a>(
     }
     // SAFETY: the caller's promise is the same.
     unsafe { text(pointer, argument) }.map(Some)
+}
+
+/// Writes a text and its NUL to a caller's buffer if there is room, and how long it is in any case.
+///
+/// # Safety
+/// `buffer` leads to `capacity` bytes that may be written; it may be NULL if there are none.
+pub(crate) unsafe fn write_text(
+    text: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: Out<usize>,
+) -> Result<()> {
+    length.write(text.len());
+    if capacity <= text.len() {
+        let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
+        return Err(Error::out_of_range("capacity", problem));
+    }
+    // SAFETY: the caller promises `capacity` bytes, which are more than the text has.
+    unsafe {
+        ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast::<u8>(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(())
 }
 
 /// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.

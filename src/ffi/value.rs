@@ -2,12 +2,12 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, collect, out, quietly};
+use super::boundary::{array, boundary, check, collect, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
 use super::tensor::{umbo_view, view_of};
-use super::text::{lasting, optional_text, text};
+use super::text::{lasting, optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -17,7 +17,7 @@ pub type umbo_value_kind = i32;
 
 /// A tensor.
 pub const UMBO_VALUE_TENSOR: umbo_value_kind = 1;
-/// One tensor per replica.
+/// One tensor, or indexed slices, per replica.
 pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 2;
 /// Values in order.
 pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
@@ -25,12 +25,15 @@ pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
 pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
 /// A variable.
 pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
+/// Indexed slices: some rows of a tensor, by number.
+pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
 
 /// The tensor of a leaf.
 fn leaf(value: &Value) -> Result<&Tensor> {
     let problem = match value {
         Value::Tensor(tensor) => return Ok(tensor),
         Value::PerReplica(_) => "is a per-replica value; take one component of it",
+        Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
         Value::Tuple(_) => "is a tuple; name one tensor in it",
         Value::Struct(_) => "is a struct; name one tensor in it",
@@ -39,7 +42,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 }
 
 /// An index argument.
-fn index_from(index: i32) -> Result<usize> {
+pub(super) fn index_from(index: i32) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
@@ -112,8 +115,8 @@ pub unsafe extern "C" fn umbo_value_struct(
     })
 }
 
-/// A per-replica value: one component per replica, each of them a tensor. The components need not
-/// agree in shape. They stay the caller's to release.
+/// A per-replica value: one component per replica, each of them a tensor or indexed slices. The
+/// components need not agree in anything. They stay the caller's to release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_per_replica(
     count: i32,
@@ -124,16 +127,8 @@ pub unsafe extern "C" fn umbo_value_per_replica(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, components) =
             unsafe { (out(value, "value")?, array(components, count, "components")?) };
-        let components = collect(components.iter().map(|&component| {
-            borrow(component, "components", |component| match component {
-                Value::Tensor(tensor) => Ok(tensor.clone()),
-                other => Err(Error::invalid(
-                    "components",
-                    format!("{} where a tensor is expected", other.kind_name()),
-                )),
-            })?
-        }))?;
-        value.write(make(Value::per_replica(components)?)?);
+        let components = collect(components.iter().map(|&component| get(component, "components")))?;
+        value.write(make(Value::per_replica_of(components)?)?);
         Ok(())
     })
 }
@@ -153,12 +148,13 @@ pub unsafe extern "C" fn umbo_value_kind_of(
             Value::Tuple(_) => UMBO_VALUE_TUPLE,
             Value::Struct(_) => UMBO_VALUE_STRUCT,
             Value::Variable(_) => UMBO_VALUE_VARIABLE,
+            Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,
         })?);
         Ok(())
     })
 }
 
-/// How many items, fields or components there are; 1 for a tensor or a variable.
+/// How many items, fields or components there are; 1 for a tensor, indexed slices or a variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
@@ -286,6 +282,31 @@ pub unsafe extern "C" fn umbo_value_view(
     })
 }
 
+/// The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
+/// axes left out.
+///
+/// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
+/// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
+/// is not written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_text(
+    value: *const umbo_value,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let length = unsafe { out(length, "length") }?;
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+        }
+        let text = get(value, "value")?.to_string();
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&text, buffer, capacity, length) }
+    })
+}
+
 /// A new handle to the same value, which the caller owns. This is how a callback keeps an argument
 /// that it was given for the call. The memory of an element of a dataset is reused for a later one
 /// only if nobody has kept it.
@@ -321,7 +342,7 @@ pub unsafe extern "C" fn umbo_value_examples(
 
 fn examples(value: &Value, replica: i32) -> Result<u64> {
     let parts = value.find_leaf(&mut |leaf| match leaf {
-        Value::PerReplica(components) => Some(components.components().len()),
+        Value::PerReplica(components) => Some(components.count()),
         _ => None,
     });
     let parts = parts.unwrap_or(1);

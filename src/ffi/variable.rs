@@ -93,21 +93,20 @@ unsafe impl Extensible for umbo_variable_options {
     }
 }
 
-fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<NewVariable> {
-    let trainable = match options.trainable {
+pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option<bool>> {
+    let found = match code {
         UMBO_TRAINABLE_DEFAULT => Some(None),
         UMBO_TRAINABLE_YES => Some(Some(true)),
         UMBO_TRAINABLE_NO => Some(Some(false)),
         _ => None,
     };
+    constant(code, found, argument, "UMBO_TRAINABLE_DEFAULT (0) to UMBO_TRAINABLE_NO (2)")
+}
+
+fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<NewVariable> {
     Ok(NewVariable {
         name: name.unwrap_or("Variable").to_owned(),
-        trainable: constant(
-            options.trainable,
-            trainable,
-            "options.trainable",
-            "UMBO_TRAINABLE_DEFAULT (0) to UMBO_TRAINABLE_NO (2)",
-        )?,
+        trainable: trainable_from(options.trainable, "options.trainable")?,
         synchronization: constant(
             options.synchronization,
             Synchronization::from_code(options.synchronization),
@@ -129,8 +128,15 @@ fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<N
 /// is NULL if the options have an initializer; exactly one of the two is given. `options` may be
 /// NULL.
 ///
-/// FAILED_PRECONDITION in a replica's callback of `strategy` or in another strategy's scope;
-/// UNIMPLEMENTED, in this version, in a callback of several replicas.
+/// In the callback of several replicas, with `strategy` NULL, replica 0 makes the variable, and each
+/// other replica's call waits for it and gives the same variable: by name and by position among the
+/// variables of that name, whatever its own initial value. A name that ends in an underscore and one
+/// digit counts as the name without them. FAILED_PRECONDITION, naming the device, if replica 0 makes
+/// no such variable before it returns or waits in a synchronising call. A variable that replica 0
+/// alone makes is fine.
+///
+/// FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
+/// and, unless for the default strategy, in a scope of the default strategy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create(
     strategy: *mut umbo_strategy,
@@ -352,7 +358,7 @@ pub unsafe extern "C" fn umbo_variable_device(
 }
 
 /// An independent variable of the same strategy, with the same name and modes and the value that
-/// this one has now. FAILED_PRECONDITION in another strategy's scope.
+/// this one has now. FAILED_PRECONDITION in another strategy's scope or run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy(
     variable: *const umbo_variable,

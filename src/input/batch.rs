@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, Pool, Slot, no_memory};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{BatchSize, Dataset, Kind};
+use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
@@ -23,16 +24,11 @@ impl Dataset {
     /// if the elements of a batch differ in shape (what was taken of that batch is left out) and
     /// RESOURCE_EXHAUSTED if there is no memory for one.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        let wrong =
-            || Error::invalid("size", format!("{size} elements in a batch; it is 1 or more"));
-        let size = usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)?;
+        let size = batch_rows(size)?;
         let dimension = drop_remainder.then_some(size);
         let spec =
             self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
-        let cardinality = self.cardinality().map(|count| match drop_remainder {
-            true => count / size as u64,
-            false => count.div_ceil(size as u64),
-        });
+        let cardinality = batches(self.cardinality(), size, drop_remainder);
         let plan = Plan {
             size,
             capacity: self.cardinality().bound().map_or(size, |count| count.min(size)),
@@ -45,8 +41,23 @@ impl Dataset {
             }
             Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
         };
-        Ok(Dataset::new(spec, cardinality, Kind::Stream(stage)))
+        let batch_size = BatchSize { rows: size, one_partial: true };
+        Ok(Dataset::batched(spec, cardinality, Kind::Stream(stage), Some(batch_size)))
     }
+}
+
+/// The elements of a batch, as the caller gave them.
+pub(super) fn batch_rows(size: i64) -> Result<usize> {
+    let wrong = || Error::invalid("size", format!("{size} elements in a batch; it is 1 or more"));
+    usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)
+}
+
+/// How many batches so many elements make.
+pub(super) fn batches(elements: Cardinality, size: usize, drop_remainder: bool) -> Cardinality {
+    elements.map(|count| match drop_remainder {
+        true => count / size as u64,
+        false => count.div_ceil(size as u64),
+    })
 }
 
 #[derive(Clone)]
@@ -255,19 +266,4 @@ fn stack(tensor: &Tensor, position: usize, capacity: usize, slot: &mut Slot<'_>)
         ));
     }
     rows::copy_to_row(&tensor.reading()?, &mut slot.tensor().writing()?, position)
-}
-
-/// The tensor at `index` among the leaves of an element.
-fn leaf_at(element: &Value, index: usize) -> Result<&Tensor> {
-    let mut left = index;
-    let found = element.find_leaf(&mut |leaf| match (leaf, left) {
-        (Value::Tensor(tensor), 0) => Some(tensor),
-        _ => {
-            left = left.wrapping_sub(1);
-            None
-        }
-    });
-    found.ok_or_else(|| {
-        Error::invalid("dataset", format!("an element has no tensor {index}, as its spec says"))
-    })
 }

@@ -8,7 +8,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::iterator::PassIterator;
 use crate::input::slices::{Arrays, Elements, InOrder};
 use crate::input::spec::ElementSpec;
-use crate::input::stage::Stage;
+use crate::input::stage::{Item, Stage};
 use crate::values::Value;
 
 /// A dataset. Cloning makes another reference; nothing about it changes, so that any number of
@@ -19,7 +19,17 @@ pub struct Dataset(Arc<Parts>);
 struct Parts {
     spec: ElementSpec,
     cardinality: Cardinality,
+    batch_size: Option<BatchSize>,
     kind: Kind,
+}
+
+/// How many rows the elements of a dataset have, where a batching transformation has said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchSize {
+    /// The rows of a full batch.
+    pub(super) rows: usize,
+    /// Whether all batches of a pass but one are full.
+    pub(super) one_partial: bool,
 }
 
 /// How the elements come about.
@@ -34,12 +44,22 @@ pub(super) enum Kind {
 /// A transformation that changes which items come when, whatever they are.
 pub(super) trait Reorder {
     /// The transformation of `input`.
-    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>>;
+    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>>;
 }
 
 impl Dataset {
     pub(super) fn new(spec: ElementSpec, cardinality: Cardinality, kind: Kind) -> Dataset {
-        Dataset(Arc::new(Parts { spec, cardinality, kind }))
+        Dataset::batched(spec, cardinality, kind, None)
+    }
+
+    /// As [`Dataset::new`], of batches of this size.
+    pub(super) fn batched(
+        spec: ElementSpec,
+        cardinality: Cardinality,
+        kind: Kind,
+        batch_size: Option<BatchSize>,
+    ) -> Dataset {
+        Dataset(Arc::new(Parts { spec, cardinality, batch_size, kind }))
     }
 
     /// The structure, dtypes and shapes of the elements.
@@ -55,7 +75,22 @@ impl Dataset {
     /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
     /// before its first element is asked for. RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn iterator(&self) -> Result<PassIterator> {
-        Ok(PassIterator::new(self.stream().start()?))
+        Ok(PassIterator::new(self.stream().start()?, self.element_spec().clone()))
+    }
+
+    /// The size of the batches that the elements are, as far as it is known before the first one.
+    pub(super) fn batch_size(&self) -> Option<BatchSize> {
+        match self.element_spec().rows() {
+            Some(rows) => Some(BatchSize { rows, one_partial: true }),
+            None => self.0.batch_size,
+        }
+    }
+
+    /// The same, except that more than one batch of a pass may be partial.
+    pub(super) fn with_several_partial_batches(&self) -> Dataset {
+        let size = self.0.batch_size.map(|size| BatchSize { one_partial: false, ..size });
+        let (spec, kind) = (self.element_spec().clone(), self.kind().clone());
+        Dataset::batched(spec, self.cardinality(), kind, size)
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -83,7 +118,7 @@ impl Dataset {
                 Kind::Rows(Arc::clone(arrays), Some(by.of(order)))
             }
         };
-        Dataset::new(self.element_spec().clone(), cardinality, kind)
+        Dataset::batched(self.element_spec().clone(), cardinality, kind, self.0.batch_size)
     }
 }
 

@@ -1,52 +1,113 @@
-//! Distribution: each batch split along dimension 0, one part for each replica.
+//! Distribution of datasets over the replicas of a strategy.
 
 use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::frame::{self, Frame, Pool};
+use crate::input::dataset::{BatchSize, Dataset};
+use crate::input::deal::DealPass;
+use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
+use crate::input::prefetch::{ahead, ahead_depth};
 use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::input::split::SplitPass;
 use crate::input::stage::Pass;
 use crate::strategy::Strategy;
-use crate::tensor::Tensor;
 use crate::values::Value;
 
 /// How many rows of a batch each replica gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Splitting {
-    /// With c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) as far as there are any:
-    /// 9 rows over 4 replicas are 3, 3, 3, 0.
+    /// With c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) of each batch as far as there
+    /// are any: 9 rows over 4 replicas are 3, 3, 3, 0.
     #[default]
     Ceiling,
-    /// Sizes that differ by 1 at most, larger ones first: 9 rows over 4 replicas are 3, 2, 2, 2.
+    /// The rows of all batches are one stream, from which replicas in turn get their share of a
+    /// full batch, larger shares first: batches of 9 over 4 replicas are 3, 2, 2, 2, and what is
+    /// left over at the end goes to the first replicas. Where the size of a full batch is not
+    /// known, as [`Splitting::Ceiling`].
     Balanced,
 }
 
-/// How a dataset is distributed.
+/// Which replicas a pipeline serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// One pipeline for all replicas of a worker.
+    #[default]
+    PerWorker,
+    /// One for each replica; not offered by this strategy.
+    PerReplica,
+}
+
+/// How a dataset is distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistributeOptions {
     /// How many rows of a batch each replica gets.
     pub splitting: Splitting,
+    /// Whether a last step in which not every replica gets something to work on is left out. If
+    /// not, it is completed with components without rows (zero, where elements are scalars).
+    pub drop_partial_step: bool,
+    /// Whether components stay on CPU:0, rather than going to the compute devices.
+    pub keep_on_host: bool,
+    /// How many steps are made ahead, on a thread of the iterator's, once the first one has been
+    /// asked for; 0: none.
+    pub read_ahead: i64,
+    /// Which replicas a pipeline serves.
+    pub replication: Replication,
+    /// Whether the dataset itself is to be on the compute devices.
+    pub place_dataset_on_device: bool,
 }
 
-impl Splitting {
-    /// The rows [start, stop) of `rows` that `replica` of `replicas` gets.
-    pub fn part(self, rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
-        match self {
-            Splitting::Ceiling => {
-                let size = rows.div_ceil(replicas);
-                // Saturating: past the end it does not matter how far.
-                let start = replica.saturating_mul(size).min(rows);
-                (start, start.saturating_add(size).min(rows))
+impl Default for DistributeOptions {
+    fn default() -> DistributeOptions {
+        DistributeOptions {
+            splitting: Splitting::Ceiling,
+            drop_partial_step: false,
+            keep_on_host: false,
+            // On CPU devices components are views of a batch: there is nothing to fetch, and a
+            // thread would only take a processor from the replicas.
+            read_ahead: 0,
+            replication: Replication::PerWorker,
+            place_dataset_on_device: false,
+        }
+    }
+}
+
+impl DistributeOptions {
+    /// Where components of replicas on `devices` are to be, and how many steps are made ahead.
+    fn check(&self, devices: &[DeviceId]) -> Result<(Arc<[DeviceId]>, usize)> {
+        match (self.replication, self.place_dataset_on_device) {
+            (Replication::PerWorker, true) => {
+                return Err(Error::invalid(
+                    "place_dataset_on_device",
+                    "1 with replication per worker: a dataset that serves several devices is on \
+                     none of them",
+                ));
             }
-            Splitting::Balanced => {
-                let (size, larger) = (rows / replicas, rows % replicas);
-                let start = replica * size + replica.min(larger);
-                (start, start + size + usize::from(replica < larger))
+            (Replication::PerReplica, true) if !self.keep_on_host => {
+                return Err(Error::invalid(
+                    "place_dataset_on_device",
+                    "1 without host_only: elements that are on their device already cannot be \
+                     fetched to it",
+                ));
             }
+            (Replication::PerReplica, _) => {
+                return Err(Error::Unimplemented(
+                    "replication_mode: replication of the input per replica; this strategy \
+                     replicates per worker"
+                        .into(),
+                ));
+            }
+            (Replication::PerWorker, false) => {}
+        }
+        let depth = ahead_depth(self.read_ahead, 0, "per_replica_buffer_size")?;
+        if self.keep_on_host {
+            return Ok((devices.iter().map(|_| DeviceId::HOST).collect(), depth));
+        }
+        match devices.iter().find(|device| !device.is_host_memory()) {
+            Some(device) => Err(Error::Unimplemented(format!("input on {device} in this version"))),
+            None => Ok((devices.into(), depth)),
         }
     }
 }
@@ -59,32 +120,49 @@ impl Splitting {
 /// it actually has; the part of replica k is component k. Parts may be empty; they keep dtype
 /// and rank. Tensors of one element may differ in their number of rows, and each is split by its
 /// own. Parts are views of the batch: nothing is copied. Each tensor knows how many examples it
-/// holds ([`Tensor::examples`]).
+/// holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device k,
+/// whose memory, of a CPU, is that of all CPUs.
 ///
 /// INVALID_ARGUMENT: no replicas, another number of devices, or, with several replicas, an
-/// element with a scalar, which cannot be split. UNIMPLEMENTED: devices whose memory the CPU
-/// cannot address.
+/// element with a scalar, which cannot be split; options that contradict each other.
+/// UNIMPLEMENTED: devices whose memory the CPU cannot address, replication per replica.
 pub fn distribute(
     dataset: &Dataset,
     replicas: usize,
     devices: &[DeviceId],
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    if replicas == 0 || devices.len() != replicas {
-        return Err(Error::invalid(
-            "devices",
-            format!("{} devices for {replicas} replicas; each replica has one", devices.len()),
-        ));
-    }
-    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
-        return Err(Error::Unimplemented(format!("input on {device} in this version")));
-    }
-    let spec = match replicas {
-        1 => dataset.element_spec().clone(),
-        _ => dataset.element_spec().map(&mut |leaf| per_replica(leaf, replicas))?,
+    check_devices(replicas, devices)?;
+    let (devices, read_ahead) = options.check(devices)?;
+    let cardinality = dataset.cardinality();
+    let new = |dataset: &Dataset, spec, cardinality, way| DistributedDataset {
+        dataset: dataset.clone(),
+        spec,
+        cardinality,
+        way,
+        devices,
+        read_ahead,
+        strategy: None,
     };
-    let (dataset, splitting) = (dataset.clone(), options.splitting);
-    Ok(DistributedDataset { dataset, replicas, splitting, spec, strategy: None })
+    if replicas == 1 {
+        return Ok(new(dataset, dataset.element_spec().clone(), cardinality, Way::Split));
+    }
+    let spec = dataset.element_spec().map(&mut |leaf| part_spec(leaf, replicas))?;
+    match dataset.batch_size().filter(|_| options.splitting == Splitting::Balanced) {
+        Some(BatchSize { rows, one_partial }) if rows > 0 => {
+            let (share, larger) = (rows / replicas, rows % replicas);
+            let shares = (0..replicas).map(|replica| share + usize::from(replica < larger));
+            let shares: Vec<i64> = shares.map(|share| share as i64).collect();
+            let cardinality = match cardinality {
+                // Several partial batches may make up a full one.
+                Cardinality::Exact(count) if count > 1 && !one_partial => Cardinality::Unknown,
+                cardinality => cardinality,
+            };
+            let way = Way::Deal { drop_partial_step: options.drop_partial_step };
+            Ok(new(&dataset.rebatch(&shares, false)?, spec, cardinality, way))
+        }
+        _ => Ok(new(dataset, spec, cardinality, Way::Split)),
+    }
 }
 
 /// As [`distribute`], over the replicas of `strategy` on its compute devices. Iterators then belong
@@ -99,8 +177,82 @@ pub fn distribute_dataset(
     Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })
 }
 
+/// Distributes a dataset whose elements are for one replica each: step s gives replica k element
+/// s·n + k, n being the number of replicas. Nothing is split; elements may be scalars. A last step
+/// for which elements are missing is completed with components without rows, or with zeros for
+/// scalars, unless `options` say to drop it. With one replica elements stay as they are.
+///
+/// INVALID_ARGUMENT, UNIMPLEMENTED: as [`distribute`].
+pub fn deal(
+    dataset: &Dataset,
+    replicas: usize,
+    devices: &[DeviceId],
+    options: &DistributeOptions,
+) -> Result<DistributedDataset> {
+    check_devices(replicas, devices)?;
+    let (devices, read_ahead) = options.check(devices)?;
+    let steps = replicas as u64;
+    let drop_partial_step = options.drop_partial_step;
+    let cardinality = dataset.cardinality().map(|count| match drop_partial_step {
+        true => count / steps,
+        false => count.div_ceil(steps),
+    });
+    let complete = drop_partial_step
+        || match dataset.cardinality() {
+            Cardinality::Exact(count) => count % steps == 0,
+            Cardinality::Endless => true,
+            Cardinality::Unknown => false,
+        };
+    let (spec, way) = match replicas {
+        1 => (dataset.element_spec().clone(), Way::Split),
+        _ => {
+            let spec = dataset.element_spec().map(&mut |leaf| {
+                let mut leaf = leaf.clone();
+                if let Some(rows) = leaf.shape.first_mut().filter(|_| !complete) {
+                    *rows = None;
+                }
+                Ok(ElementSpec::PerReplica(replicas, leaf))
+            })?;
+            (spec, Way::Deal { drop_partial_step })
+        }
+    };
+    let dataset = dataset.clone();
+    Ok(DistributedDataset { dataset, spec, cardinality, way, devices, read_ahead, strategy: None })
+}
+
+/// Calls `function` once, before returning, on this thread, to make a dataset for the replicas of
+/// `strategy`, and deals its elements out as [`deal`] does.
+///
+/// The function is told of one pipeline for all replicas. Its dataset is batched for one replica
+/// (see [`InputContext::per_replica_batch_size`]) and nothing is added to it. The function's error
+/// is returned as it is.
+pub fn distribute_datasets_from_function(
+    strategy: &Strategy,
+    function: impl FnOnce(&InputContext) -> Result<Dataset>,
+    options: &DistributeOptions,
+) -> Result<DistributedDataset> {
+    let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    options.check(devices)?;
+    let context = InputContext {
+        num_input_pipelines: 1,
+        input_pipeline_id: 0,
+        num_replicas_in_sync: i32::try_from(replicas).unwrap_or(i32::MAX),
+    };
+    let distributed = deal(&function(&context)?, replicas, devices, options)?;
+    Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })
+}
+
+fn check_devices(replicas: usize, devices: &[DeviceId]) -> Result<()> {
+    if replicas > 0 && devices.len() == replicas {
+        return Ok(());
+    }
+    let count = devices.len();
+    let problem = format!("{count} devices for {replicas} replicas; each replica has one");
+    Err(Error::invalid("devices", problem))
+}
+
 /// The spec of the parts of a tensor.
-fn per_replica(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
+fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
     let Some((rows, row)) = leaf.shape.split_first() else {
         return Err(Error::invalid(
             "dataset",
@@ -119,11 +271,22 @@ fn per_replica(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
 #[derive(Clone, Debug)]
 pub struct DistributedDataset {
     dataset: Dataset,
-    replicas: usize,
-    splitting: Splitting,
     spec: ElementSpec,
+    cardinality: Cardinality,
+    way: Way,
+    /// Where the component of each replica is to be.
+    devices: Arc<[DeviceId]>,
+    read_ahead: usize,
     /// The id of the strategy whose replicas they are, if it is known.
     strategy: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// An element for all replicas.
+    Split,
+    /// An element for each.
+    Deal { drop_partial_step: bool },
 }
 
 impl DistributedDataset {
@@ -133,91 +296,30 @@ impl DistributedDataset {
         &self.spec
     }
 
-    /// How many elements one pass yields: as many as there are batches.
+    /// How many elements one pass yields.
     pub fn cardinality(&self) -> Cardinality {
-        self.dataset.cardinality()
+        self.cardinality
     }
 
     /// Over how many replicas the elements are split.
     pub fn replicas(&self) -> usize {
-        self.replicas
+        self.devices.len()
     }
 
     /// An iterator at the beginning of a new pass, independent of all others; as
     /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
-        let mut input = self.dataset.stream().start()?;
-        input.reserve(1);
-        let (splitting, spec) = (self.splitting, self.spec.clone());
-        let pass = DistributePass { splitting, spec, input, pool: Pool::new() };
-        Ok(PassIterator::of_strategy(Box::new(pass), self.strategy))
-    }
-}
-
-struct DistributePass {
-    splitting: Splitting,
-    spec: ElementSpec,
-    input: Box<dyn Pass<Value>>,
-    pool: Pool<Frame>,
-}
-
-impl Pass<Value> for DistributePass {
-    fn next(&mut self) -> Result<Option<Value>> {
-        // The input can use again the batches that only idle elements of ours are views of.
-        self.pool.release_idle();
-        let Some(batch) = self.input.next()? else { return Ok(None) };
-        let element = self.pool.claim(|| Frame::new(&self.spec))?;
-        split(&batch, element.value_mut(), self.splitting)?;
-        Ok(Some(element.value()))
-    }
-
-    fn restart(&mut self) -> Result<()> {
-        self.input.restart()
-    }
-
-    fn reserve(&mut self, items: usize) {
-        self.pool.reserve(items);
-        self.input.reserve(items);
-    }
-}
-
-/// Makes the leaves of `element` the parts of the leaves of `batch`.
-fn split(batch: &Value, element: &mut Value, splitting: Splitting) -> Result<()> {
-    match (batch, element) {
-        (Value::Tensor(whole), Value::Tensor(part)) => {
-            let examples = whole.shape().first().map(|&rows| rows as u64);
-            frame::view(part, whole, *whole.layout(), 0, examples)
+        let input = self.dataset.stream().start()?;
+        let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
+        let mut pass: Box<dyn Pass<Value>> = match self.way {
+            Way::Split => Box::new(SplitPass::new(spec, devices, input)),
+            Way::Deal { drop_partial_step } => {
+                Box::new(DealPass::new(spec, devices, drop_partial_step, input)?)
+            }
+        };
+        if self.read_ahead > 0 {
+            pass = ahead(pass, self.read_ahead, self.cardinality)?;
         }
-        (Value::Tensor(whole), Value::PerReplica(parts)) => {
-            let parts = Arc::get_mut(parts).ok_or_else(frame::in_use)?.components_mut();
-            split_tensor(whole, parts, splitting)
-        }
-        (Value::Tuple(batches), Value::Tuple(elements)) if batches.len() == elements.len() => {
-            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
-            let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|(batch, element)| split(batch, element, splitting))
-        }
-        (Value::Struct(batches), Value::Struct(elements)) if batches.len() == elements.len() => {
-            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
-            let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|((_, batch), (_, element))| split(batch, element, splitting))
-        }
-        (batch, _) => Err(Error::Internal(format!(
-            "an element of a dataset has {} where its spec has something else",
-            batch.kind_name()
-        ))),
+        Ok(PassIterator::of_strategy(pass, self.strategy, self.spec.clone()))
     }
-}
-
-fn split_tensor(whole: &Tensor, parts: &mut [Tensor], splitting: Splitting) -> Result<()> {
-    let replicas = parts.len();
-    let rows = whole.shape().first().copied().ok_or_else(|| {
-        Error::invalid("dataset", "a scalar in an element, which cannot be split over replicas")
-    })?;
-    for (replica, part) in parts.iter_mut().enumerate() {
-        let (start, stop) = splitting.part(rows, replica, replicas);
-        let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
-        frame::view(part, whole, layout, offset, Some((stop - start) as u64))?;
-    }
-    Ok(())
 }

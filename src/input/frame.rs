@@ -129,7 +129,8 @@ impl Reusable for Frame {
         let Frame { value, buffers, nothing } = self;
         let (storage, offset) = nothing.storage();
         let (dtype, layout) = (nothing.dtype(), *nothing.layout());
-        let parts = TensorParts { storage, dtype, layout, offset, examples: None };
+        let device = nothing.device();
+        let parts = TensorParts { storage, dtype, layout, offset, device, examples: None };
         let ours = for_each_tensor(value, &mut |tensor| Ok(tensor.try_replace(&parts)));
         // A consumer may have kept a slice of a tensor beyond the tensor. Asking for exclusive
         // access, rather than counting, also orders its last access before our next one.
@@ -161,7 +162,9 @@ impl Slot<'_> {
     pub(super) fn own(&mut self, dtype: DType, shape: Shape, capacity: usize) -> Result<&Tensor> {
         let storage = self.reserve(capacity.max(shape.bytes(dtype)?))?;
         let layout = Layout::row_major(shape);
-        let parts = TensorParts { storage: &storage, dtype, layout, offset: 0, examples: None };
+        let device = DeviceId::HOST;
+        let parts =
+            TensorParts { storage: &storage, dtype, layout, offset: 0, device, examples: None };
         if self.tensor.try_replace(&parts) { Ok(self.tensor) } else { Err(in_use()) }
     }
 
@@ -175,28 +178,47 @@ impl Slot<'_> {
         let (layout, _) = self.tensor.layout().slice(0, 0, rows, 1)?;
         let (dtype, (storage, offset)) = (self.tensor.dtype(), self.tensor.storage());
         let storage = Arc::clone(storage);
-        let parts = TensorParts { storage: &storage, dtype, layout, offset, examples: None };
+        let device = self.tensor.device();
+        let parts =
+            TensorParts { storage: &storage, dtype, layout, offset, device, examples: None };
         if self.tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
     }
 
     /// Makes the tensor a view of `source`: `layout`, `elements` further on.
     pub(super) fn view(&mut self, source: &Tensor, layout: Layout, elements: usize) -> Result<()> {
-        view(self.tensor, source, layout, elements, None)
+        view(self.tensor, source, layout, elements, source.device(), None)
     }
 }
 
-/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on.
+/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on,
+/// on `device`, which can read the memory.
 pub(super) fn view(
     tensor: &mut Tensor,
     source: &Tensor,
     layout: Layout,
     elements: usize,
+    device: DeviceId,
     examples: Option<u64>,
 ) -> Result<()> {
     let (storage, start) = source.storage();
     let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
-    let parts = TensorParts { storage, dtype, layout, offset, examples };
+    let parts = TensorParts { storage, dtype, layout, offset, device, examples };
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
+}
+
+/// The tensor at `index` among the leaves of an element.
+pub(super) fn leaf_at(element: &Value, index: usize) -> Result<&Tensor> {
+    let mut left = index;
+    let found = element.find_leaf(&mut |leaf| match (leaf, left) {
+        (Value::Tensor(tensor), 0) => Some(tensor),
+        _ => {
+            left = left.wrapping_sub(1);
+            None
+        }
+    });
+    found.ok_or_else(|| {
+        Error::invalid("dataset", format!("an element has no tensor {index}, as its spec says"))
+    })
 }
 
 /// The error of filling a frame that was not claimed from its pool.
@@ -228,7 +250,7 @@ fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
 
 /// Gives each tensor of a nest to `visit`, as long as that returns true and nobody else holds the
 /// nest; returns whether all were visited.
-fn for_each_tensor(
+pub(super) fn for_each_tensor(
     value: &mut Value,
     visit: &mut dyn FnMut(&mut Tensor) -> Result<bool>,
 ) -> Result<bool> {
@@ -258,7 +280,7 @@ fn for_each_tensor(
                 }
             }
         }
-        Value::Variable(_) => return Ok(false),
+        Value::Variable(_) | Value::IndexedSlices(_) => return Ok(false),
     }
     Ok(true)
 }

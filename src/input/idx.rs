@@ -4,26 +4,18 @@
 //! number; the elements in row-major order, big-endian. (Y. LeCun, C. Cortes, C. Burges: "The
 //! MNIST database of handwritten digits", section "The IDX file format".)
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::dataset::Dataset;
+use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
 use crate::input::memory;
-use crate::kernels::rows;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
-
-/// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
-const LARGEST_EXPANSION: u64 = 1032;
-
-/// How much is decompressed or converted at a time: a multiple of every element's size.
-const CHUNK: usize = 64 << 10;
 
 impl Dataset {
     /// The slices along dimension 0 of the array in an IDX file, plain or compressed by gzip.
@@ -45,35 +37,8 @@ impl Dataset {
     }
 }
 
-fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
-    Error::invalid("path", format!("'{}': {problem}", path.display()))
-}
-
-fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
-    Error::DataLoss(format!("'{}': {problem}", path.display()))
-}
-
-fn failed(path: &Path, error: &io::Error) -> Error {
-    let message = format!("'{}': {error}", path.display());
-    match error.kind() {
-        io::ErrorKind::NotFound => Error::NotFound(message),
-        io::ErrorKind::PermissionDenied => Error::PermissionDenied(message),
-        io::ErrorKind::OutOfMemory => Error::ResourceExhausted(message),
-        _ => Error::DataLoss(message),
-    }
-}
-
 fn read(path: &Path) -> Result<Tensor> {
-    // Asked before opening: opening a pipe would wait for a writer.
-    let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
-    if !metadata.is_file() {
-        return Err(wrong(path, "not a regular file"));
-    }
-    if metadata.len() == 0 {
-        return Err(damaged(path, "the file is empty"));
-    }
-    let file = File::open(path).map_err(|error| failed(path, &error))?;
-    let map = memory::map(&file).map_err(|error| failed(path, &error))?;
+    let map = file::map(path)?;
     if map.starts_with(&[0x1f, 0x8b]) {
         let mut stream = MultiGzDecoder::new(&map[..]);
         let header = Header::read(path, &mut stream)?;
@@ -88,16 +53,16 @@ fn read(path: &Path) -> Result<Tensor> {
                 ),
             ));
         }
-        return header.convert(path, &mut stream);
+        return header.read_elements(path, &mut stream);
     }
     let mut rest = &map[..];
     let header = Header::read(path, &mut rest)?;
     let present = rest.len() as u64;
     if present != header.data_bytes {
-        return Err(header.wrong_length(path, &format!("{present} are")));
+        return Err(header.elements().wrong_length(path, &format!("{present} are")));
     }
     if header.dtype.size() > 1 {
-        return header.convert(path, &mut rest);
+        return header.read_elements(path, &mut rest);
     }
     let offset = map.len() - rest.len();
     let storage = Arc::new(memory::mapped_storage(map));
@@ -113,7 +78,7 @@ struct Header {
 impl Header {
     fn read(path: &Path, stream: &mut impl Read) -> Result<Header> {
         let mut magic = [0; 4];
-        fill(path, stream, &mut magic, "its magic number")?;
+        file::fill(path, stream, &mut magic, "its magic number")?;
         let dtype = match magic {
             [0, 0, 0x08, _] => DType::UInt8,
             [0, 0, 0x09, _] => DType::Int8,
@@ -144,7 +109,7 @@ impl Header {
         let mut sizes = [0usize; MAX_RANK];
         for size in &mut sizes[..rank] {
             let mut bytes = [0; 4];
-            fill(path, stream, &mut bytes, "its header")?;
+            file::fill(path, stream, &mut bytes, "its header")?;
             *size = u32::from_be_bytes(bytes) as usize;
         }
         let sizes = &sizes[..rank];
@@ -154,64 +119,12 @@ impl Header {
         Ok(Header { dtype, shape, data_bytes })
     }
 
-    fn wrong_length(&self, path: &Path, present: &str) -> Error {
-        damaged(
-            path,
-            format!(
-                "its header says {} of shape {}, {} bytes of elements, but {present} there",
-                self.dtype, self.shape, self.data_bytes
-            ),
-        )
+    fn elements(&self) -> Elements {
+        let (dtype, shape, data_bytes) = (self.dtype, self.shape, self.data_bytes);
+        Elements { dtype, shape, data_bytes, big_endian: true }
     }
 
-    /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
-    /// says, and one byte to see that there is no more.
-    fn convert(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
-        let tensor = Tensor::uninitialized(self.dtype, self.shape, DeviceId::HOST)?;
-        let mut target = tensor.writing()?;
-        let mut chunk = Vec::new();
-        chunk
-            .try_reserve_exact(CHUNK)
-            .map_err(|_| Error::ResourceExhausted(format!("{CHUNK} bytes to read a file")))?;
-        chunk.resize(CHUNK, 0);
-        let bytes = self.data_bytes as usize;
-        let mut done = 0;
-        while done < bytes {
-            let part = &mut chunk[..CHUNK.min(bytes - done)];
-            let got = read_up_to(path, stream, part)?;
-            if got < part.len() {
-                return Err(self.wrong_length(path, &format!("{} are", done + got)));
-            }
-            if cfg!(target_endian = "little") && self.dtype.size() > 1 {
-                part.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
-            }
-            rows::write_bytes(&mut target, done, part)?;
-            done += part.len();
-        }
-        if read_up_to(path, stream, &mut [0])? > 0 {
-            return Err(self.wrong_length(path, "more are"));
-        }
-        Ok(tensor)
+    fn read_elements(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
+        self.elements().read(path, stream)
     }
-}
-
-/// Reads as much of `target` as there is.
-fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8]) -> Result<usize> {
-    let mut got = 0;
-    while got < target.len() {
-        match stream.read(&mut target[got..]) {
-            Ok(0) => break,
-            Ok(count) => got += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(damaged(path, format!("cannot be decompressed: {error}"))),
-        }
-    }
-    Ok(got)
-}
-
-fn fill(path: &Path, stream: &mut impl Read, target: &mut [u8], what: &str) -> Result<()> {
-    if read_up_to(path, stream, target)? < target.len() {
-        return Err(damaged(path, format!("the file ends within {what}")));
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
@@ -14,6 +15,7 @@ pub struct PassIterator {
     state: Mutex<State>,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
+    spec: ElementSpec,
 }
 
 struct State {
@@ -22,13 +24,22 @@ struct State {
 }
 
 impl PassIterator {
-    pub(super) fn new(pass: Box<dyn Pass<Value>>) -> PassIterator {
-        PassIterator::of_strategy(pass, None)
+    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> PassIterator {
+        PassIterator::of_strategy(pass, None, spec)
     }
 
     /// As [`PassIterator::new`], for the replicas of the strategy with this id.
-    pub(super) fn of_strategy(pass: Box<dyn Pass<Value>>, strategy: Option<u64>) -> PassIterator {
-        PassIterator { state: Mutex::new(State { pass, ended: false }), strategy }
+    pub(super) fn of_strategy(
+        pass: Box<dyn Pass<Value>>,
+        strategy: Option<u64>,
+        spec: ElementSpec,
+    ) -> PassIterator {
+        PassIterator { state: Mutex::new(State { pass, ended: false }), strategy, spec }
+    }
+
+    /// The structure, dtypes and shapes of the elements: those of what it iterates over.
+    pub fn element_spec(&self) -> &ElementSpec {
+        &self.spec
     }
 
     /// Elements that are distributed for a strategy are for all of its replicas: they are asked

@@ -9,6 +9,7 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use crate::values::Value;
 
 /// Maps a file into memory for reading.
 pub(super) fn map(file: &File) -> std::io::Result<Mmap> {
@@ -39,4 +40,12 @@ pub(super) fn read_only(tensor: &Tensor) -> Result<Tensor> {
     let shared =
         unsafe { Storage::foreign(storage.data(), storage.bytes(), storage.device(), true, owner) };
     Tensor::from_storage(Arc::new(shared), tensor.dtype(), *tensor.layout(), offset)
+}
+
+/// As [`read_only`], for each tensor of a nest.
+pub(super) fn read_only_value(value: &Value) -> Result<Value> {
+    value.map_leaves(&mut |leaf| match leaf {
+        Value::Tensor(tensor) => read_only(tensor).map(Value::Tensor),
+        other => Ok(other.clone()),
+    })
 }

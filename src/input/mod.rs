@@ -13,27 +13,49 @@
 //! pass allocates nothing after its first elements.
 
 mod batch;
+mod cache;
 mod cardinality;
+mod concatenate;
 mod dataset;
+mod deal;
 mod distribute;
+mod file;
 mod frame;
+mod generator;
+mod given;
 mod idx;
+mod input_context;
 mod iterator;
+mod map;
 mod memory;
+mod npy;
+mod npz;
+mod numpy;
+mod padded;
 mod prefetch;
+mod range;
+mod rebatch;
 mod repeat;
+mod shard;
 mod shuffle;
 mod slices;
 mod spec;
+mod split;
 mod stage;
 mod take;
+mod window;
 mod zip;
 
 pub use cardinality::Cardinality;
 pub use dataset::Dataset;
 pub use distribute::{
-    DistributeOptions, DistributedDataset, Splitting, distribute, distribute_dataset,
+    DistributeOptions, DistributedDataset, Replication, Splitting, deal, distribute,
+    distribute_dataset, distribute_datasets_from_function,
 };
+pub use generator::Generator;
+pub use input_context::InputContext;
 pub use iterator::PassIterator;
+pub use map::MapOptions;
+pub use numpy::make_numpy_dataset;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};

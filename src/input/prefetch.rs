@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
 use crate::input::stage::{Pass, Stage};
@@ -21,50 +22,55 @@ impl Dataset {
     /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
     /// RESOURCE_EXHAUSTED if there can be no thread.
     pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
-        let depth = usize::try_from(depth)
-            .ok()
-            .filter(|depth| (1..=MAX_DEPTH).contains(depth))
-            .ok_or_else(|| {
-                Error::invalid(
-                    "depth",
-                    format!("{depth} elements ahead; it is between 1 and {MAX_DEPTH}"),
-                )
-            })?;
-        let room = self.cardinality().bound().map_or(depth, |all| all.min(depth));
-        let stage = Prefetch { depth, room, input: self.stream() };
-        let spec = self.element_spec().clone();
-        Ok(Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))))
+        let stage = Prefetch {
+            depth: ahead_depth(depth, 1, "depth")?,
+            cardinality: self.cardinality(),
+            input: self.stream(),
+        };
+        let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
+        Ok(Dataset::batched(spec, self.cardinality(), kind, self.batch_size()))
     }
+}
+
+/// A number of elements to make ahead, at least `least`.
+pub(super) fn ahead_depth(depth: i64, least: usize, argument: &'static str) -> Result<usize> {
+    let fits = usize::try_from(depth).ok().filter(|depth| (least..=MAX_DEPTH).contains(depth));
+    fits.ok_or_else(|| {
+        let problem = format!("{depth} elements ahead; it is between {least} and {MAX_DEPTH}");
+        Error::invalid(argument, problem)
+    })
 }
 
 struct Prefetch {
     depth: usize,
-    /// How many elements can wait at once.
-    room: usize,
+    cardinality: Cardinality,
     input: Arc<dyn Stage<Value>>,
 }
 
 impl Stage<Value> for Prefetch {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let mut queue = VecDeque::new();
-        queue
-            .try_reserve_exact(self.depth)
-            .map_err(|_| no_memory("the elements made ahead of their consumer"))?;
-        let mut input = self.input.start()?;
-        // Beside the waiting ones: one that the consumer holds, and one while it changes over.
-        input.reserve(self.room + 2);
-        let state = Waiting { queue, ended: false, stop: false, gone: false, round: 0 };
-        Ok(Box::new(PrefetchPass {
-            ring: Arc::new(Ring {
-                depth: self.depth,
-                state: Mutex::new(state),
-                arrived: Condvar::new(),
-                wanted: Condvar::new(),
-            }),
-            input: Some(input),
-            thread: None,
-        }))
+        ahead(self.input.start()?, self.depth, self.cardinality)
     }
+}
+
+/// The items of a pass that has not begun, up to `depth` of them made ahead.
+pub(super) fn ahead(
+    mut input: Box<dyn Pass<Value>>,
+    depth: usize,
+    cardinality: Cardinality,
+) -> Result<Box<dyn Pass<Value>>> {
+    let mut queue = VecDeque::new();
+    queue
+        .try_reserve_exact(depth)
+        .map_err(|_| no_memory("the elements made ahead of their consumer"))?;
+    // How many can wait at once; beside them, one that the consumer holds, and one while it
+    // changes over.
+    let room = cardinality.bound().map_or(depth, |all| all.min(depth));
+    input.reserve(room + 2);
+    let state = Waiting { queue, ended: false, stop: false, gone: false, round: 0 };
+    let (arrived, wanted) = (Condvar::new(), Condvar::new());
+    let ring = Arc::new(Ring { depth, state: Mutex::new(state), arrived, wanted });
+    Ok(Box::new(PrefetchPass { ring, input: Some(input), thread: None }))
 }
 
 /// What consumer and producer share. The locks are those of the standard library because they

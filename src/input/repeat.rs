@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder};
-use crate::input::stage::{Pass, Stage};
+use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
     /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
@@ -28,7 +28,8 @@ impl Dataset {
                 once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
             }
         };
-        Ok(self.reordered(&Repeat { rounds }, cardinality))
+        let repeated = self.reordered(&Repeat { rounds }, cardinality);
+        Ok(if rounds == Some(1) { repeated } else { repeated.with_several_partial_batches() })
     }
 }
 
@@ -38,7 +39,7 @@ struct Repeat {
 }
 
 impl Reorder for Repeat {
-    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
         Arc::new(RepeatStage { rounds: self.rounds, input })
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder, not_negative};
 use crate::input::frame::no_memory;
-use crate::input::stage::{Pass, Stage};
+use crate::input::stage::{Item, Pass, Stage};
 
 /// Elements leave a shuffle's buffer in no order, so that looking for one that came back costs as
 /// much as there are. In larger buffers than this new ones are made instead.
@@ -69,7 +69,7 @@ struct Shuffle {
 }
 
 impl Reorder for Shuffle {
-    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
         Arc::new(ShuffleStage { shuffle: *self, passes: AtomicU64::new(0), input })
     }
 }

@@ -58,36 +58,18 @@ impl Dataset {
 
 /// The spec of the slices of `components`, whose tensors it collects.
 fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
-    Ok(match components {
-        Value::Tensor(tensor) => {
-            let shape = tensor.shape();
-            let Some((_, row)) = shape.split_first() else {
-                return Err(Error::invalid(
-                    "components",
-                    "a scalar has no slices; give it a dimension 0",
-                ));
-            };
-            // Asked for its check that the CPU can address the memory.
-            tensor.reading()?;
-            tensors.push(memory::read_only(tensor)?);
-            let shape = row.iter().copied().map(Some).collect();
-            ElementSpec::Leaf(LeafSpec { dtype: tensor.dtype(), shape })
-        }
-        Value::Tuple(items) => ElementSpec::Tuple(
-            items.iter().map(|item| describe(item, tensors)).collect::<Result<_>>()?,
-        ),
-        Value::Struct(fields) => ElementSpec::structure(
-            fields
-                .iter()
-                .map(|(name, field)| Ok((name.clone(), describe(field, tensors)?)))
-                .collect::<Result<_>>()?,
-        )?,
-        Value::PerReplica(_) | Value::Variable(_) => {
+    ElementSpec::describe(components, "components", &mut |tensor| {
+        let shape = tensor.shape();
+        let Some((_, row)) = shape.split_first() else {
             return Err(Error::invalid(
                 "components",
-                format!("{} where a nest of tensors is expected", components.kind_name()),
+                "a scalar has no slices; give it a dimension 0",
             ));
-        }
+        };
+        // Asked for its check that the CPU can address the memory.
+        tensor.reading()?;
+        tensors.push(memory::read_only(tensor)?);
+        Ok(LeafSpec { dtype: tensor.dtype(), shape: row.iter().copied().map(Some).collect() })
     })
 }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::tensor::{DType, MAX_RANK};
+use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
+use crate::values::Value;
 
 /// The dtype and shape of one tensor of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,35 @@ pub enum ElementSpec {
 }
 
 impl LeafSpec {
+    /// The spec of exactly this tensor.
+    pub(super) fn of(tensor: &Tensor) -> LeafSpec {
+        let shape = tensor.shape().iter().copied().map(Some).collect();
+        LeafSpec { dtype: tensor.dtype(), shape }
+    }
+
+    fn fits(&self, tensor: &Tensor) -> bool {
+        let shape = tensor.shape();
+        self.dtype == tensor.dtype()
+            && self.shape.len() == shape.rank()
+            && self.shape.iter().zip(shape.iter()).all(|(said, is)| said.is_none_or(|n| n == *is))
+    }
+
+    fn common(&self, other: &LeafSpec) -> Option<LeafSpec> {
+        let alike = self.dtype == other.dtype && self.shape.len() == other.shape.len();
+        let sizes = self.shape.iter().zip(&other.shape);
+        let shape = || sizes.map(|(one, two)| one.filter(|_| one == two)).collect();
+        alike.then(|| LeafSpec { dtype: self.dtype, shape: shape() })
+    }
+
+    /// The shape of a tensor of the spec without rows: dimension 0 and unknown sizes are 0.
+    pub(super) fn empty_shape(&self) -> Result<Shape> {
+        let mut sizes = [0; MAX_RANK];
+        for (size, known) in sizes.iter_mut().zip(&self.shape).skip(1) {
+            *size = known.unwrap_or(0);
+        }
+        Shape::new(&sizes[..self.shape.len().min(MAX_RANK)])
+    }
+
     /// The leaf with another dimension in front of its own.
     pub(super) fn stacked(&self, size: Option<usize>) -> Result<LeafSpec> {
         if self.shape.len() == MAX_RANK {
@@ -47,13 +77,187 @@ impl LeafSpec {
 
 impl ElementSpec {
     /// A struct of these fields, whose names must differ.
-    pub(super) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
+    pub(crate) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid("names", format!("'{name}' appears twice")));
             }
         }
         Ok(ElementSpec::Struct(fields))
+    }
+
+    /// The spec of a value: `leaf` says what it is of each tensor. INVALID_ARGUMENT, which names
+    /// `argument`, for values that are no nests of tensors.
+    pub(super) fn describe(
+        value: &Value,
+        argument: &'static str,
+        leaf: &mut dyn FnMut(&Tensor) -> Result<LeafSpec>,
+    ) -> Result<ElementSpec> {
+        Ok(match value {
+            Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
+            Value::Tuple(items) => {
+                let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
+                ElementSpec::Tuple(items.collect::<Result<_>>()?)
+            }
+            Value::Struct(fields) => {
+                let fields = fields.iter().map(|(name, field)| {
+                    Ok((name.clone(), ElementSpec::describe(field, argument, leaf)?))
+                });
+                ElementSpec::structure(fields.collect::<Result<_>>()?)?
+            }
+            other => {
+                let found = other.kind_name();
+                let problem = format!("{found} where a nest of tensors is expected");
+                return Err(Error::invalid(argument, problem));
+            }
+        })
+    }
+
+    /// Checks that `value` is what this says. INVALID_ARGUMENT, with `what` in front, if not.
+    pub(super) fn check(&self, value: &Value, what: &'static str) -> Result<()> {
+        match (self, value) {
+            (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) if leaf.fits(tensor) => Ok(()),
+            (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(Error::invalid(
+                what,
+                format!(
+                    "{} of shape {} where the element spec says {leaf}",
+                    tensor.dtype(),
+                    tensor.shape()
+                ),
+            )),
+            (ElementSpec::Tuple(specs), Value::Tuple(items)) if specs.len() == items.len() => {
+                specs.iter().zip(items.iter()).try_for_each(|(spec, item)| spec.check(item, what))
+            }
+            (ElementSpec::Struct(specs), Value::Struct(fields))
+                if specs.len() == fields.len()
+                    && specs.iter().zip(fields.iter()).all(|(spec, field)| spec.0 == field.0) =>
+            {
+                let mut pairs = specs.iter().zip(fields.iter());
+                pairs.try_for_each(|(spec, field)| spec.1.check(&field.1, what))
+            }
+            (spec, other) => Err(Error::invalid(
+                what,
+                format!(
+                    "{} of {} where the element spec says {spec}",
+                    other.kind_name(),
+                    other.count()
+                ),
+            )),
+        }
+    }
+
+    /// Checks that this can be the spec of a dataset's elements: tensors, and no per-replica
+    /// values.
+    pub(super) fn check_describes_elements(&self, argument: &'static str) -> Result<()> {
+        let problem = if self.leaves() == 0 {
+            format!("{self} has no tensor")
+        } else if self.has_per_replica() {
+            format!("{self} has per-replica values, which only distribution makes")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(argument, problem))
+    }
+
+    fn has_per_replica(&self) -> bool {
+        match self {
+            ElementSpec::Leaf(_) => false,
+            ElementSpec::PerReplica(..) => true,
+            ElementSpec::Tuple(items) => items.iter().any(ElementSpec::has_per_replica),
+            ElementSpec::Struct(fields) => fields.iter().any(|(_, field)| field.has_per_replica()),
+        }
+    }
+
+    /// Dimension 0 of the tensors, if all have one and the same, which is known.
+    pub(super) fn rows(&self) -> Option<usize> {
+        let mut rows = None;
+        let mut agree = true;
+        self.for_each_leaf(&mut |leaf| {
+            let size = leaf.shape.first().copied().flatten();
+            agree &= size.is_some() && (rows.is_none() || rows == size);
+            rows = size;
+        });
+        rows.filter(|_| agree)
+    }
+
+    /// Gives each leaf to `visit`, in order.
+    pub(super) fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a LeafSpec)) {
+        match self {
+            ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
+            ElementSpec::Tuple(items) => items.iter().for_each(|item| item.for_each_leaf(visit)),
+            ElementSpec::Struct(fields) => {
+                fields.iter().for_each(|(_, field)| field.for_each_leaf(visit));
+            }
+        }
+    }
+
+    /// What both have in common: the same structure, dtypes and ranks, and the sizes in which
+    /// they agree. None if there is no such spec.
+    pub(super) fn common(&self, other: &ElementSpec) -> Option<ElementSpec> {
+        match (self, other) {
+            (ElementSpec::Leaf(one), ElementSpec::Leaf(two)) => {
+                one.common(two).map(ElementSpec::Leaf)
+            }
+            (ElementSpec::Tuple(one), ElementSpec::Tuple(two)) if one.len() == two.len() => {
+                let items = one.iter().zip(two).map(|(one, two)| one.common(two));
+                items.collect::<Option<_>>().map(ElementSpec::Tuple)
+            }
+            (ElementSpec::Struct(one), ElementSpec::Struct(two)) if one.len() == two.len() => {
+                let fields = one.iter().zip(two).map(|(one, two)| {
+                    (one.0 == two.0).then(|| Some((one.0.clone(), one.1.common(&two.1)?)))?
+                });
+                fields.collect::<Option<_>>().map(ElementSpec::Struct)
+            }
+            _ => None,
+        }
+    }
+
+    /// Items, fields or components; 1 for a tensor.
+    pub fn count(&self) -> usize {
+        match self {
+            ElementSpec::Leaf(_) => 1,
+            ElementSpec::PerReplica(replicas, _) => *replicas,
+            ElementSpec::Tuple(items) => items.len(),
+            ElementSpec::Struct(fields) => fields.len(),
+        }
+    }
+
+    /// The spec of the item, field or component at `index`. OUT_OF_RANGE if there is none,
+    /// INVALID_ARGUMENT for a tensor.
+    pub fn item(&self, index: usize) -> Result<ElementSpec> {
+        let item = match self {
+            ElementSpec::Leaf(_) => {
+                return Err(Error::invalid("spec", format!("{self} has no items")));
+            }
+            ElementSpec::PerReplica(replicas, leaf) => {
+                (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
+            }
+            ElementSpec::Tuple(items) => items.get(index).cloned(),
+            ElementSpec::Struct(fields) => fields.get(index).map(|(_, field)| field.clone()),
+        };
+        let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
+        item.ok_or_else(|| Error::out_of_range("index", missing()))
+    }
+
+    /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if it is
+    /// no struct.
+    pub fn field_name(&self, index: usize) -> Result<&str> {
+        let ElementSpec::Struct(fields) = self else {
+            let problem = format!("{self} is no struct; only a struct has field names");
+            return Err(Error::invalid("spec", problem));
+        };
+        let missing = || format!("{index} is not in [0, {}), the fields", fields.len());
+        let field = fields.get(index).map(|(name, _)| name.as_str());
+        field.ok_or_else(|| Error::out_of_range("index", missing()))
+    }
+
+    /// The spec of a tensor, or of the components of a per-replica value. INVALID_ARGUMENT for a
+    /// nest.
+    pub fn leaf(&self) -> Result<&LeafSpec> {
+        match self {
+            ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => Ok(leaf),
+            nest => Err(Error::invalid("spec", format!("{nest} is a nest; take an item of it"))),
+        }
     }
 
     /// How many tensors, or per-replica values, an element has.

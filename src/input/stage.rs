@@ -1,6 +1,8 @@
 //! What every source and transformation is made of.
 
 use crate::error::Result;
+use crate::input::memory;
+use crate::values::Value;
 
 /// A source or a transformation as a dataset keeps it: a description, from which passes start.
 ///
@@ -23,4 +25,22 @@ pub(super) trait Pass<T>: Send {
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
     fn reserve(&mut self, items: usize);
+}
+
+/// What flows through every transformation that only changes which items come when.
+pub(super) trait Item: Clone + Send + Sync + 'static {
+    /// The item as it is kept to be given out any number of times.
+    fn keep(self) -> Result<Self>;
+}
+
+impl Item for u64 {
+    fn keep(self) -> Result<u64> {
+        Ok(self)
+    }
+}
+
+impl Item for Value {
+    fn keep(self) -> Result<Value> {
+        memory::read_only_value(&self)
+    }
 }

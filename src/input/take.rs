@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder, not_negative};
-use crate::input::stage::{Pass, Stage};
+use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
     /// The first `count` elements, or all if there are fewer. INVALID_ARGUMENT if `count` is
@@ -46,7 +46,7 @@ struct Range {
 }
 
 impl Reorder for Range {
-    fn of<T: Send + 'static>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
         Arc::new(RangeStage { range: *self, input })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Pool, Reusable, in_use};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
@@ -58,8 +58,19 @@ impl Dataset {
         let inputs = datasets.iter().map(Dataset::stream).collect();
         let names = names.map(|names| names.iter().map(|&name| name.to_owned()).collect());
         let stage = Arc::new(Zip { names, inputs });
-        Ok(Dataset::new(spec, cardinality, Kind::Stream(stage)))
+        let size = common_batch_size(datasets);
+        Ok(Dataset::batched(spec, cardinality, Kind::Stream(stage), size))
     }
+}
+
+/// The batch size of the datasets if it is known of all and the same.
+pub(super) fn common_batch_size(datasets: &[Dataset]) -> Option<BatchSize> {
+    let mut sizes = datasets.iter().map(Dataset::batch_size);
+    let first = sizes.next()??;
+    sizes.try_fold(first, |all, size| {
+        let size = size.filter(|size| size.rows == all.rows)?;
+        Some(BatchSize { one_partial: all.one_partial && size.one_partial, ..size })
+    })
 }
 
 fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {

@@ -12,6 +12,7 @@ pub mod over_replicas;
 pub mod probe;
 pub mod reduction;
 pub mod rows;
+pub mod scatter;
 pub mod streaming;
 pub mod strided;
 pub mod update;

@@ -1,5 +1,7 @@
 //! Plain views of memory: what kernels work on.
 
+use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
+
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::layout::Layout;
 
@@ -57,6 +59,22 @@ impl View {
         // SAFETY: the builder of the view promised `elements` initialised, aligned and unwritten
         // elements from `data` on for as long as the view lives, and the slice borrows the view.
         Some(unsafe { std::slice::from_raw_parts(self.data.cast(), elements) })
+    }
+
+    /// The elements as an array, if they are of type `T`; bool elements are bytes, 0 or 1.
+    pub fn as_array<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+        let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
+        if self.dtype != T::DTYPE && !are_bytes {
+            return None;
+        }
+        let shape = IxDyn(&self.layout.shape);
+        let strides: Vec<usize> = self.layout.strides().iter().map(|&step| step as usize).collect();
+        // SAFETY: the builder of the view promised that all positions of the layout are
+        // initialised, aligned and unwritten for as long as the view lives, and the array borrows
+        // the view. Layouts have no negative strides and their extent fits in an `isize`.
+        Some(unsafe {
+            ArrayViewD::from_shape_ptr(shape.strides(IxDyn(&strides)), self.data.cast::<T>())
+        })
     }
 }
 

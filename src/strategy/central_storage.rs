@@ -13,6 +13,7 @@ use super::metrics::{Metric, MetricTable};
 use super::signal::Spin;
 use super::step::{Lanes, StepRecord};
 use super::transaction::Transaction;
+use crate::cluster::resolver::ClusterResolver;
 use crate::device::DeviceId;
 use crate::device::cpu::affinity;
 use crate::device::registry::{self, DeviceHold};
@@ -36,6 +37,8 @@ pub struct Options {
     pub parameter_device: Option<String>,
     /// Whether each replica's thread is bound to the processors of its device.
     pub bind_threads: bool,
+    /// The cluster that this process is part of, for programs that ask the strategy.
+    pub cluster_resolver: Option<Arc<ClusterResolver>>,
 }
 
 impl Default for Options {
@@ -45,6 +48,7 @@ impl Default for Options {
             cpu_replicas: 0,
             parameter_device: None,
             bind_threads: true,
+            cluster_resolver: None,
         }
     }
 }
@@ -66,6 +70,7 @@ pub(super) struct Inner {
     parameter_device: DeviceId,
     parameter_name: String,
     bind_threads: bool,
+    cluster_resolver: Option<Arc<ClusterResolver>>,
     pub lanes: Lanes,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
     spin: Spin,
@@ -92,7 +97,7 @@ pub(super) struct Inner {
 static STRATEGIES: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
 static DEFAULT: LazyLock<Strategy> = LazyLock::new(|| {
     let devices = vec![DeviceId::HOST];
-    let strategy = Strategy::build(devices, DeviceId::HOST, false, true);
+    let strategy = Strategy::build(devices, DeviceId::HOST, false, None, true);
     strategy.expect("one replica needs no thread and CPU:0 is always there")
 });
 
@@ -117,13 +122,15 @@ impl Strategy {
                 )));
             }
         }
-        Strategy::build(devices, parameter_device, options.bind_threads, false)
+        let resolver = options.cluster_resolver.clone();
+        Strategy::build(devices, parameter_device, options.bind_threads, resolver, false)
     }
 
     fn build(
         devices: Vec<DeviceId>,
         parameter_device: DeviceId,
         bind_threads: bool,
+        cluster_resolver: Option<Arc<ClusterResolver>>,
         is_default: bool,
     ) -> Result<Strategy> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -144,6 +151,7 @@ impl Strategy {
             parameter_name: parameter_device.canonical_name(),
             parameter_device,
             bind_threads,
+            cluster_resolver,
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             devices,
             lanes,
@@ -172,7 +180,8 @@ impl Strategy {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
         let inner = &self.0;
-        Strategy::build(inner.devices.clone(), inner.parameter_device, inner.bind_threads, false)
+        let (devices, resolver) = (inner.devices.clone(), inner.cluster_resolver.clone());
+        Strategy::build(devices, inner.parameter_device, inner.bind_threads, resolver, false)
     }
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
@@ -235,6 +244,11 @@ impl Strategy {
     /// Its canonical name.
     pub fn parameter_device_name(&self) -> &str {
         &self.0.parameter_name
+    }
+
+    /// The cluster resolver that the strategy was made with, if it was.
+    pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
+        self.0.cluster_resolver.as_ref()
     }
 
     /// A metric of the last run that was committed, over all replicas in replica order.

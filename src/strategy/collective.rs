@@ -1,16 +1,17 @@
 //! Reducing, gathering and taking apart values in cross-replica context, and the same on a
 //! replica context as merge calls.
 
+use std::sync::Arc;
+
 use super::central_storage::Strategy;
 use super::context::{ReplicaContext, require_cross_replica};
 use super::merge::Operation;
-use super::variables;
+use super::{sparse, variables};
 use crate::cross_device::{self, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;
-use crate::values::variable::Variable;
 
 /// Where a reduction goes.
 #[derive(Clone, Debug)]
@@ -53,7 +54,12 @@ impl Strategy {
         self.reduce_here(op, value, how)
     }
 
-    fn reduce_here(&self, op: ReduceOp, value: &Value, how: &Reduction) -> Result<Value> {
+    pub(super) fn reduce_here(
+        &self,
+        op: ReduceOp,
+        value: &Value,
+        how: &Reduction,
+    ) -> Result<Value> {
         no_output_for_nests(value, how)?;
         value.map_leaves(&mut |leaf| self.reduce_leaf(op, leaf, how))
     }
@@ -65,12 +71,30 @@ impl Strategy {
                 .map(Value::Tensor)
         };
         let tensor = match leaf {
-            Value::PerReplica(value) => return reduce(value.components()),
+            Value::PerReplica(value) if value.is_dense() => return reduce(value.components()),
+            Value::PerReplica(value) => {
+                let components = value.values();
+                return match sparse::all_slices(&components) {
+                    Some(slices) if how.axes.is_none() => {
+                        no_output_for_slices(how)?;
+                        let reduced = sparse::concatenate(op, &slices, how.device())?;
+                        Ok(Value::IndexedSlices(Arc::new(reduced)))
+                    }
+                    _ => reduce(&sparse::dense_components(value)?),
+                };
+            }
             Value::Tensor(tensor) => tensor.clone(),
+            Value::IndexedSlices(slices) if how.axes.is_some() => {
+                slices.to_dense(DeviceId::HOST)?
+            }
+            Value::IndexedSlices(_) if op == ReduceOp::Mean || self.num_replicas() == 1 => {
+                no_output_for_slices(how)?;
+                return Ok(leaf.clone());
+            }
             Value::Variable(variable) if how.axes.is_some() || self.num_replicas() == 1 => {
                 variables::read(variable)?
             }
-            Value::Variable(_) | Value::Tuple(_) | Value::Struct(_) => {
+            Value::Variable(_) | Value::Tuple(_) | Value::Struct(_) | Value::IndexedSlices(_) => {
                 return match op {
                     ReduceOp::Mean => Ok(leaf.clone()),
                     ReduceOp::Sum => Err(self.not_reducible(leaf)),
@@ -114,12 +138,23 @@ impl Strategy {
 
     fn gather_leaf(&self, leaf: &Value, axis: i64, how: &Reduction) -> Result<Value> {
         let single = match leaf {
-            Value::PerReplica(value) if value.components().len() > 1 => {
-                let output = how.output.as_ref();
-                return cross_device::gather(value.components(), axis, how.device(), output)
-                    .map(Value::Tensor);
+            Value::PerReplica(value) => {
+                let components = sparse::dense_components(value)?;
+                if let [alone] = components.as_slice() {
+                    Value::Tensor(alone.clone())
+                } else {
+                    let output = how.output.as_ref();
+                    return cross_device::gather(&components, axis, how.device(), output)
+                        .map(Value::Tensor);
+                }
             }
-            Value::PerReplica(value) => Value::Tensor(value.components()[0].clone()),
+            Value::IndexedSlices(_) => {
+                return Err(Error::Unimplemented(
+                    "umbo_strategy_gather: gathering indexed slices; gather their values and \
+                     indices, or a per-replica value of them, which gives dense tensors"
+                        .into(),
+                ));
+            }
             plain => plain.clone(),
         };
         if let (Some(output), Ok(tensor)) = (&how.output, single.tensor_of(0)) {
@@ -133,9 +168,7 @@ impl Strategy {
     /// one nest for each replica; anything else alone.
     pub fn local_results(&self, value: &Value) -> Result<Value> {
         match value {
-            Value::PerReplica(parts) => {
-                Ok(Value::tuple(parts.components().iter().cloned().map(Value::Tensor).collect()))
-            }
+            Value::PerReplica(parts) => Ok(Value::tuple(parts.values())),
             Value::Tuple(_) | Value::Struct(_) => {
                 let nests: Result<_> =
                     (0..self.num_replicas()).map(|replica| value.component(replica)).collect();
@@ -143,52 +176,6 @@ impl Strategy {
             }
             plain => Ok(Value::tuple(vec![plain.clone()])),
         }
-    }
-
-    /// Reduces a value over replicas onto a destination: a plain value on one device, or one copy
-    /// for each component of a per-replica destination.
-    pub fn reduce_to(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
-        require_cross_replica(self, "umbo_strategy_reduce_to")?;
-        let one = |device| {
-            let how = Reduction { destination: Some(device), ..Reduction::default() };
-            let reduced = self.reduce_here(op, value, &how)?;
-            reduced.map_leaves(&mut |leaf| match leaf {
-                Value::Tensor(tensor) if tensor.device() != device => {
-                    cross_device::copy_to(tensor, device).map(Value::Tensor)
-                }
-                leaf => Ok(leaf.clone()),
-            })
-        };
-        match to {
-            Destination::Device(device) => one(*device),
-            Destination::Like(Value::Tensor(tensor)) => one(tensor.device()),
-            Destination::Like(Value::Variable(variable)) => one(variable.device()),
-            Destination::Like(Value::PerReplica(like)) => {
-                let devices: Vec<_> = like.components().iter().map(Tensor::device).collect();
-                copies(&one(devices[0])?, &devices)
-            }
-            Destination::Like(other) => Err(Error::invalid(
-                "destination",
-                format!(
-                    "{} is no destination; give a device name, a tensor, a variable or a \
-                     per-replica value",
-                    other.kind_name()
-                ),
-            )),
-        }
-    }
-
-    /// Calls `function` once with the stored variable in cross-replica context. What it assigns
-    /// becomes central state if it succeeds, and is dropped if it fails.
-    pub fn update(
-        &self,
-        variable: &Variable,
-        arguments: Option<&Value>,
-        function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>>,
-    ) -> Result<Option<Value>> {
-        require_cross_replica(self, "umbo_strategy_update")?;
-        let arguments = arguments.map(|arguments| arguments.component(0)).transpose()?;
-        self.central_step(|| function(variable, arguments))
     }
 }
 
@@ -205,21 +192,36 @@ fn no_output_for_nests(value: &Value, how: &Reduction) -> Result<()> {
     }
 }
 
-/// One copy of a plain tensor for each device; several on one device are separate tensors.
-fn copies(value: &Value, devices: &[DeviceId]) -> Result<Value> {
-    value.map_leaves(&mut |leaf| match leaf {
-        Value::Tensor(tensor) => {
-            let copies: Result<_> =
-                devices.iter().map(|&device| cross_device::copy_to(tensor, device)).collect();
-            Value::per_replica(copies?)
+fn no_output_for_slices(how: &Reduction) -> Result<()> {
+    match how.output {
+        Some(_) => Err(Error::invalid(
+            "output",
+            "the result is indexed slices, which have no fixed size; leave it out",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// One copy of a plain leaf for each device; several on one device are separate objects.
+pub(super) fn copies(value: &Value, devices: &[DeviceId]) -> Result<Value> {
+    value.map_leaves(&mut |leaf| {
+        let copy = |&device: &DeviceId| match leaf {
+            Value::Tensor(tensor) => cross_device::copy_to(tensor, device).map(Value::Tensor),
+            Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
+            other => Ok(other.clone()),
+        };
+        match leaf {
+            Value::Tensor(_) | Value::IndexedSlices(_) => {
+                Value::per_replica_of(devices.iter().map(copy).collect::<Result<_>>()?)
+            }
+            other => Ok(other.clone()),
         }
-        leaf => Ok(leaf.clone()),
     })
 }
 
 impl ReplicaContext {
-    /// Reduces a nest of tensors over the replicas; each replica gets its own copy, on its
-    /// device. One merge call for the whole nest.
+    /// Reduces a nest of tensors and indexed slices over the replicas; each replica gets its own
+    /// copy, on its device. One merge call for the whole nest.
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
         self.check_nest("umbo_replica_context_all_reduce", &value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
@@ -231,7 +233,17 @@ impl ReplicaContext {
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own
     /// copy of the whole, on its device.
     pub fn all_gather(&self, value: Value, axis: i64) -> Result<Value> {
-        self.check_nest("umbo_replica_context_all_gather", &value)?;
+        let what = "umbo_replica_context_all_gather";
+        self.check_nest(what, &value)?;
+        let slices = value.find_leaf(&mut |leaf| match leaf {
+            Value::IndexedSlices(_) => Some(()),
+            _ => None,
+        });
+        if slices.is_some() {
+            return Err(Error::Unimplemented(format!(
+                "{what}: gathering indexed slices; gather their values and indices"
+            )));
+        }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
             merged.map_leaves(&mut |leaf| strategy.gather_leaf(leaf, axis, &Reduction::default()))
         })
@@ -242,14 +254,14 @@ impl ReplicaContext {
         let wrong = value.find_leaf(&mut |leaf| {
             leaves += 1;
             match leaf {
-                Value::Tensor(_) => None,
+                Value::Tensor(_) | Value::IndexedSlices(_) => None,
                 other => Some(other.kind_name()),
             }
         });
         match wrong {
             Some(kind) => Err(Error::invalid(
                 "value",
-                format!("{what}: {kind} among the leaves; they must be tensors"),
+                format!("{what}: {kind} among the leaves; they must be tensors or indexed slices"),
             )),
             None if leaves == 0 => Err(Error::invalid(
                 "value",

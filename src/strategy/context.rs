@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::central_storage::Strategy;
+use super::creator::{Chain, VariableCreator};
 use super::metrics::Metric;
 use super::run::Limits;
 use super::step::{StepRecord, Task};
@@ -30,6 +31,14 @@ pub(super) enum Frame {
     Scope { strategy: Strategy, serial: u64 },
     CrossReplica { strategy: Strategy, step: Option<StepFrame> },
     Replica(ReplicaContext),
+    Creator { creator: Arc<VariableCreator>, serial: u64 },
+}
+
+impl Frame {
+    /// Whether it says which context the thread is in; a scope of variable creators does not.
+    fn is_context(&self) -> bool {
+        !matches!(self, Frame::Creator { .. })
+    }
 }
 
 thread_local! {
@@ -62,22 +71,77 @@ pub enum Current {
 /// The context that this thread is in.
 pub fn current() -> Current {
     let top = FRAMES.with_borrow(|frames| {
-        frames.last().map(|frame| match frame {
+        frames.iter().rev().find_map(|frame| match frame {
+            // Being in the default strategy's scope is being in no scope.
+            Frame::Scope { strategy, .. } if strategy.is_default() => Some(Current::Default),
             Frame::Scope { strategy, .. } | Frame::CrossReplica { strategy, .. } => {
-                Current::CrossReplica(strategy.clone())
+                Some(Current::CrossReplica(strategy.clone()))
             }
-            Frame::Replica(context) => Current::Replica(context.clone()),
+            Frame::Replica(context) => Some(Current::Replica(context.clone())),
+            Frame::Creator { .. } => None,
         })
     });
     top.or_else(|| CHOSEN.with_borrow(|chosen| chosen.clone().map(Current::CrossReplica)))
         .unwrap_or(Current::Default)
 }
 
+/// Whether this thread is in a scope of the default strategy.
+pub(super) fn in_default_scope() -> bool {
+    FRAMES.with_borrow(|frames| {
+        frames
+            .iter()
+            .any(|frame| matches!(frame, Frame::Scope { strategy, .. } if strategy.is_default()))
+    })
+}
+
+/// The creators that this thread is in, for variables of `strategy`: up to the callback of a
+/// replica if it is in one, else all.
+pub(super) fn creators(strategy: &Strategy) -> Chain {
+    FRAMES.with_borrow(|frames| {
+        let mut list: Vec<&Arc<VariableCreator>> = Vec::new();
+        let mut inside = 0;
+        // How many creators a merge call or an update had inside of it when the walk came to it.
+        let mut central = None;
+        let mut own_scope = |frame: &Strategy, count| {
+            if frame.is_same(strategy) {
+                inside = count;
+            }
+        };
+        for frame in frames.iter().rev() {
+            match frame {
+                Frame::Creator { creator, .. } => list.push(creator),
+                Frame::Scope { strategy, .. } => own_scope(strategy, list.len()),
+                Frame::CrossReplica { strategy, .. } => {
+                    own_scope(strategy, list.len());
+                    central = Some(list.len());
+                }
+                // In a merge call, which runs on this replica's thread by chance.
+                Frame::Replica(context) if let Some(count) = central.take() => {
+                    list.truncate(count);
+                    own_scope(context.strategy(), list.len());
+                }
+                Frame::Replica(_) => {
+                    inside = list.len();
+                    break;
+                }
+            }
+        }
+        let chosen = CHOSEN
+            .with_borrow(|chosen| chosen.as_ref().is_some_and(|chosen| chosen.is_same(strategy)));
+        if chosen || strategy.is_default() {
+            inside = list.len();
+        }
+        let (before, after) = list.split_at(inside);
+        let cloned = |part: &[&Arc<VariableCreator>]| part.iter().map(|&it| it.clone()).collect();
+        Chain { before: cloned(before), after: cloned(after) }
+    })
+}
+
 /// Calls `look` with this thread's replica context, borrowed, or with nothing in cross-replica
 /// and default context.
 pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
     // The frames stay borrowed while `look` runs, so it must not open or close any.
-    FRAMES.with_borrow(|frames| match frames.last() {
+    FRAMES.with_borrow(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
         Some(Frame::Replica(context)) => look(Some(context)),
         _ => look(None),
     })
@@ -165,9 +229,8 @@ impl Strategy {
     /// Makes this strategy current for this thread until the scope is left. The own scope nests;
     /// inside of another strategy's context, or of this strategy's replica context, it is refused.
     pub fn enter_scope(&self) -> Result<Scope> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         require_cross_replica(self, "umbo_strategy_scope_enter")?;
-        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        let serial = next_serial();
         FRAMES.with_borrow_mut(|frames| {
             frames.push(Frame::Scope { strategy: self.clone(), serial });
         });
@@ -182,6 +245,19 @@ impl Strategy {
     }
 }
 
+/// Opens a scope of a variable creator.
+pub(super) fn push_creator(creator: Arc<VariableCreator>) -> Scope {
+    let serial = next_serial();
+    FRAMES.with_borrow_mut(|frames| frames.push(Frame::Creator { creator, serial }));
+    Scope { serial, thread: thread_number() }
+}
+
+/// A number that no other scope has; 0 is never one.
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Scope {
     /// Whether it may still be open: certain for the thread that entered it.
     pub fn may_be_open(&self) -> bool {
@@ -190,7 +266,10 @@ impl Scope {
     }
 
     fn is(&self, frame: &Frame) -> bool {
-        matches!(frame, Frame::Scope { serial, .. } if *serial == self.serial)
+        matches!(
+            frame,
+            Frame::Scope { serial, .. } | Frame::Creator { serial, .. } if *serial == self.serial
+        )
     }
 
     /// Leaves the scope. It must be the innermost one that this thread has open.
@@ -220,12 +299,12 @@ impl Scope {
 /// Makes `strategy` current for this thread where no scope is open, without a block; `None`
 /// clears. Refused inside of scopes and runs.
 pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
-    if FRAMES.with_borrow(|frames| !frames.is_empty()) {
+    if FRAMES.with_borrow(|frames| frames.iter().any(Frame::is_context)) {
         return Err(Error::precondition(
             "umbo_set_strategy: must not be called inside of a scope or a run",
         ));
     }
-    let before = CHOSEN.replace(strategy);
+    let before = CHOSEN.replace(strategy.filter(|strategy| !strategy.is_default()));
     drop(before);
     Ok(())
 }

@@ -7,22 +7,31 @@
 //! - `step`, [`run`], [`merge`]: one step, from its record to its outcome;
 //! - [`commit`], `transaction`: what becomes central state, and when;
 //! - [`context`]: which of all this a thread is in;
-//! - [`collective`], [`variables`]: what can be done there.
+//! - [`collective`], `placement`, `sparse`: values of all replicas become one;
+//! - [`variables`], `scatter`, `creation`, [`creator`]: variables in each of the contexts;
+//! - [`extended`], `logical_devices`: the rest of the strategy's interface.
 
 pub mod cancellation;
 pub mod central_storage;
 pub mod collective;
 pub mod commit;
 pub mod context;
+mod creation;
+pub mod creator;
+pub mod extended;
 mod lane;
+mod logical_devices;
 pub mod merge;
 pub mod metrics;
 #[cfg(all(test, loom))]
 mod model;
+mod placement;
 mod rendezvous;
 pub mod run;
+pub mod scatter;
 mod scratch;
 mod signal;
+mod sparse;
 mod step;
 mod sync;
 mod transaction;

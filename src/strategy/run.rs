@@ -399,9 +399,7 @@ impl Strategy {
         let replicas = self.num_replicas();
         let short = arguments.and_then(|arguments| {
             arguments.find_leaf(&mut |leaf| match leaf {
-                Value::PerReplica(value) if value.components().len() < replicas => {
-                    Some(value.components().len())
-                }
+                Value::PerReplica(value) if value.count() < replicas => Some(value.count()),
                 _ => None,
             })
         });

@@ -12,6 +12,7 @@ use super::cancellation::Listener;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
 use super::context::{Frame, ReplicaContext, StepFrame, with_frame};
+use super::creation::Creations;
 use super::lane::Lane;
 use super::merge::{Request, Verdict};
 use super::metrics::MetricTable;
@@ -146,6 +147,8 @@ pub(super) struct StepRecord {
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
     holdings: Mutex<Holdings>,
+    /// The variables that the replicas make.
+    pub creations: Creations,
     /// Room for what the layer above hangs on each replica's context.
     pub attachments: Box<[std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>]>,
 }
@@ -160,6 +163,7 @@ impl StepRecord {
             spin,
             stopping: AtomicBool::new(false),
             holdings: Mutex::default(),
+            creations: Creations::default(),
             attachments: (0..replicas).map(|_| std::sync::OnceLock::new()).collect(),
         }
     }
@@ -201,6 +205,7 @@ impl StepRecord {
             desk.examples = examples;
             first_example += examples.unwrap_or(0);
         }
+        self.creations.open(&task.strategy);
         self.stopping.store(false, Ordering::Relaxed);
         {
             let mut holdings = self.holdings.lock();
@@ -232,6 +237,7 @@ impl StepRecord {
             (holdings.task.take(), mem::take(&mut holdings.kept), holdings.baggage.take())
         };
         drop((task, kept));
+        self.creations.clear();
         drop(baggage);
     }
 

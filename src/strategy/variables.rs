@@ -1,17 +1,18 @@
-//! Variables in contexts: where they are made, and what an assignment means there.
+//! Variables in contexts: what reading and assigning mean there.
 
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{Current, ReplicaContext, current, mixing, require_cross_replica, step_frame};
+use super::context::{Current, ReplicaContext, current, mixing, step_frame};
+pub use super::creation::{Initial, NewVariable, create};
 use super::merge::Operation;
 use super::run::Limits;
 use crate::cross_device::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::Tensor;
 use crate::values::Value;
-use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
+use crate::values::variable::{Aggregation, Variable};
 
 impl StepParticipant for Variable {
     fn commit(&self, _step: u64) {
@@ -23,85 +24,14 @@ impl StepParticipant for Variable {
     }
 }
 
-/// What a new variable is to be.
-#[derive(Clone, Debug)]
-pub struct NewVariable {
-    /// The name; names need not differ.
-    pub name: String,
-    /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
-    pub trainable: Option<bool>,
-    /// Recorded, without effect on storage.
-    pub synchronization: Synchronization,
-    /// How values that replicas assign are combined.
-    pub aggregation: Aggregation,
-}
-
-/// Where a variable's initial value comes from.
-pub enum Initial<'a> {
-    /// A copy of this tensor.
-    Value(&'a Tensor),
-    /// What `fill` writes into the fresh tensor it is given. It is called once.
-    Fill {
-        /// The variable's element type.
-        dtype: DType,
-        /// The variable's shape.
-        shape: Shape,
-        /// Writes all elements.
-        fill: &'a mut dyn FnMut(&Tensor) -> Result<()>,
-    },
-}
-
-/// Makes a variable on the parameter device of `strategy`, or of the current strategy if there is
-/// none given.
-pub fn create(
-    strategy: Option<&Strategy>,
-    new: NewVariable,
-    initial: Initial<'_>,
-) -> Result<Variable> {
-    let owner = match strategy {
-        Some(strategy) => {
-            require_cross_replica(strategy, "umbo_variable_create")?;
-            strategy.clone()
-        }
-        None => match current() {
-            Current::Default => Strategy::default_strategy(),
-            Current::CrossReplica(strategy) => strategy,
-            Current::Replica(context) if context.strategy().num_replicas() == 1 => {
-                context.strategy().clone()
-            }
-            Current::Replica(_) => {
-                return Err(Error::Unimplemented(
-                    "umbo_variable_create: inside of run with several replicas; make the variable \
-                     in the strategy's scope before the run"
-                        .into(),
-                ));
-            }
-        },
-    };
-    let device = owner.parameter_device();
-    let value = match initial {
-        Initial::Value(tensor) => cross_device::copy_to(tensor, device)?,
-        Initial::Fill { dtype, shape, fill } => {
-            let fresh = Tensor::zeros(dtype, shape, device)?;
-            fill(&fresh)?;
-            fresh
-        }
-    };
-    let spec = VariableSpec {
-        name: new.name,
-        trainable: new.trainable.unwrap_or(new.synchronization != Synchronization::OnRead),
-        synchronization: new.synchronization,
-        aggregation: new.aggregation,
-        strategy: owner.id(),
-    };
-    Ok(Variable::new(spec, value, owner.keeper()))
-}
-
 /// An independent variable with the value that `variable` has now, of the same strategy.
 pub fn deep_copy(variable: &Variable) -> Result<Variable> {
     let owner = owner(variable);
     match current() {
         Current::CrossReplica(other) if !owner.is_default() && !other.is_same(&owner) => {
+            return Err(mixing("umbo_variable_copy"));
+        }
+        Current::Replica(context) if !owner.is_default() && !context.strategy().is_same(&owner) => {
             return Err(mixing("umbo_variable_copy"));
         }
         _ => {}
@@ -165,19 +95,28 @@ pub fn current_tensor<'a>(
 /// reads in the step see it, and the commit point makes it central state. A variable of no
 /// strategy is written by each replica in turn, at once.
 pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
+    match writing_context(variable, verb(kind))? {
+        Some(context) => assign_in_replica(&context, variable, kind, value),
+        None => {
+            let tensor = plain_tensor(value)?;
+            check_assignable(variable, &tensor)?;
+            write_directly(variable, kind != Assignment::Assign, &mut |to| {
+                cross_device::combine_into(kind, to, &tensor)
+            })
+        }
+    }
+}
+
+/// The replica context in which a write to `variable` is a synchronising operation, or none if it
+/// acts at once.
+pub(super) fn writing_context(variable: &Variable, what: &str) -> Result<Option<ReplicaContext>> {
     let owner = owner(variable);
     match current() {
-        Current::Replica(context) if context.strategy().is_same(&owner) => {
-            assign_in_replica(&context, variable, kind, value)
-        }
-        Current::Default => assign_directly(&owner, variable, kind, value),
-        Current::CrossReplica(other) if other.is_same(&owner) => {
-            assign_directly(&owner, variable, kind, value)
-        }
-        Current::CrossReplica(_) | Current::Replica(_) if owner.is_default() => {
-            assign_directly(&owner, variable, kind, value)
-        }
-        _ => Err(mixing(verb(kind))),
+        Current::Replica(context) if context.strategy().is_same(&owner) => Ok(Some(context)),
+        Current::Default => Ok(None),
+        Current::CrossReplica(other) if other.is_same(&owner) => Ok(None),
+        Current::CrossReplica(_) | Current::Replica(_) if owner.is_default() => Ok(None),
+        _ => Err(mixing(what)),
     }
 }
 
@@ -197,25 +136,31 @@ fn plain_tensor(value: &Value) -> Result<Tensor> {
     }
 }
 
-fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
-    if tensor.dtype() != variable.dtype() {
-        let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
-            (Aggregation::Mean, true) => {
-                " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
-                 aggregation)"
-            }
-            _ => "",
-        };
-        return Err(Error::invalid(
-            "value",
-            format!(
-                "is {}, but variable '{}' is {}{hint}",
-                tensor.dtype(),
-                variable.name(),
-                variable.dtype()
-            ),
-        ));
+/// Checks that `tensor`, which is to be written to `variable`, has its dtype.
+pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
+    if tensor.dtype() == variable.dtype() {
+        return Ok(());
     }
+    let hint = match (variable.spec().aggregation, variable.dtype().is_integer()) {
+        (Aggregation::Mean, true) => {
+            " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
+             aggregation)"
+        }
+        _ => "",
+    };
+    Err(Error::invalid(
+        "value",
+        format!(
+            "is {}, but variable '{}' is {}{hint}",
+            tensor.dtype(),
+            variable.name(),
+            variable.dtype()
+        ),
+    ))
+}
+
+fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
+    check_dtype(variable, tensor)?;
     if tensor.shape() != variable.shape() {
         return Err(Error::invalid(
             "value",
@@ -230,34 +175,61 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn assign_directly(
-    owner: &Strategy,
+/// Has `write` change the value of `variable` outside of replica context: the committed value, or
+/// in a step what its commit point publishes. `write` changes all of the tensor it is given or, if
+/// it fails, nothing; `keeps` says whether what the tensor held before matters to it.
+pub(super) fn write_directly(
     variable: &Variable,
-    kind: Assignment,
-    value: &Value,
+    keeps: bool,
+    write: &mut dyn FnMut(&Tensor) -> Result<()>,
 ) -> Result<()> {
-    let tensor = plain_tensor(value)?;
-    check_assignable(variable, &tensor)?;
-    if step_frame(owner).is_some() {
-        return stage(owner, variable, kind, &tensor);
+    let owner = owner(variable);
+    if step_frame(&owner).is_some() {
+        return stage(&owner, variable, keeps, write);
     }
     let _turn = owner.take_turn(&Limits::default())?;
     let _changing = owner.inner().central.write();
-    cross_device::combine_into(kind, variable.committed(), &tensor)
+    write(variable.committed())
 }
 
-/// Writes what the step's later reads see and its commit point publishes.
-fn stage(owner: &Strategy, variable: &Variable, kind: Assignment, tensor: &Tensor) -> Result<()> {
+/// Has `write` change what the step's later reads see and its commit point publishes.
+pub(super) fn stage(
+    owner: &Strategy,
+    variable: &Variable,
+    keeps: bool,
+    write: &mut dyn FnMut(&Tensor) -> Result<()>,
+) -> Result<()> {
     let staging = variable.staging()?;
     if variable.is_staged() {
-        return cross_device::combine_into(kind, staging, tensor);
+        return write(staging);
     }
-    if kind != Assignment::Assign {
+    if keeps {
         cross_device::combine_into(Assignment::Assign, staging, variable.committed())?;
     }
-    cross_device::combine_into(kind, staging, tensor)?;
+    write(staging)?;
     owner.join_step(Arc::new(variable.clone()))?;
     variable.stage();
+    Ok(())
+}
+
+/// Checks that the values which the replicas write to `variable` can be combined.
+pub(super) fn check_aggregation(
+    context: &ReplicaContext,
+    variable: &Variable,
+    what: &str,
+) -> Result<()> {
+    let replicas = context.strategy().num_replicas();
+    if replicas > 1 && variable.spec().aggregation == Aggregation::None {
+        return Err(Error::invalid(
+            "variable",
+            format!(
+                "'{}' has aggregation NONE, so {what} in replica context does not say how to \
+                 combine the {replicas} replicas' values; create it with SUM, MEAN or \
+                 ONLY_FIRST_REPLICA, or assign in a merge call",
+                variable.name()
+            ),
+        ));
+    }
     Ok(())
 }
 
@@ -268,19 +240,7 @@ fn assign_in_replica(
     value: &Value,
 ) -> Result<()> {
     context.check_live()?;
-    let replicas = context.strategy().num_replicas();
-    if replicas > 1 && variable.spec().aggregation == Aggregation::None {
-        return Err(Error::invalid(
-            "variable",
-            format!(
-                "'{}' has aggregation NONE, so {} in replica context does not say how to combine \
-                 the {replicas} replicas' values; create it with SUM, MEAN or ONLY_FIRST_REPLICA, \
-                 or assign in a merge call",
-                variable.name(),
-                verb(kind)
-            ),
-        ));
-    }
+    check_aggregation(context, variable, verb(kind))?;
     let operation = Operation::Assign {
         variable: variable.key(),
         name: variable.name().to_owned(),
@@ -299,11 +259,22 @@ fn assign_in_replica(
                 .collect::<Result<_>>()?;
             let combined = aggregate(&target, &tensors)?;
             check_assignable(&target, &combined)?;
-            stage(strategy, &target, kind, &combined)?;
+            stage(strategy, &target, kind != Assignment::Assign, &mut |to| {
+                cross_device::combine_into(kind, to, &combined)
+            })?;
             Ok(vec![None; replicas])
         }),
     )?;
     Ok(())
+}
+
+/// Why the very same object on all replicas has no sum.
+pub(super) fn same_for_sum(kind: &str, variable: &Variable) -> String {
+    format!(
+        "the very same {kind} on all replicas cannot be reduced by SUM for variable '{}'; pass one \
+         for each replica, or assign in a merge call",
+        variable.name()
+    )
 }
 
 /// The one value that the replicas' values amount to.
@@ -318,14 +289,7 @@ fn aggregate(variable: &Variable, tensors: &[Tensor]) -> Result<Tensor> {
         Aggregation::OnlyFirstReplica => Ok(first.clone()),
         Aggregation::Mean if same => Ok(first.clone()),
         Aggregation::Mean => cross_device::reduce(ReduceOp::Mean, tensors, None, device, None),
-        Aggregation::Sum if same => Err(Error::invalid(
-            "value",
-            format!(
-                "the very same tensor on all replicas cannot be reduced by SUM for variable '{}'; \
-                 pass one tensor for each replica, or assign in a merge call",
-                variable.name()
-            ),
-        )),
+        Aggregation::Sum if same => Err(Error::invalid("value", same_for_sum("tensor", variable))),
         Aggregation::Sum => cross_device::reduce(ReduceOp::Sum, tensors, None, device, None),
         Aggregation::None => Err(Error::Internal("NONE reached the aggregation".into())),
     }

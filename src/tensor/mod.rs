@@ -2,6 +2,7 @@
 
 pub mod ops;
 pub mod storage;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,12 +31,28 @@ struct Parts {
     layout: Layout,
     /// Bytes from the storage's start to the first element.
     offset: usize,
+    /// The device that the tensor counts as being on: the storage's, or another one that reads
+    /// the same memory.
+    device: DeviceId,
     examples: Option<u64>,
 }
 
 impl Tensor {
     fn from_parts(storage: Arc<Storage>, dtype: DType, layout: Layout, offset: usize) -> Tensor {
-        Tensor(Arc::new(Parts { storage, dtype, layout, offset, examples: None }))
+        let device = storage.device();
+        Tensor(Arc::new(Parts { storage, dtype, layout, offset, device, examples: None }))
+    }
+
+    /// Other positions of this tensor's storage, on its device.
+    fn with_layout(&self, layout: Layout, offset: usize) -> Tensor {
+        Tensor(Arc::new(Parts {
+            storage: Arc::clone(&self.0.storage),
+            dtype: self.dtype(),
+            layout,
+            offset,
+            device: self.device(),
+            examples: None,
+        }))
     }
 
     /// A contiguous tensor of zeros.
@@ -135,9 +152,10 @@ impl Tensor {
         &self.0.layout
     }
 
-    /// The device whose memory holds the elements.
+    /// The device that the tensor is on. CPUs share their memory, so that a tensor on one CPU may
+    /// be a view of memory that was allocated on another.
     pub fn device(&self) -> DeviceId {
-        self.0.storage.device()
+        self.0.device
     }
 
     /// Whether the memory may only be read.
@@ -174,6 +192,7 @@ impl Tensor {
             dtype: parts.dtype,
             layout: parts.layout,
             offset: parts.offset,
+            device: parts.device,
             examples: Some(examples),
         }))
     }
@@ -189,6 +208,7 @@ impl Tensor {
         parts.dtype = with.dtype;
         parts.layout = with.layout;
         parts.offset = with.offset;
+        parts.device = with.device;
         parts.examples = with.examples;
         true
     }
@@ -242,13 +262,13 @@ impl Tensor {
     pub fn slice(&self, axis: usize, start: usize, stop: usize, step: usize) -> Result<Tensor> {
         let (layout, elements) = self.0.layout.slice(axis, start, stop, step)?;
         let offset = self.0.offset + elements * self.dtype().size();
-        Ok(Tensor::from_parts(Arc::clone(&self.0.storage), self.dtype(), layout, offset))
+        Ok(self.with_layout(layout, offset))
     }
 
     /// The same elements with the axes in another order; shares memory.
     pub fn transpose(&self, axes: &[usize]) -> Result<Tensor> {
         let layout = self.0.layout.transpose(axes)?;
-        Ok(Tensor::from_parts(Arc::clone(&self.0.storage), self.dtype(), layout, self.0.offset))
+        Ok(self.with_layout(layout, self.0.offset))
     }
 
     /// The same elements, in row-major order, under another shape; shares memory. Only contiguous
@@ -275,7 +295,7 @@ impl Tensor {
             ));
         }
         let layout = Layout::row_major(shape);
-        Ok(Tensor::from_parts(Arc::clone(&self.0.storage), self.dtype(), layout, self.0.offset))
+        Ok(self.with_layout(layout, self.0.offset))
     }
 }
 
@@ -286,6 +306,7 @@ pub struct TensorParts<'a> {
     pub dtype: DType,
     pub layout: Layout,
     pub offset: usize,
+    pub device: DeviceId,
     pub examples: Option<u64>,
 }
 

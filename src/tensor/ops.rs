@@ -4,6 +4,7 @@
 //! agreement that every function of the library makes with its caller.
 
 use crate::error::{Error, Result};
+use crate::kernels::scatter::{self, ScatterOp};
 use crate::kernels::{combine, copy};
 use crate::tensor::{DType, Element, Shape, Tensor};
 
@@ -32,6 +33,18 @@ impl Tensor {
     pub fn subtract_from(&self, from: &Tensor) -> Result<()> {
         let from = from.apart_from(self)?;
         combine::subtract(&from.reading()?, &self.writing()?)
+    }
+
+    /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
+    ///
+    /// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of this tensor;
+    /// with INVALID_ARGUMENT if dtype or dimensions do not fit, this tensor is read-only or not
+    /// contiguous, bool values should be calculated with, or an integer be divided by zero; and
+    /// with RESOURCE_EXHAUSTED if there is no memory for the numbers.
+    pub fn scatter_rows(&self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
+        let indices = indices.to_vec::<i64>()?;
+        let values = values.apart_from(self)?.to_contiguous()?;
+        scatter::scatter(op, &values.reading()?, &indices, &self.writing()?)
     }
 
     /// Sets all elements to zero (false for bool).

@@ -1,15 +1,20 @@
-//! Nests of tensors, per-replica values, and the storage of variables.
+//! Nests of tensors, indexed slices, per-replica values, and the storage of variables.
 
+pub mod indexed_slices;
+mod per_replica;
+mod text;
 pub mod variable;
 
 use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Shape, Tensor};
+use indexed_slices::IndexedSlices;
+pub use per_replica::PerReplica;
 use variable::Variable;
 
-/// A value: a leaf (tensor, variable, per-replica value) or a nest of values. Structures are
-/// outside, per-replica values are leaves. Cloning makes another reference.
+/// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values.
+/// Structures are outside, per-replica values are leaves. Cloning makes another reference.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A plain tensor.
@@ -22,38 +27,29 @@ pub enum Value {
     Struct(Arc<Vec<(String, Value)>>),
     /// A variable passed as itself.
     Variable(Variable),
-}
-
-/// One component per replica.
-#[derive(Debug)]
-pub struct PerReplica {
-    components: Vec<Tensor>,
-}
-
-impl PerReplica {
-    /// A per-replica value of at least one component.
-    pub fn new(components: Vec<Tensor>) -> Result<PerReplica> {
-        if components.is_empty() {
-            return Err(Error::invalid("components", "none; a per-replica value has one or more"));
-        }
-        Ok(PerReplica { components })
-    }
-
-    /// The components, in replica order.
-    pub fn components(&self) -> &[Tensor] {
-        &self.components
-    }
-
-    /// The components, to be reused in place by the input pipeline that owns them alone.
-    pub fn components_mut(&mut self) -> &mut [Tensor] {
-        &mut self.components
-    }
+    /// Some rows of a tensor, by number.
+    IndexedSlices(Arc<IndexedSlices>),
 }
 
 impl Value {
     /// A per-replica value of these components.
     pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
         Ok(Value::PerReplica(Arc::new(PerReplica::new(components)?)))
+    }
+
+    /// A per-replica value of these components, each a tensor or indexed slices.
+    pub fn per_replica_of(components: Vec<Value>) -> Result<Value> {
+        Ok(Value::PerReplica(Arc::new(PerReplica::of(components)?)))
+    }
+
+    /// Indexed slices; see [`IndexedSlices::new`].
+    pub fn indexed_slices(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<Value> {
+        Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(values, indices, dense_shape)?)))
+    }
+
+    /// Whether a per-replica value can have this as a component.
+    fn can_be_component(&self) -> bool {
+        matches!(self, Value::Tensor(_) | Value::IndexedSlices(_))
     }
 
     /// A tuple of these items.
@@ -79,14 +75,15 @@ impl Value {
             Value::Tuple(_) => "a tuple",
             Value::Struct(_) => "a struct",
             Value::Variable(_) => "a variable",
+            Value::IndexedSlices(_) => "indexed slices",
         }
     }
 
-    /// Items, fields or components; 1 for a tensor or a variable.
+    /// Items, fields or components; 1 for a tensor, indexed slices or a variable.
     pub fn count(&self) -> usize {
         match self {
-            Value::Tensor(_) | Value::Variable(_) => 1,
-            Value::PerReplica(value) => value.components.len(),
+            Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => 1,
+            Value::PerReplica(value) => value.count(),
             Value::Tuple(items) => items.len(),
             Value::Struct(fields) => fields.len(),
         }
@@ -95,10 +92,10 @@ impl Value {
     /// The item, field or component at `index`.
     pub fn item(&self, index: usize) -> Result<Value> {
         let item = match self {
-            Value::Tensor(_) | Value::Variable(_) => {
+            Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
-            Value::PerReplica(value) => value.components.get(index).cloned().map(Value::Tensor),
+            Value::PerReplica(value) => value.component(index),
             Value::Tuple(items) => items.get(index).cloned(),
             Value::Struct(fields) => fields.get(index).map(|(_, value)| value.clone()),
         };
@@ -148,15 +145,7 @@ impl Value {
     pub fn tensor_of(&self, replica: usize) -> Result<&Tensor> {
         match self {
             Value::Tensor(tensor) => Ok(tensor),
-            Value::PerReplica(value) => value.components.get(replica).ok_or_else(|| {
-                Error::out_of_range(
-                    "value",
-                    format!(
-                        "a per-replica value of {} components has none for replica {replica}",
-                        value.components.len()
-                    ),
-                )
-            }),
+            Value::PerReplica(value) => value.tensor(replica),
             other => Err(Error::invalid(
                 "value",
                 format!("{} where a tensor or a per-replica value is expected", other.kind_name()),
@@ -168,8 +157,10 @@ impl Value {
     /// leaves stay the same objects.
     pub fn component(&self, replica: usize) -> Result<Value> {
         match self {
-            Value::Tensor(_) | Value::Variable(_) => Ok(self.clone()),
-            Value::PerReplica(_) => self.tensor_of(replica).cloned().map(Value::Tensor),
+            Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => Ok(self.clone()),
+            Value::PerReplica(value) => {
+                value.component(replica).ok_or_else(|| value.too_short(replica))
+            }
             Value::Tuple(items) => {
                 let items: Result<_> = items.iter().map(|item| item.component(replica)).collect();
                 Ok(Value::tuple(items?))
@@ -223,7 +214,10 @@ impl Value {
                     return fields.iter_mut().for_each(|(_, field)| field.hollow());
                 }
             }
-            Value::Tensor(_) | Value::PerReplica(_) | Value::Variable(_) => {}
+            Value::Tensor(_)
+            | Value::PerReplica(_)
+            | Value::Variable(_)
+            | Value::IndexedSlices(_) => {}
         }
         *self = Value::nothing();
     }
@@ -279,25 +273,30 @@ impl Value {
             )
         };
         match first {
-            Value::Tensor(_) | Value::PerReplica(_) | Value::Variable(_) => {
+            Value::Tensor(_)
+            | Value::PerReplica(_)
+            | Value::Variable(_)
+            | Value::IndexedSlices(_) => {
                 if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
                     return Ok(first.clone());
                 }
-                let components: Result<Vec<Tensor>> = parts
-                    .iter()
-                    .enumerate()
-                    .map(|(replica, part)| match part {
-                        Value::Tensor(tensor) => Ok(tensor.clone()),
-                        other if std::mem::discriminant(other) == std::mem::discriminant(first) => {
-                            Err(Error::invalid(
-                                what,
-                                format!("{} that differs between replicas", other.kind_name()),
-                            ))
-                        }
-                        other => Err(mismatch(replica, other)),
-                    })
-                    .collect();
-                Value::per_replica(components?)
+                for (replica, part) in parts.iter().enumerate() {
+                    if part.can_be_component() {
+                        continue;
+                    }
+                    if std::mem::discriminant(part) != std::mem::discriminant(first) {
+                        return Err(mismatch(replica, part));
+                    }
+                    return Err(Error::invalid(
+                        what,
+                        format!(
+                            "{} cannot be part of a per-replica value, which has tensors or \
+                             indexed slices; it must be the very same on all replicas",
+                            part.kind_name()
+                        ),
+                    ));
+                }
+                Value::per_replica_of(parts.to_vec())
             }
             Value::Tuple(items) => {
                 let mut columns = vec![Vec::with_capacity(parts.len()); items.len()];
@@ -353,6 +352,7 @@ impl Value {
             (Value::Tensor(a), Value::Tensor(b)) => a.is_same(b),
             (Value::PerReplica(a), Value::PerReplica(b)) => Arc::ptr_eq(a, b),
             (Value::Variable(a), Value::Variable(b)) => a.is_same(b),
+            (Value::IndexedSlices(a), Value::IndexedSlices(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -362,14 +362,11 @@ impl Value {
     pub fn examples_of(&self, replica: usize) -> Option<u64> {
         let annotated = |leaf: &Value| match leaf {
             Value::Tensor(tensor) => tensor.examples(),
-            Value::PerReplica(value) => value.components.get(replica).and_then(Tensor::examples),
+            Value::PerReplica(value) => value.annotated_examples(replica),
             _ => None,
         };
         let first_dimension = |leaf: &Value| match leaf {
-            Value::PerReplica(value) => {
-                let shape = value.components.get(replica)?.shape();
-                shape.first().map(|&size| size as u64)
-            }
+            Value::PerReplica(value) => value.rows(replica),
             _ => None,
         };
         self.find_leaf(&mut |leaf| annotated(leaf))

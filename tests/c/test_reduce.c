@@ -222,12 +222,12 @@ static void update(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
     umbo_value *two = float_value(2), *result = NULL;
     int calls = 0;
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, &result));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, &result));
     CHECK(calls == 1 && float_of(result) == 12 && float_of_variable(variable) == 12);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, NULL));
     CHECK(calls == 2 && float_of_variable(variable) == 14);
-    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL, NULL),
                  UMBO_ABORTED);
     CHECK_MESSAGE("no update");
     umbo_value_release(two);

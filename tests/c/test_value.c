@@ -113,9 +113,26 @@ static void leaves(void) {
     umbo_strategy_release(strategy);
 }
 
+/* The text is written whole or not at all, and its length in any case. */
+static void words(void) {
+    const float data[2] = {1, 2.5f};
+    umbo_value *value = floats_value(2, data);
+    char text[64] = "untouched";
+    size_t length = 0;
+    CHECK_STATUS(umbo_value_text(value, NULL, 0, &length), UMBO_OUT_OF_RANGE);
+    CHECK(length > 0 && length < sizeof(text));
+    CHECK_STATUS(umbo_value_text(value, text, length, &length), UMBO_OUT_OF_RANGE);
+    CHECK(strcmp(text, "untouched") == 0);
+    CHECK_OK(umbo_value_text(value, text, length + 1, &length));
+    CHECK(strcmp(text, "float32 [2] on CPU:0\n[1, 2.5]") == 0);
+    CHECK(strlen(text) == length);
+    umbo_value_release(value);
+}
+
 int main(void) {
     nests();
     refused_nests();
     leaves();
+    words();
     return finish();
 }

@@ -1,5 +1,7 @@
 //! Making arrays and reading elements.
 
+use std::path::PathBuf;
+
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::input::{Dataset, PassIterator};
@@ -54,4 +56,21 @@ pub fn fails<T>(result: Result<T>, status: Status, part: &str) {
     let error: Error = result.err().expect("a failure");
     assert_eq!(error.status(), status, "{error}");
     assert!(error.to_string().contains(part), "'{error}' does not say '{part}'");
+}
+
+/// A file that is removed with the value.
+pub struct Temporary(pub PathBuf);
+
+impl Temporary {
+    pub fn new(name: &str, bytes: &[u8]) -> Temporary {
+        let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Temporary(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

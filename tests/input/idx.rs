@@ -1,30 +1,13 @@
 //! IDX files: all element types, plain and compressed, and every way to be wrong.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{fails, read, rest};
+use crate::common::{Temporary, fails, read, rest};
 use flate2::{Compression, write::GzEncoder};
 use umbo::error::Status;
 use umbo::input::{Dataset, ShuffleOptions};
 use umbo::tensor::{DType, Element};
-
-/// A file that is removed with the value.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str, bytes: &[u8]) -> Temporary {
-        let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        Temporary(path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn idx(code: u8, sizes: &[u32], data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 0, code, sizes.len() as u8];

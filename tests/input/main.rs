@@ -1,8 +1,11 @@
 //! Datasets, their transformations and their distribution, as a trainer sees them.
 
 mod common;
+mod dealing;
 mod distribution;
 mod idx;
+mod numpy;
 mod order;
 mod prefetch;
 mod sources;
+mod transformations;

@@ -156,3 +156,49 @@ fn cardinalities() {
     assert_eq!(ten.skip(4).unwrap().prefetch(2).unwrap().cardinality(), Exact(6));
     assert_eq!((Exact(5).code(), Endless.code(), Cardinality::Unknown.code()), (5, -1, -2));
 }
+
+#[test]
+fn ranges_of_numbers() {
+    let read = |start, stop, step| {
+        let dataset = Dataset::range(start, stop, step).unwrap();
+        let iterator = dataset.iterator().unwrap();
+        let seen: Vec<i64> = rest(&iterator, |element| read(element.tensor_of(0).unwrap())[0]);
+        assert_eq!(dataset.cardinality(), Cardinality::Exact(seen.len() as u64));
+        seen
+    };
+    assert_eq!(read(0, 4, 1), [0, 1, 2, 3]);
+    assert_eq!(read(1, 8, 3), [1, 4, 7]);
+    assert_eq!(read(5, 0, -2), [5, 3, 1]);
+    assert_eq!(read(3, 3, 1), [0i64; 0]);
+    assert_eq!(read(3, 0, 1), [0i64; 0]);
+    assert_eq!(read(i64::MIN, i64::MAX, i64::MAX), [i64::MIN, -1, i64::MAX - 1]);
+    assert_eq!(read(i64::MAX - 1, i64::MAX, 5), [i64::MAX - 1]);
+    let all = Dataset::range(i64::MIN, i64::MAX, 1).unwrap();
+    assert_eq!(all.cardinality(), Cardinality::Exact(u64::MAX));
+    fails(Dataset::range(0, 4, 0), Status::InvalidArgument, "step");
+}
+
+#[test]
+fn elements_that_the_caller_has_made() {
+    let (one, two) = (counting(&[2]), counting(&[3]));
+    let nest = Value::tuple(vec![Value::Tensor(one.clone()), Value::Tensor(counting(&[]))]);
+    let dataset = Dataset::from_tensors(&nest).unwrap();
+    assert_eq!(dataset.cardinality(), Cardinality::Exact(1));
+    assert_eq!(dataset.element_spec().to_string(), "(int32 [2], int32 [])");
+    let iterator = dataset.repeat(2).unwrap().iterator().unwrap();
+    let element = iterator.next().unwrap().unwrap().item(0).unwrap();
+    let tensor = element.tensor_of(0).unwrap();
+    assert_eq!((tensor.data(), tensor.is_read_only()), (one.data(), true));
+    assert!(iterator.next().unwrap().is_some());
+    assert!(iterator.next().unwrap().is_none());
+
+    let several = Dataset::elements(&[one.clone(), two]).unwrap();
+    assert_eq!(several.element_spec().to_string(), "int32 [?]");
+    assert_eq!(all(&several), [vec![0, 1], vec![0, 1, 2]]);
+    let invalid = Status::InvalidArgument;
+    fails(Dataset::elements(&[]), invalid, "tensors");
+    fails(Dataset::elements(&[one.clone(), counting(&[1, 2])]), invalid, "tensor 1");
+    fails(Dataset::from_tensors(&Value::tuple(vec![])), invalid, "no tensor");
+    let parts = Value::per_replica(vec![one.clone(), one]).unwrap();
+    fails(Dataset::from_tensors(&parts), invalid, "a per-replica value");
+}

@@ -3,12 +3,50 @@
 #define UMBO_CPP_DATASET_HPP
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <umbo/cpp/callback.hpp>
+#include <umbo/cpp/element_spec.hpp>
 #include <umbo/cpp/value.hpp>
 
 namespace umbo {
+namespace detail {
+
+template <class Callable>
+umbo_status map_trampoline(const umbo_value *element, void *callable,
+                           umbo_value **result) noexcept {
+    return guarded([&] {
+        borrowed<value> given(lent(element));
+        value made = (*static_cast<Callable *>(callable))(std::as_const(*given));
+        *result = made.release();
+    });
+}
+
+// A generator begins a pass by calling the kept callable, whose result makes the elements.
+template <class Callable>
+struct generator_pass {
+    using pass = std::invoke_result_t<Callable &>;
+
+    static umbo_status begin(void *callable, void **out) noexcept {
+        return guarded([&] { *out = new pass((*static_cast<Callable *>(callable))()); });
+    }
+
+    static umbo_status next(void *kept, void *, umbo_value **element) noexcept {
+        return guarded([&] {
+            std::optional<value> made = (*static_cast<pass *>(kept))();
+            if (made) *element = made->release();
+        });
+    }
+
+    static void end(void *kept, void *) noexcept { delete static_cast<pass *>(kept); }
+};
+
+} // namespace detail
 
 // A position in a dataset.
 class iterator : public handle<umbo_iterator> {
@@ -22,6 +60,21 @@ public:
         return value(out);
     }
 
+    // The next element; nothing at the end.
+    std::optional<value> next_as_optional() const {
+        std::int32_t has_value = 0;
+        umbo_value *out = nullptr;
+        check(umbo_iterator_next_as_optional(get(), &has_value, &out));
+        if (has_value == 0) return std::nullopt;
+        return value(out);
+    }
+
+    umbo::element_spec element_spec() const {
+        umbo_element_spec *out = nullptr;
+        check(umbo_iterator_element_spec(get(), &out));
+        return umbo::element_spec(out);
+    }
+
     // Begins a new pass.
     void reset() const { check(umbo_iterator_reset(get())); }
 };
@@ -30,6 +83,11 @@ struct shuffle_options {
     std::int64_t buffer_size = 0; // 0: the whole dataset
     std::uint64_t seed = 0;
     bool keep_order_each_pass = false;
+};
+
+struct map_options {
+    std::int32_t parallel_calls = 0;
+    umbo::element_spec element_spec = {}; // empty: results look like the elements
 };
 
 // A recipe for elements. Each transformation makes another dataset.
@@ -47,6 +105,67 @@ public:
     static dataset from_idx_file(const std::string &path) {
         umbo_dataset *out = nullptr;
         check(umbo_dataset_from_idx_file(path.c_str(), &out));
+        return dataset(out);
+    }
+
+    static dataset from_npy_file(const std::string &path) {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_npy_file(path.c_str(), &out));
+        return dataset(out);
+    }
+
+    // Structs of the arrays with these names; of all arrays if there are none.
+    static dataset from_npz_file(const std::string &path,
+                                 const std::vector<std::string> &names = {}) {
+        const auto texts = detail::raw_texts(names);
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size(), "names"),
+                                         texts.empty() ? nullptr : texts.data(), &out));
+        return dataset(out);
+    }
+
+    // One element.
+    static dataset from_tensors(const value &element) {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_tensors(element.get(), &out));
+        return dataset(out);
+    }
+
+    // One element for each tensor.
+    static dataset elements(const std::vector<tensor> &tensors) {
+        const auto raw = detail::raw_handles(tensors);
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_elements(detail::count_of(raw.size(), "tensors"), raw.data(), &out));
+        return dataset(out);
+    }
+
+    static dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_range(start, stop, step, &out));
+        return dataset(out);
+    }
+
+    // `begin()` begins a pass: it returns a callable that returns a `std::optional<value>`, which
+    // is empty at the end. Both are used by one thread at a time, `begin` by several.
+    template <class Begin>
+    static dataset from_generator(const umbo::element_spec &spec, Begin begin) {
+        using pass = detail::generator_pass<Begin>;
+        auto functions = detail::sized<umbo_generator>();
+        functions.begin = &pass::begin;
+        functions.next = &pass::next;
+        functions.end = &pass::end;
+        auto kept = std::make_unique<Begin>(std::move(begin));
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_generator(spec.get(), &functions, kept.release(),
+                                          &detail::destroy_callable<Begin>, &out));
+        return dataset(out);
+    }
+
+    // One after the other.
+    static dataset concatenate(const std::vector<dataset> &datasets) {
+        const auto raw = detail::raw_handles(datasets);
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_concatenate(detail::count_of(raw.size(), "datasets"), raw.data(), &out));
         return dataset(out);
     }
 
@@ -77,6 +196,45 @@ public:
     dataset batch(std::int64_t size, bool drop_remainder = false) const {
         umbo_dataset *out = nullptr;
         check(umbo_dataset_batch(get(), size, drop_remainder ? 1 : 0, &out));
+        return dataset(out);
+    }
+
+    dataset padded_batch(std::int64_t size, bool drop_remainder = false) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_padded_batch(get(), size, drop_remainder ? 1 : 0, &out));
+        return dataset(out);
+    }
+
+    dataset rebatch(const std::vector<std::int64_t> &sizes, bool drop_remainder = false) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_rebatch(get(), detail::count_of(sizes.size(), "sizes"), sizes.data(),
+                                   drop_remainder ? 1 : 0, &out));
+        return dataset(out);
+    }
+
+    // `function(const value &)` returns a value; several threads may call it at once if the
+    // options say so.
+    template <class Function>
+    dataset map(Function function, const map_options &how = {}) const {
+        auto options = detail::sized<umbo_map_options>();
+        options.element_spec = how.element_spec.get();
+        options.parallel_calls = how.parallel_calls;
+        auto kept = std::make_unique<Function>(std::move(function));
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_map(get(), &detail::map_trampoline<Function>, kept.release(),
+                               &detail::destroy_callable<Function>, &options, &out));
+        return dataset(out);
+    }
+
+    dataset cache() const {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_cache(get(), &out));
+        return dataset(out);
+    }
+
+    dataset shard(std::int64_t shards, std::int64_t index) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_shard(get(), shards, index, &out));
         return dataset(out);
     }
 
@@ -112,6 +270,12 @@ public:
         return out;
     }
 
+    umbo::element_spec element_spec() const {
+        umbo_element_spec *out = nullptr;
+        check(umbo_dataset_element_spec(get(), &out));
+        return umbo::element_spec(out);
+    }
+
     umbo::iterator iterate() const {
         umbo_iterator *out = nullptr;
         check(umbo_dataset_iterator(get(), &out));
@@ -124,6 +288,19 @@ class distributed_dataset : public handle<umbo_distributed_dataset> {
 public:
     using handle::handle;
 
+    umbo::element_spec element_spec() const {
+        umbo_element_spec *out = nullptr;
+        check(umbo_distributed_dataset_element_spec(get(), &out));
+        return umbo::element_spec(out);
+    }
+
+    // In steps. -1: endless; -2: unknown.
+    std::int64_t cardinality() const {
+        std::int64_t out = 0;
+        check(umbo_distributed_dataset_cardinality(get(), &out));
+        return out;
+    }
+
     umbo::iterator iterate() const {
         umbo_iterator *out = nullptr;
         check(umbo_distributed_dataset_iterator(get(), &out));
@@ -131,6 +308,53 @@ public:
     }
 };
 
+struct distribute_options {
+    umbo_split split = UMBO_SPLIT_CEIL;
+    bool drop_partial_step = false;
+    bool host_only = false;
+    std::int32_t per_replica_buffer_size = 0; // 0: one step ahead; -1: none
+};
+
+// What a function that makes a dataset is told about its pipeline.
+struct input_context {
+    std::int32_t num_input_pipelines = 1;
+    std::int32_t input_pipeline_id = 0;
+    std::int32_t num_replicas_in_sync = 1;
+
+    std::int64_t per_replica_batch_size(std::int64_t global_batch_size) const {
+        auto context = detail::sized<umbo_input_context>();
+        context.num_input_pipelines = num_input_pipelines;
+        context.input_pipeline_id = input_pipeline_id;
+        context.num_replicas_in_sync = num_replicas_in_sync;
+        std::int64_t out = 0;
+        check(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
+        return out;
+    }
+};
+
+namespace detail {
+
+inline umbo_distribute_options raw_options(const distribute_options &how) {
+    auto options = sized<umbo_distribute_options>();
+    options.split = how.split;
+    options.drop_partial_step = how.drop_partial_step ? 1 : 0;
+    options.host_only = how.host_only ? 1 : 0;
+    options.per_replica_buffer_size = how.per_replica_buffer_size;
+    return options;
+}
+
+template <class Callable>
+umbo_status dataset_trampoline(const umbo_input_context *context, void *callable,
+                               umbo_dataset **made) noexcept {
+    return guarded([&] {
+        const input_context given{context->num_input_pipelines, context->input_pipeline_id,
+                                  context->num_replicas_in_sync};
+        dataset returned = (*static_cast<Callable *>(callable))(given);
+        *made = returned.release();
+    });
+}
+
+} // namespace detail
 } // namespace umbo
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef UMBO_CPP_ERROR_HPP
 #define UMBO_CPP_ERROR_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -137,6 +138,23 @@ inline void check(umbo_status status) {
     if (status != UMBO_OK) detail::throw_last_error(status);
 }
 
+namespace detail {
+
+// A text that the C API copies out: asked for once, and once more if the first room was too small.
+template <class Write> std::string text_of(Write write) {
+    std::string text(256, '\0');
+    std::size_t length = 0;
+    umbo_status status = write(&text[0], text.size(), &length);
+    if (status == UMBO_OUT_OF_RANGE && length >= text.size()) {
+        text.resize(length + 1);
+        status = write(&text[0], text.size(), &length);
+    }
+    check(status);
+    text.resize(length);
+    return text;
+}
+
+} // namespace detail
 } // namespace umbo
 
 #endif

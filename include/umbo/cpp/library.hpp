@@ -85,18 +85,10 @@ inline void set_logical_device_count(umbo_device_type type, std::int32_t physica
 // The full name of a device; missing parts come from `defaults`.
 inline std::string canonical_device_name(const std::string &name,
                                          const std::string &defaults = {}) {
-    std::string text(128, '\0');
-    std::size_t length = 0;
-    umbo_status status = umbo_device_canonical_name(name.c_str(), detail::optional_text(defaults),
-                                                    &text[0], text.size(), &length);
-    if (status == UMBO_OUT_OF_RANGE) {
-        text.resize(length + 1);
-        status = umbo_device_canonical_name(name.c_str(), detail::optional_text(defaults), &text[0],
-                                            text.size(), &length);
-    }
-    check(status);
-    text.resize(length);
-    return text;
+    return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+        return umbo_device_canonical_name(name.c_str(), detail::optional_text(defaults), buffer,
+                                          capacity, length);
+    });
 }
 
 inline umbo_device parse_device(const std::string &name) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
+#include <umbo/cpp/cluster_resolver.hpp>
 #include <umbo/cpp/dataset.hpp>
 
 namespace umbo {
@@ -68,6 +69,7 @@ struct strategy_options {
     std::int32_t cpu_replicas = 0;
     std::string parameter_device;
     bool bind_threads = true;
+    umbo::cluster_resolver cluster_resolver; // what `strategy::cluster_resolver` gives
 };
 
 struct run_options {
@@ -135,6 +137,14 @@ umbo_status merge_trampoline(umbo_strategy *raw, const umbo_value *args, void *c
                              umbo_value **result) noexcept;
 
 template <class Callable>
+umbo_status value_trampoline(const umbo_value_context *context, void *callable,
+                             umbo_value **result) noexcept {
+    return guarded([&] {
+        call_for_value(*static_cast<Callable *>(callable), result, *context);
+    });
+}
+
+template <class Callable>
 umbo_status update_trampoline(umbo_variable *raw, const umbo_value *args, void *callable,
                               umbo_value **result) noexcept {
     return guarded([&] {
@@ -159,6 +169,7 @@ public:
         options.cpu_replicas = how.cpu_replicas;
         options.parameter_device = detail::optional_text(how.parameter_device);
         options.thread_binding = how.bind_threads ? UMBO_BIND_THREADS : UMBO_LEAVE_THREADS;
+        options.cluster_resolver = how.cluster_resolver.get();
         umbo_strategy *out = nullptr;
         check(umbo_central_storage_strategy_create(&options, &out));
         return strategy(out);
@@ -298,12 +309,153 @@ public:
 
     // Calls `fn(variable &, const value &args)` once, where the variable lies.
     template <class Fn>
-    value update(const variable &of, Fn &&fn, const value &args = value()) const {
+    value update(const variable &of, Fn &&fn, const value &args = value(),
+                 umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
         using callable = std::remove_reference_t<Fn>;
+        auto options = detail::sized<umbo_update_options>();
+        options.grouping = grouping;
         umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                   detail::as_user_data(fn), args.get(), &out));
+                                   detail::as_user_data(fn), args.get(), &options, &out));
         return value(out);
+    }
+
+    // As `update`, for state that is kept where the variable is.
+    template <class Fn>
+    value update_non_slot(const variable &beside, Fn &&fn, const value &args = value(),
+                          umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
+        using callable = std::remove_reference_t<Fn>;
+        auto options = detail::sized<umbo_update_options>();
+        options.grouping = grouping;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_update_non_slot(get(), beside.get(),
+                                            &detail::update_trampoline<callable>,
+                                            detail::as_user_data(fn), args.get(), &options, &out));
+        return value(out);
+    }
+
+    // The variable, of these, whose name comes first.
+    variable non_slot_devices(const std::vector<variable> &variables) const {
+        const auto raw = detail::raw_handles(variables);
+        umbo_variable *out = nullptr;
+        check(umbo_strategy_non_slot_devices(get(), detail::count_of(raw.size(), "variables"),
+                                             raw.data(), &out));
+        return variable(out);
+    }
+
+    // Calls `body(strategy)`; what it makes lies where `beside` does.
+    template <class Body>
+    void colocate_vars_with(const variable &beside, Body &&body) const {
+        check(umbo_strategy_colocate_vars_with(
+            get(), beside.get(), &detail::scope_trampoline<std::remove_reference_t<Body>>,
+            detail::as_user_data(body)));
+    }
+
+    // `fn(const umbo_value_context &)` makes the value of each replica.
+    template <class Fn>
+    value values_from_function(Fn &&fn) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
+                                                 detail::as_user_data(fn), &out));
+        return value(out);
+    }
+
+    // A tuple of the results of `reduce_to` for pairs of a value and its destination.
+    value batch_reduce_to(umbo_reduce_op op,
+                          const std::vector<std::pair<value, destination>> &pairs) const {
+        std::vector<const umbo_value *> values;
+        std::vector<umbo_destination> destinations;
+        for (const auto &pair : pairs) {
+            values.push_back(pair.first.get());
+            destinations.push_back(pair.second.raw());
+        }
+        umbo_value *out = nullptr;
+        check(umbo_strategy_batch_reduce_to(get(), op, detail::count_of(pairs.size(), "pairs"),
+                                            values.data(), destinations.data(), &out));
+        return value(out);
+    }
+
+    value broadcast_to(const value &what, const destination &where) const {
+        umbo_value *out = nullptr;
+        check(umbo_strategy_broadcast_to(get(), what.get(), &where.raw(), &out));
+        return value(out);
+    }
+
+    value value_container(const value &what) const {
+        umbo_value *out = nullptr;
+        check(umbo_strategy_value_container(get(), what.get(), &out));
+        return value(out);
+    }
+
+    // `run` without options.
+    template <class Fn>
+    value call_for_each_replica(Fn &&fn, const value &args = value()) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_call_for_each_replica(get(), &detail::replica_trampoline<callable>,
+                                                  detail::as_user_data(fn), args.get(), &out));
+        return value(out);
+    }
+
+    tensor read_var(const variable &of) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_strategy_read_var(get(), of.get(), &out));
+        return tensor(out);
+    }
+
+    // Not offered by this strategy.
+    template <class Fn>
+    value run_steps_on_iterator(Fn &&fn, const iterator &input, std::int64_t steps = 1) const {
+        using callable = std::remove_reference_t<Fn>;
+        umbo_value *out = nullptr;
+        check(umbo_strategy_run_steps_on_iterator(get(), &detail::replica_trampoline<callable>,
+                                                  detail::as_user_data(fn), input.get(), steps,
+                                                  &out));
+        return value(out);
+    }
+
+    std::vector<std::string> worker_devices() const {
+        std::vector<const char *> names(static_cast<std::size_t>(num_replicas_in_sync()));
+        std::int32_t count = 0;
+        check(umbo_strategy_worker_devices(get(), detail::count_of(names.size(), "names"),
+                                           names.data(), &count));
+        return {names.begin(), names.end()};
+    }
+
+    std::vector<std::string> parameter_devices() const {
+        const char *name = nullptr;
+        std::int32_t count = 0;
+        check(umbo_strategy_parameter_devices(get(), 1, &name, &count));
+        return {name};
+    }
+
+    // Annotations for replicas of several logical devices, which this strategy does not have.
+    tensor assign_to_logical_device(const tensor &what, std::int64_t id) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_strategy_assign_to_logical_device(get(), what.get(), id, &out));
+        return tensor(out);
+    }
+
+    tensor replicate_to_logical_devices(const tensor &what) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_strategy_replicate_to_logical_devices(get(), what.get(), &out));
+        return tensor(out);
+    }
+
+    tensor split_to_logical_devices(const tensor &what, const dimensions &partitions) const {
+        umbo_tensor *out = nullptr;
+        check(umbo_strategy_split_to_logical_devices(
+            get(), what.get(), detail::count_of(partitions.size(), "partition_dimensions"),
+            partitions.data(), &out));
+        return tensor(out);
+    }
+
+    // The one that the strategy was made with; an empty one if there was none.
+    umbo::cluster_resolver cluster_resolver() const {
+        umbo_cluster_resolver *out = nullptr;
+        check(umbo_strategy_cluster_resolver(get(), &out));
+        return umbo::cluster_resolver(out);
     }
 
     variable create_variable(const std::string &name, const tensor &initial_value,
@@ -337,11 +489,34 @@ public:
         return out != 0;
     }
 
-    distributed_dataset distribute(const dataset &source) const {
-        const auto options = detail::sized<umbo_distribute_options>();
+    // Splits each element over the replicas.
+    distributed_dataset distribute(const dataset &source,
+                                   const distribute_options &how = {}) const {
+        const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
         check(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
         return distributed_dataset(out);
+    }
+
+    // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets
+    // whole elements.
+    template <class Fn>
+    distributed_dataset distribute_from_function(Fn &&fn,
+                                                 const distribute_options &how = {}) const {
+        using callable = std::remove_reference_t<Fn>;
+        const auto options = detail::raw_options(how);
+        umbo_distributed_dataset *out = nullptr;
+        check(umbo_strategy_distribute_datasets_from_function(
+            get(), &detail::dataset_trampoline<callable>, detail::as_user_data(fn), &options,
+            &out));
+        return distributed_dataset(out);
+    }
+
+    // The slices of copies of arrays.
+    dataset make_numpy_dataset(const value &arrays) const {
+        umbo_dataset *out = nullptr;
+        check(umbo_strategy_make_numpy_dataset(get(), arrays.get(), &out));
+        return dataset(out);
     }
 };
 

@@ -74,12 +74,42 @@ public:
         return value(out);
     }
 
-    // One tensor for each replica.
+    // One component, a tensor or indexed slices, for each replica.
     static value per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
         check(umbo_value_per_replica(detail::count_of(raw.size(), "components"), raw.data(), &out));
         return value(out);
+    }
+
+    // Some rows of a tensor of shape `dense_shape`: row i of `values` is row `indices[i]` of it.
+    static value indexed_slices(const tensor &values, const tensor &indices,
+                                const dimensions &dense_shape) {
+        umbo_value *out = nullptr;
+        check(umbo_value_indexed_slices(values.get(), indices.get(),
+                                        detail::count_of(dense_shape.size(), "rank"),
+                                        dense_shape.data(), &out));
+        return value(out);
+    }
+
+    // The parts of indexed slices.
+    tensor slices_values() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_value_slices_values(get(), &out));
+        return tensor(out);
+    }
+
+    tensor slices_indices() const {
+        umbo_tensor *out = nullptr;
+        check(umbo_value_slices_indices(get(), &out));
+        return tensor(out);
+    }
+
+    dimensions slices_dense_shape() const {
+        std::int32_t rank = 0;
+        std::int64_t shape[UMBO_MAX_RANK] = {};
+        check(umbo_value_slices_dense_shape(get(), &rank, shape));
+        return dimensions(shape, shape + rank);
     }
 
     umbo_value_kind kind() const {
@@ -137,6 +167,13 @@ public:
         return view_of<T>(view(name));
     }
 
+    // The value in words.
+    std::string text() const {
+        return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+            return umbo_value_text(get(), buffer, capacity, length);
+        });
+    }
+
     // How many examples of a distributed element a replica has; -1: all of them together.
     std::int64_t examples(std::int32_t replica = -1) const {
         std::int64_t out = 0;
@@ -174,6 +211,34 @@ inline void variable::assign_add(const value &delta) const {
 
 inline void variable::assign_sub(const value &delta) const {
     check(umbo_variable_assign_sub(get(), delta.get()));
+}
+
+inline void variable::scatter_add(const value &slices) const {
+    check(umbo_variable_scatter_add(get(), slices.get()));
+}
+
+inline void variable::scatter_sub(const value &slices) const {
+    check(umbo_variable_scatter_sub(get(), slices.get()));
+}
+
+inline void variable::scatter_mul(const value &slices) const {
+    check(umbo_variable_scatter_mul(get(), slices.get()));
+}
+
+inline void variable::scatter_div(const value &slices) const {
+    check(umbo_variable_scatter_div(get(), slices.get()));
+}
+
+inline void variable::scatter_min(const value &slices) const {
+    check(umbo_variable_scatter_min(get(), slices.get()));
+}
+
+inline void variable::scatter_max(const value &slices) const {
+    check(umbo_variable_scatter_max(get(), slices.get()));
+}
+
+inline void variable::scatter_update(const value &slices) const {
+    check(umbo_variable_scatter_update(get(), slices.get()));
 }
 
 } // namespace umbo

@@ -42,6 +42,15 @@ public:
     void assign_add(const value &delta) const;
     void assign_sub(const value &delta) const;
 
+    // Change the rows that indexed slices name, one after the other.
+    void scatter_add(const value &slices) const;
+    void scatter_sub(const value &slices) const;
+    void scatter_mul(const value &slices) const;
+    void scatter_div(const value &slices) const;
+    void scatter_min(const value &slices) const;
+    void scatter_max(const value &slices) const;
+    void scatter_update(const value &slices) const;
+
     std::string name() const {
         const char *out = nullptr;
         check(umbo_variable_name(get(), &out));

@@ -6,8 +6,10 @@ use std::thread::available_parallelism;
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
 use umbo::device::cpu::affinity::{self, CpuSet};
+use umbo::device::cpu::workers;
 use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
 use umbo::error::Result;
+use umbo::kernels::instruction_set;
 
 use crate::{Report, bytes_text, json_text};
 
@@ -79,10 +81,18 @@ fn examine() -> Vec<Finding> {
         instructions(),
         processors_finding(processors, online.as_deref().map(str::trim), quota),
         binding(),
+        central_work(),
         memory(registry::memory_info(DeviceId::HOST)),
         huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
         gpus(cuda::probe()),
     ]
+}
+
+/// What reductions, gathers and updates run on.
+fn central_work() -> Finding {
+    let (workers, instructions) = (workers::count(), instruction_set::selected().name());
+    let text = format!("{workers} workers, {instructions} instructions");
+    Finding::new(Verdict::Fine, "central work", text)
 }
 
 fn version() -> Finding {

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-const HANDLES: [&str; 12] = [
+const HANDLES: [&str; 15] = [
     "tensor",
     "value",
     "strategy",
@@ -19,7 +19,10 @@ const HANDLES: [&str; 12] = [
     "gradients",
     "optimizer",
     "cancellation",
+    "cluster_resolver",
+    "variable_request",
     "distributed_dataset",
+    "element_spec",
     "scope",
     "replica_context",
 ];
@@ -38,9 +41,11 @@ const NUMBERS: [(&str, &str); 9] = [
 ];
 
 /// Fields that a struct needs beside its size.
-const FIELDS: [(&str, &str); 2] = [
+const FIELDS: [(&str, &str); 4] = [
     ("umbo_gradients_options", "loss_reduction = UMBO_LOSS_SUM"),
     ("umbo_destination", "device = \"CPU:0\""),
+    ("umbo_generator", "next = good_generator_next_fn"),
+    ("umbo_input_context", "num_replicas_in_sync = 1"),
 ];
 
 /// The whole program, and the number of cases in it.

@@ -13,7 +13,10 @@ static struct {
     umbo_gradients *gradients;
     umbo_optimizer *optimizer;
     umbo_cancellation *cancellation;
+    umbo_cluster_resolver *cluster_resolver;
+    umbo_variable_request *variable_request;
     umbo_distributed_dataset *distributed_dataset;
+    umbo_element_spec *element_spec;
     umbo_scope *scope;
     umbo_replica_context *replica_context;
 } good;
@@ -48,6 +51,30 @@ static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
                 parameter, message);
         failures++;
     }
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *user_data,
+                                                             umbo_value **element) {
+    (void)pass;
+    (void)user_data;
+    (void)element;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
+                                                  umbo_value **result) {
+    (void)element;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *context,
+                                                      void *user_data, umbo_dataset **dataset) {
+    (void)context;
+    (void)user_data;
+    return umbo_dataset_retain(good.dataset) == UMBO_OK ? (*dataset = good.dataset, UMBO_OK)
+                                                        : UMBO_INTERNAL;
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
@@ -85,6 +112,22 @@ static CHECK_MAYBE_UNUSED umbo_status good_update_fn(umbo_variable *variable,
     return UMBO_OK;
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *context,
+                                                    void *user_data, umbo_value **value) {
+    (void)context;
+    (void)user_data;
+    return umbo_value_clone(good.value, value);
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_request *request,
+                                                            void *user_data,
+                                                            umbo_variable **variable) {
+    (void)request;
+    (void)user_data;
+    (void)variable;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED void good_log_callback(umbo_log_level level, const char *message,
                                                  void *user_data) {
     (void)level;
@@ -116,17 +159,22 @@ int main(void) {
     CHECK_OK(umbo_dataset_iterator(good.dataset, &good.iterator));
     CHECK_OK(umbo_strategy_distribute_dataset(good.strategy, batches, NULL,
                                               &good.distributed_dataset));
+    CHECK_OK(umbo_dataset_element_spec(good.dataset, &good.element_spec));
     CHECK_OK(umbo_gradients_create(good.strategy, 1, (const umbo_variable *const *)&good.variable,
                                    &gradients_options, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
+    CHECK_OK(umbo_cluster_resolver_from_tf_config("{\"cluster\": {\"x\": [\"a:1\"]}}",
+                                                  &good.cluster_resolver));
 
     /* OUTSIDE */
     CHECK_OK(umbo_strategy_run(good.strategy, on_a_replica, NULL, NULL, NULL, NULL));
 
+    umbo_cluster_resolver_release(good.cluster_resolver);
     umbo_cancellation_release(good.cancellation);
     umbo_optimizer_release(good.optimizer);
     umbo_gradients_release(good.gradients);
+    umbo_element_spec_release(good.element_spec);
     umbo_distributed_dataset_release(good.distributed_dataset);
     umbo_iterator_release(good.iterator);
     umbo_dataset_release(batches);

@@ -1,0 +1,92 @@
+// What the elements of datasets look like.
+#ifndef UMBO_CPP_ELEMENT_SPEC_HPP
+#define UMBO_CPP_ELEMENT_SPEC_HPP
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <umbo/cpp/value.hpp>
+
+namespace umbo {
+
+// The structure, dtypes and shapes of elements.
+class element_spec : public handle<umbo_element_spec> {
+public:
+    using handle::handle;
+    using field_list = std::vector<std::pair<std::string, element_spec>>;
+
+    // UMBO_UNKNOWN_SIZE stands for a size in which elements may differ.
+    static element_spec tensor(umbo_dtype dtype, const dimensions &shape) {
+        umbo_element_spec *out = nullptr;
+        check(umbo_element_spec_tensor(dtype, detail::count_of(shape.size(), "rank"), shape.data(),
+                                       &out));
+        return element_spec(out);
+    }
+
+    static element_spec tuple(const std::vector<element_spec> &items) {
+        const auto raw = detail::raw_handles(items);
+        umbo_element_spec *out = nullptr;
+        check(umbo_element_spec_tuple(detail::count_of(raw.size(), "items"), raw.data(), &out));
+        return element_spec(out);
+    }
+
+    static element_spec structure(const field_list &fields) {
+        std::vector<const char *> names;
+        std::vector<const umbo_element_spec *> items;
+        for (const auto &field : fields) {
+            names.push_back(field.first.c_str());
+            items.push_back(field.second.get());
+        }
+        umbo_element_spec *out = nullptr;
+        check(umbo_element_spec_struct(detail::count_of(names.size(), "fields"), names.data(),
+                                       items.data(), &out));
+        return element_spec(out);
+    }
+
+    umbo_value_kind kind() const {
+        umbo_value_kind out = 0;
+        check(umbo_element_spec_kind_of(get(), &out));
+        return out;
+    }
+
+    // Items, fields or components; 1 for a tensor.
+    std::int32_t count() const {
+        std::int32_t out = 0;
+        check(umbo_element_spec_count(get(), &out));
+        return out;
+    }
+
+    element_spec item(std::int32_t index) const {
+        umbo_element_spec *out = nullptr;
+        check(umbo_element_spec_item(get(), index, &out));
+        return element_spec(out);
+    }
+
+    std::string field_name(std::int32_t index) const {
+        const char *out = nullptr;
+        check(umbo_element_spec_field_name(get(), index, &out));
+        return out;
+    }
+
+    // Of a tensor, or of each component of a per-replica value.
+    umbo_dtype dtype() const { return leaf().first; }
+
+    // As `dtype`; UMBO_UNKNOWN_SIZE is a size in which elements may differ.
+    dimensions shape() const { return leaf().second; }
+
+private:
+    std::pair<umbo_dtype, dimensions> leaf() const {
+        umbo_dtype dtype = 0;
+        std::int32_t rank = 0;
+        std::array<std::int64_t, 8> sizes{};
+        check(umbo_element_spec_leaf(get(), &dtype, &rank, sizes.data()));
+        return {dtype, dimensions(sizes.begin(), sizes.begin() + rank)};
+    }
+};
+
+} // namespace umbo
+
+#endif

@@ -1,0 +1,3 @@
+//! Clusters: which tasks there are, and which of them this process is.
+
+pub mod resolver;

@@ -1,0 +1,230 @@
+//! The cluster that a process is told to be part of, in the form of the `TF_CONFIG` variable.
+//!
+//! ```json
+//! {"cluster": {"worker": ["a:2222", "b:2222"], "ps": ["c:2222"]},
+//!  "task": {"type": "worker", "index": 0}}
+//! ```
+//!
+//! A central storage strategy works on one machine and does nothing with it; it keeps a resolver
+//! that it was given for programs that branch on their task.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// The environment variable that is read.
+pub const VARIABLE: &str = "TF_CONFIG";
+
+/// The task that programs run beside a cluster to evaluate; it need not be listed in it.
+const EVALUATOR: &str = "evaluator";
+
+/// A cluster and this process's place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterResolver {
+    /// The jobs in the order of their names; each has the addresses of its tasks by number.
+    jobs: BTreeMap<String, BTreeMap<usize, String>>,
+    task_type: Option<String>,
+    task_index: Option<usize>,
+}
+
+impl ClusterResolver {
+    /// A resolver from the variable `TF_CONFIG` of the environment. Without the variable, or if it
+    /// is empty, the cluster is empty and there is no task.
+    ///
+    /// Fails as [`ClusterResolver::parse`] does.
+    pub fn from_environment() -> Result<ClusterResolver> {
+        match env::var(VARIABLE) {
+            Ok(text) if !text.trim().is_empty() => ClusterResolver::parse(&text, VARIABLE),
+            Ok(_) | Err(env::VarError::NotPresent) => Ok(ClusterResolver::default()),
+            Err(env::VarError::NotUnicode(_)) => Err(Error::invalid(VARIABLE, "is not UTF-8")),
+        }
+    }
+
+    /// A resolver from text in JSON. Fields other than `cluster` and `task` make no difference.
+    ///
+    /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this
+    /// form, and for a task that the cluster does not have. `argument` names the text in messages.
+    pub fn parse(text: &str, argument: &'static str) -> Result<ClusterResolver> {
+        let wrong = |problem: String| Error::invalid(argument, problem);
+        let whole: Value = serde_json::from_str(text).map_err(|error| {
+            wrong(format!(
+                "is not JSON at line {}, column {}: {error}",
+                error.line(),
+                error.column()
+            ))
+        })?;
+        let whole = object(&whole, "the text").map_err(wrong)?;
+        let jobs = match whole.get("cluster") {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(cluster) => object(cluster, "cluster")
+                .and_then(|cluster| {
+                    cluster
+                        .iter()
+                        .map(|(job, tasks)| Ok((job.clone(), job_tasks(job, tasks)?)))
+                        .collect()
+                })
+                .map_err(wrong)?,
+        };
+        let (task_type, task_index) = match whole.get("task") {
+            None | Some(Value::Null) => (None, None),
+            Some(task) => object(task, "task").and_then(task_of).map_err(wrong)?,
+        };
+        let resolver = ClusterResolver { jobs, task_type, task_index };
+        resolver.check_task().map_err(wrong)?;
+        Ok(resolver)
+    }
+
+    fn check_task(&self) -> Result<(), String> {
+        let Some(job) = self.task_type.as_deref().filter(|_| !self.jobs.is_empty()) else {
+            return Ok(());
+        };
+        match (self.jobs.get(job), self.task_index) {
+            (None, _) if job == EVALUATOR => Ok(()),
+            (None, _) => Err(format!(
+                "task.type is '{job}', but the cluster has {}",
+                self.jobs.keys().map(|job| format!("'{job}'")).collect::<Vec<_>>().join(", ")
+            )),
+            (Some(tasks), Some(index)) if !tasks.contains_key(&index) => {
+                Err(format!("task.index is {index}, but cluster.{job} has no such task"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names of the jobs, in alphabetical order.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.jobs.keys().map(String::as_str)
+    }
+
+    /// The numbers and addresses of the tasks of a job, in the order of their numbers.
+    ///
+    /// Fails with NOT_FOUND if there is no such job.
+    pub fn tasks(&self, job: &str) -> Result<impl ExactSizeIterator<Item = (usize, &str)>> {
+        let tasks = self
+            .jobs
+            .get(job)
+            .ok_or_else(|| Error::NotFound(format!("job: the cluster has no job '{job}'")))?;
+        Ok(tasks.iter().map(|(&index, address)| (index, address.as_str())))
+    }
+
+    /// The job that this process is a task of, if the configuration says.
+    pub fn task_type(&self) -> Option<&str> {
+        self.task_type.as_deref()
+    }
+
+    /// Which task of its job this process is, if the configuration says.
+    pub fn task_index(&self) -> Option<usize> {
+        self.task_index
+    }
+}
+
+fn object<'a>(value: &'a Value, place: &str) -> Result<&'a Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| format!("{place} is {}; an object is expected", kind(value)))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The tasks of a job: an array of addresses, or an object from numbers to addresses.
+fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, String>, String> {
+    let address = |place: String, value: &Value| {
+        let text = value.as_str().filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+            .ok_or_else(|| format!("{place} is {}; an address is expected", kind(value)))
+    };
+    match tasks {
+        Value::Array(tasks) => tasks
+            .iter()
+            .enumerate()
+            .map(|(index, task)| Ok((index, address(format!("cluster.{job}[{index}]"), task)?)))
+            .collect(),
+        Value::Object(tasks) => tasks
+            .iter()
+            .map(|(index, task)| {
+                let number = index.parse().map_err(|_| {
+                    format!("cluster.{job} has the key '{index}'; task numbers are expected")
+                })?;
+                Ok((number, address(format!("cluster.{job}.{index}"), task)?))
+            })
+            .collect(),
+        other => {
+            Err(format!("cluster.{job} is {}; an array of addresses is expected", kind(other)))
+        }
+    }
+}
+
+fn task_of(task: &Map<String, Value>) -> Result<(Option<String>, Option<usize>), String> {
+    let task_type = match task.get("type") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(job)) => Some(job.clone()),
+        Some(other) => {
+            return Err(format!("task.type is {}; the name of a job is expected", kind(other)));
+        }
+    };
+    let index = match task.get("index") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.parse().ok()),
+        Some(number) => Some(number.as_u64().and_then(|number| usize::try_from(number).ok())),
+    };
+    match index {
+        Some(None) => Err("task.index is no number of a task: 0 or more is expected".into()),
+        found => Ok((task_type, found.flatten())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        ClusterResolver::parse(text, "text").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_cluster_is_read() {
+        let text = r#"{"cluster": {"worker": ["a:1", "b:1"], "ps": {"3": "c:1"}},
+                       "task": {"type": "worker", "index": "1"}, "environment": "cloud"}"#;
+        let resolver = ClusterResolver::parse(text, "text").unwrap();
+        assert_eq!(resolver.jobs().collect::<Vec<_>>(), ["ps", "worker"]);
+        assert_eq!(resolver.tasks("worker").unwrap().collect::<Vec<_>>(), [(0, "a:1"), (1, "b:1")]);
+        assert_eq!(resolver.tasks("ps").unwrap().collect::<Vec<_>>(), [(3, "c:1")]);
+        assert!(resolver.tasks("chief").is_err());
+        assert_eq!((resolver.task_type(), resolver.task_index()), (Some("worker"), Some(1)));
+        assert_eq!(ClusterResolver::parse("{}", "text").unwrap(), ClusterResolver::default());
+        let beside =
+            r#"{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}"#;
+        assert_eq!(ClusterResolver::parse(beside, "text").unwrap().task_type(), Some("evaluator"));
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused_with_its_place() {
+        for (text, place) in [
+            ("{\"cluster\":\n  {\"worker\": [}}", "line 2, column 15"),
+            ("[]", "the text is an array"),
+            (r#"{"cluster": 3}"#, "cluster is a number"),
+            (r#"{"cluster": {"worker": "a:1"}}"#, "cluster.worker is a string"),
+            (r#"{"cluster": {"worker": ["a:1", 2]}}"#, "cluster.worker[1] is a number"),
+            (r#"{"cluster": {"worker": {"x": "a:1"}}}"#, "key 'x'"),
+            (r#"{"task": {"type": 1}}"#, "task.type is a number"),
+            (r#"{"task": {"type": "worker", "index": -1}}"#, "task.index"),
+            (r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker"}}"#, "has 'ps'"),
+            (
+                r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}}"#,
+                "task.index is 1",
+            ),
+        ] {
+            assert!(refused(text).contains(place), "{text}: {}", refused(text));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Datasets whose elements the caller's functions make.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use super::boundary::{boundary, check, out};
+use super::callback::{self, UserData, umbo_destroy};
+use super::element_spec::spec_of;
+use super::handle::{Lent, get, make};
+use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
+use super::options::{self, Extensible};
+use super::replica_context::take_result;
+use super::run::Passed;
+use super::scope::present;
+use super::status::umbo_status;
+use crate::error::{Error, Result};
+use crate::input::{Dataset, Generator, MapOptions};
+use crate::values::Value;
+
+/// Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
+/// generator's other functions.
+pub type umbo_generator_begin_fn = Option<
+    unsafe extern "C-unwind" fn(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status,
+>;
+
+/// Makes the next element of a pass: a value, which is taken over by the library. `*element` is
+/// NULL on entry; if it stays NULL the pass is at its end.
+pub type umbo_generator_next_fn = Option<
+    unsafe extern "C-unwind" fn(
+        pass: *mut c_void,
+        user_data: *mut c_void,
+        element: *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
+
+/// Takes a pass back to the beginning.
+pub type umbo_generator_reset_fn =
+    Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void) -> umbo_status>;
+
+/// Ends a pass, also before its end.
+pub type umbo_generator_end_fn =
+    Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void)>;
+
+/// The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
+/// time, which need not be the caller's own nor the same each time; several passes, of several
+/// iterators, may be used at once.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_generator {
+    /// sizeof(umbo_generator).
+    pub struct_size: usize,
+    /// Begins a pass, when its first element is asked for. NULL: nothing to do.
+    pub begin: umbo_generator_begin_fn,
+    /// Makes the next element. After an error it may be called again.
+    pub next: umbo_generator_next_fn,
+    /// Goes back to the beginning. NULL: the pass is ended and another begun.
+    pub reset: umbo_generator_reset_fn,
+    /// Ends a pass, exactly once for each that was begun. NULL: nothing to do.
+    pub end: umbo_generator_end_fn,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is no function.
+unsafe impl Extensible for umbo_generator {}
+
+/// A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
+/// it says that there are no more. The struct is copied.
+///
+/// INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
+/// while iterating, an element that is not as the spec says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_from_generator(
+    element_spec: *const umbo_element_spec,
+    generator: *const umbo_generator,
+    user_data: *mut c_void,
+    destroy: umbo_destroy,
+    dataset: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller says how the user data is released.
+        let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
+        // SAFETY: the caller gives NULL or a place for the output.
+        let dataset = unsafe { out(dataset, "dataset") }?;
+        let element_spec = spec_of(element_spec, "element_spec")?;
+        check(generator, "generator", "a struct is expected")?;
+        // SAFETY: the caller gives a struct of the size that it states.
+        let functions = unsafe { options::read(generator, "generator") }?;
+        present(functions.next, "generator.next")?;
+        let begin = move || -> Result<Box<dyn Generator>> {
+            let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
+            generator.begin()?;
+            Ok(Box::new(generator))
+        };
+        dataset.write(make(Dataset::from_generator(element_spec, begin)?)?);
+        Ok(())
+    })
+}
+
+/// A pass of the caller's generator.
+struct Pass {
+    functions: umbo_generator,
+    user_data: Arc<UserData>,
+    /// What the caller keeps about the pass, while it is begun.
+    pass: Option<Passed>,
+}
+
+impl Pass {
+    fn begin(&mut self) -> Result<()> {
+        let mut pass = ptr::null_mut();
+        if let Some(begin) = self.functions.begin {
+            // SAFETY: the caller gives a function of this type and its user data.
+            callback::run(|| unsafe { begin(self.user_data.pointer(), &raw mut pass) })?;
+        }
+        self.pass = Some(Passed::new(pass));
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if let (Some(pass), Some(end)) = (self.pass.take(), self.functions.end) {
+            // SAFETY: the caller gives a function of this type, its user data and its pass.
+            unsafe { end(pass.get(), self.user_data.pointer()) }
+        }
+    }
+}
+
+impl Generator for Pass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if self.pass.is_none() {
+            self.begin()?;
+        }
+        let next = present(self.functions.next, "generator.next")?;
+        let pass = self.pass.map_or(ptr::null_mut(), Passed::get);
+        take_result("element", |element| {
+            // SAFETY: the caller gives a function of this type, its user data and its pass.
+            unsafe { next(pass, self.user_data.pointer(), element) }
+        })
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        match (self.functions.reset, self.pass) {
+            (Some(reset), Some(pass)) => {
+                // SAFETY: the caller gives a function of this type, its user data and its pass.
+                callback::run(|| unsafe { reset(pass.get(), self.user_data.pointer()) })
+            }
+            // The next element begins another.
+            _ => {
+                self.end();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
+/// the value that is stored there is taken over by the library. Several calls may run at once.
+pub type umbo_map_fn = Option<
+    unsafe extern "C-unwind" fn(
+        element: *const umbo_value,
+        user_data: *mut c_void,
+        result: *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
+
+/// How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_map_options {
+    /// sizeof(umbo_map_options).
+    pub struct_size: usize,
+    /// What the results look like. NULL: like the elements. Stays the caller's to release.
+    pub element_spec: *const umbo_element_spec,
+    /// How many calls run at once, at most 4096. 0 and 1: one after the other, on the thread that
+    /// asks for the element.
+    pub parallel_calls: i32,
+    /// Zero.
+    pub reserved0: i32,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_map_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved0 == 0
+    }
+}
+
+/// The results of `function` for each element, in the order of the elements however many calls run
+/// at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
+/// after it the next elements come. `options` may be NULL.
+///
+/// INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
+/// not as its spec says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_map(
+    dataset: *const umbo_dataset,
+    function: umbo_map_fn,
+    user_data: *mut c_void,
+    destroy: umbo_destroy,
+    options: *const umbo_map_options,
+    mapped: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller says how the user data is released.
+        let user_data = unsafe { UserData::new(user_data, destroy) };
+        // SAFETY: the caller gives NULL or a place for the output.
+        let mapped = unsafe { out(mapped, "mapped") }?;
+        let dataset = get(dataset, "dataset")?;
+        let function = present(function, "function")?;
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options = unsafe { options::read(options, "options") }?;
+        let element_spec = match options.element_spec.is_null() {
+            true => None,
+            false => Some(spec_of(options.element_spec, "options.element_spec")?),
+        };
+        let map_options =
+            MapOptions { parallel_calls: options.parallel_calls.into(), element_spec };
+        let call = move |element: &Value| {
+            let mut lent = Lent::new()?;
+            let element = lent.lend(element.clone())?;
+            let result = take_result("result", |result| {
+                // SAFETY: the caller gives a function of this type and its user data.
+                unsafe { function(element, user_data.pointer(), result) }
+            })?;
+            result.ok_or_else(|| Error::invalid("result", "the mapped function has stored none"))
+        };
+        mapped.write(make(dataset.map(call, map_options)?)?);
+        Ok(())
+    })
+}

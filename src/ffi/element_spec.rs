@@ -1,0 +1,205 @@
+//! What the elements of datasets look like.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use super::boundary::{array, boundary, collect, out, quietly};
+use super::handle::{self, borrow, get, make};
+use super::object::umbo_element_spec;
+use super::status::umbo_status;
+use super::tensor::{dtype_from, umbo_dtype};
+use super::text::{lasting, text};
+use super::value::{
+    UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR, UMBO_VALUE_TUPLE, index_from,
+    umbo_value_kind,
+};
+use crate::error::{Error, Result};
+use crate::input::{ElementSpec, LeafSpec};
+use crate::tensor::MAX_RANK;
+
+/// The size of a dimension in which elements may differ.
+pub const UMBO_UNKNOWN_SIZE: i64 = -1;
+
+/// The spec of a tensor. `shape` has `rank` sizes; UMBO_UNKNOWN_SIZE (-1) where elements may
+/// differ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_tensor(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (spec, shape) = unsafe { (out(spec, "spec")?, array(shape, rank, "shape")?) };
+        let dtype = dtype_from(dtype)?;
+        if shape.len() > MAX_RANK {
+            let problem = format!("{rank}; at most {MAX_RANK} is supported");
+            return Err(Error::invalid("rank", problem));
+        }
+        let shape = collect(shape.iter().map(|&size| match size {
+            UMBO_UNKNOWN_SIZE => Ok(None),
+            size => usize::try_from(size).map(Some).map_err(|_| {
+                let problem = format!("a size of {size}; sizes are 0 or more, or -1 if unknown");
+                Error::invalid("shape", problem)
+            }),
+        }))?;
+        spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec { dtype, shape })))?);
+        Ok(())
+    })
+}
+
+/// The spec of a tuple of `count` items. The items stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_tuple(
+    count: i32,
+    items: *const *const umbo_element_spec,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
+        let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+        spec.write(make(Arc::new(ElementSpec::Tuple(items)))?);
+        Ok(())
+    })
+}
+
+/// The spec of a struct of `count` fields with names, which must differ. Names are copied; the
+/// items stay the caller's to release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_struct(
+    count: i32,
+    names: *const *const c_char,
+    items: *const *const umbo_element_spec,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (spec, names, items) = unsafe {
+            (out(spec, "spec")?, array(names, count, "names")?, array(items, count, "items")?)
+        };
+        let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+            // SAFETY: the caller promises that each name is NULL or a text.
+            let name = unsafe { text(name, "names") }?;
+            Ok((name.to_owned(), spec_of(item, "items")?))
+        }))?;
+        spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
+        Ok(())
+    })
+}
+
+/// The spec behind a handle.
+pub(super) fn spec_of(
+    spec: *const umbo_element_spec,
+    argument: &'static str,
+) -> Result<ElementSpec> {
+    borrow(spec, argument, |spec| ElementSpec::clone(spec))
+}
+
+/// What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
+/// UMBO_VALUE_STRUCT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_kind_of(
+    spec: *const umbo_element_spec,
+    kind: *mut umbo_value_kind,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let kind = unsafe { out(kind, "kind") }?;
+        kind.write(borrow(spec, "spec", |spec| match **spec {
+            ElementSpec::Leaf(_) => UMBO_VALUE_TENSOR,
+            ElementSpec::PerReplica(..) => UMBO_VALUE_PER_REPLICA,
+            ElementSpec::Tuple(_) => UMBO_VALUE_TUPLE,
+            ElementSpec::Struct(_) => UMBO_VALUE_STRUCT,
+        })?);
+        Ok(())
+    })
+}
+
+/// How many items, fields or components there are; 1 for a tensor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_count(
+    spec: *const umbo_element_spec,
+    count: *mut i32,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(spec, "spec", |spec| spec.count())? as i32);
+        Ok(())
+    })
+}
+
+/// The spec of the item of a tuple, the field of a struct by position, or the component of a
+/// per-replica value. OUT_OF_RANGE if there is none at `index`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_item(
+    spec: *const umbo_element_spec,
+    index: i32,
+    item: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let item = unsafe { out(item, "item") }?;
+        let index = index_from(index)?;
+        item.write(make(Arc::new(get(spec, "spec")?.item(index)?))?);
+        Ok(())
+    })
+}
+
+/// The name of the field of a struct at `index`. Lives as long as the process. OUT_OF_RANGE if
+/// there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_field_name(
+    spec: *const umbo_element_spec,
+    index: i32,
+    name: *mut *const c_char,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let name = unsafe { out(name, "name") }?;
+        let index = index_from(index)?;
+        name.write(borrow(spec, "spec", |spec| spec.field_name(index).map(lasting))??);
+        Ok(())
+    })
+}
+
+/// The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
+/// room for 8 sizes; UMBO_UNKNOWN_SIZE (-1) is one in which elements may differ.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_leaf(
+    spec: *const umbo_element_spec,
+    dtype: *mut umbo_dtype,
+    rank: *mut i32,
+    shape: *mut i64,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or places for the outputs.
+        let (dtype, rank) = unsafe { (out(dtype, "dtype")?, out(rank, "rank")?) };
+        // SAFETY: the caller gives NULL or a place for 8 sizes.
+        let shape = unsafe { out(shape.cast::<[i64; MAX_RANK]>(), "shape") }?;
+        let spec = get(spec, "spec")?;
+        let leaf = spec.leaf()?;
+        let mut sizes = [0; MAX_RANK];
+        for (to, size) in sizes.iter_mut().zip(&leaf.shape) {
+            *to = size.map_or(UMBO_UNKNOWN_SIZE, |size| size as i64);
+        }
+        dtype.write(leaf.dtype as umbo_dtype);
+        rank.write(leaf.shape.len() as i32);
+        shape.write(sizes);
+        Ok(())
+    })
+}
+
+/// One more reference to the handle, to be released like the first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_retain(spec: *const umbo_element_spec) -> umbo_status {
+    boundary(|| handle::retain(spec, "spec"))
+}
+
+/// Releases a reference. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_release(spec: *const umbo_element_spec) {
+    quietly("umbo_element_spec_release", || handle::release(spec, "spec"));
+}

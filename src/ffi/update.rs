@@ -1,0 +1,224 @@
+//! Updating variables in cross-replica context.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use super::boundary::{array, boundary, collect, constant, out};
+use super::callback;
+use super::handle::{Lent, get, get_optional, make};
+use super::object::{umbo_strategy, umbo_value, umbo_variable};
+use super::options::{self, Extensible};
+use super::replica_context::take_result;
+use super::run::{Passed, handle_or_null};
+use super::scope::{present, umbo_scope_fn};
+use super::status::umbo_status;
+use crate::error::Result;
+use crate::strategy::Strategy;
+use crate::strategy::extended::Grouping;
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
+/// the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
+/// on entry; a value stored there is taken over by the library.
+pub type umbo_update_fn = Option<
+    unsafe extern "C-unwind" fn(
+        variable: *mut umbo_variable,
+        args: *const umbo_value,
+        user_data: *mut c_void,
+        result: *mut *mut umbo_value,
+    ) -> umbo_status,
+>;
+
+/// How the result of an update comes back.
+pub type umbo_update_grouping = i32;
+
+/// As the function stored it.
+pub const UMBO_UPDATE_GROUPED: umbo_update_grouping = 0;
+/// Each leaf of it as a tuple of one item: one for each device that holds a copy of the variable.
+pub const UMBO_UPDATE_UNGROUPED: umbo_update_grouping = 1;
+
+/// How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_update_options {
+    /// sizeof(umbo_update_options).
+    pub struct_size: usize,
+    /// UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
+    pub grouping: umbo_update_grouping,
+    /// Zero.
+    pub reserved0: i32,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+unsafe impl Extensible for umbo_update_options {
+    fn reserved_is_zero(&self) -> bool {
+        self.reserved0 == 0 && self.reserved == [0; 4]
+    }
+}
+
+/// # Safety
+/// As for [`options::read`].
+unsafe fn grouping_from(pointer: *const umbo_update_options) -> Result<Grouping> {
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { options::read(pointer, "options") }?;
+    let grouping = match given.grouping {
+        UMBO_UPDATE_GROUPED => Some(Grouping::Grouped),
+        UMBO_UPDATE_UNGROUPED => Some(Grouping::Ungrouped),
+        _ => None,
+    };
+    constant(
+        given.grouping,
+        grouping,
+        "options.grouping",
+        "UMBO_UPDATE_GROUPED (0) and UMBO_UPDATE_UNGROUPED (1)",
+    )
+}
+
+/// How [`Strategy::update`] and [`Strategy::update_non_slot`] are alike.
+type Updater = fn(
+    &Strategy,
+    &Variable,
+    Option<&Value>,
+    Grouping,
+    Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>,
+) -> Result<Option<Value>>;
+
+/// # Safety
+/// As the header says of the functions that call this.
+#[expect(clippy::too_many_arguments, reason = "the arguments of a C function")]
+unsafe fn update(
+    strategy: *const umbo_strategy,
+    (variable, argument): (*const umbo_variable, &'static str),
+    function: umbo_update_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    options: *const umbo_update_options,
+    result: *mut *mut umbo_value,
+    updater: Updater,
+) -> umbo_status {
+    boundary(|| {
+        let result = match result.is_null() {
+            true => None,
+            // SAFETY: the caller gives NULL or a place for the output.
+            false => Some(unsafe { out(result, "result") }?),
+        };
+        // SAFETY: the caller gives NULL or options.
+        let grouping = unsafe { grouping_from(options) }?;
+        let strategy = get(strategy, "strategy")?;
+        let variable = get(variable, argument)?;
+        let function = present(function, "function")?;
+        let args = get_optional(args, "args")?;
+        let passed = Passed::new(user_data);
+        let call = move |variable: &Variable, args: Option<Value>| {
+            let mut lent_variable = Lent::<umbo_variable>::new()?;
+            let mut lent_args = Lent::<umbo_value>::new()?;
+            let variable = lent_variable.lend(variable.clone())?;
+            let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
+            take_result("result", |result| {
+                // SAFETY: the caller gives a function of this type and its user data.
+                unsafe { function(variable, args, passed.get(), result) }
+            })
+        };
+        let value = updater(&strategy, &variable, args.as_ref(), grouping, Box::new(call))?;
+        if let Some(result) = result {
+            result.write(handle_or_null(value)?);
+        }
+        Ok(())
+    })
+}
+
+/// Calls `function` once with the variable, on this thread, in cross-replica context. What it
+/// assigns, to this or other variables of the strategy, becomes central state if it succeeds and
+/// is dropped if it fails. `args` may be NULL; of per-replica values in it the first component
+/// counts. `options` may be NULL. `result` may be NULL, which discards the result.
+///
+/// In a replica's callback it is a synchronising call that all replicas make (see
+/// umbo_replica_context_merge_call()): `function` runs once, on the thread that called
+/// umbo_strategy_run(), with replica 0's arguments and user data, and each replica gets its part of
+/// the result.
+///
+/// FAILED_PRECONDITION in another strategy's scope, and while the strategy is draining.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_update(
+    strategy: *mut umbo_strategy,
+    variable: *mut umbo_variable,
+    function: umbo_update_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    options: *const umbo_update_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: the caller keeps the header's promise on pointers.
+    unsafe {
+        let variable = (variable.cast_const(), "variable");
+        update(strategy, variable, function, user_data, args, options, result, Strategy::update)
+    }
+}
+
+/// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
+/// itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
+/// NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
+/// callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_update_non_slot(
+    strategy: *mut umbo_strategy,
+    colocate_with: *mut umbo_variable,
+    function: umbo_update_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    options: *const umbo_update_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    let updater = Strategy::update_non_slot;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    unsafe {
+        let colocate_with = (colocate_with.cast_const(), "colocate_with");
+        update(strategy, colocate_with, function, user_data, args, options, result, updater)
+    }
+}
+
+/// The variable beside which state of all of `variables` together is kept: the one whose name comes
+/// first. A new handle. INVALID_ARGUMENT if there are none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
+    strategy: *const umbo_strategy,
+    count: i32,
+    variables: *const *const umbo_variable,
+    variable: *mut *mut umbo_variable,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (variable, variables) =
+            unsafe { (out(variable, "variable")?, array(variables, count, "variables")?) };
+        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+        let strategy = get(strategy, "strategy")?;
+        variable.write(make(strategy.non_slot_devices(&variables)?.clone())?);
+        Ok(())
+    })
+}
+
+/// Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
+/// (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
+/// what `function` returned.
+///
+/// FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
+/// variable that was not made in this strategy's scope.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
+    strategy: *mut umbo_strategy,
+    variable: *const umbo_variable,
+    function: umbo_scope_fn,
+    user_data: *mut c_void,
+) -> umbo_status {
+    boundary(|| {
+        let function = present(function, "function")?;
+        let variable = get(variable, "variable")?;
+        get(strategy, "strategy")?.colocate_vars_with(&variable, || {
+            // SAFETY: the caller gives a function of this type and its user data.
+            callback::run(|| unsafe { function(strategy, user_data) })
+        })
+    })
+}

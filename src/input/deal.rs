@@ -1,0 +1,116 @@
+//! Whole elements dealt out, one to each replica.
+
+use std::sync::Arc;
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::input::frame::{self, Frame, Pool, leaf_at, no_memory};
+use crate::input::memory;
+use crate::input::spec::ElementSpec;
+use crate::input::split::examples;
+use crate::input::stage::Pass;
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
+use crate::values::Value;
+
+/// Step s gives replica k the element s·n + k of the input.
+pub(super) struct DealPass {
+    spec: ElementSpec,
+    /// Where each component is to be.
+    devices: Arc<[DeviceId]>,
+    drop_partial_step: bool,
+    /// The elements of the step at hand. They stay if the next one fails.
+    taken: Vec<Value>,
+    ended: bool,
+    /// What components are that no element was left for: no rows, or a scalar zero.
+    zero: Tensor,
+    input: Box<dyn Pass<Value>>,
+    pool: Pool<Frame>,
+}
+
+impl DealPass {
+    /// A pass that deals the elements of `input` out to steps like `spec`, whose leaves are
+    /// per-replica values. A last step for which there are not enough elements is left out or
+    /// else completed.
+    pub(super) fn new(
+        spec: ElementSpec,
+        devices: Arc<[DeviceId]>,
+        drop_partial_step: bool,
+        mut input: Box<dyn Pass<Value>>,
+    ) -> Result<DealPass> {
+        let mut taken = Vec::new();
+        taken.try_reserve_exact(devices.len()).map_err(|_| no_memory("the elements of a step"))?;
+        input.reserve(devices.len().saturating_mul(2));
+        // As many bytes as the largest dtype has.
+        let zero =
+            memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
+        let pool = Pool::new();
+        Ok(DealPass { spec, devices, drop_partial_step, taken, ended: false, zero, input, pool })
+    }
+}
+
+impl Pass<Value> for DealPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        // The input can use again the elements that only idle steps of ours are views of.
+        self.pool.release_idle();
+        while self.taken.len() < self.devices.len() && !self.ended {
+            match self.input.next()? {
+                Some(element) => self.taken.push(element),
+                None => self.ended = true,
+            }
+        }
+        let partial = self.taken.len() < self.devices.len();
+        if self.taken.is_empty() || (partial && self.drop_partial_step) {
+            self.taken.clear();
+            return Ok(None);
+        }
+        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let dealt = deal(&self.taken, frame.value_mut(), &self.devices, &self.zero);
+        self.taken.clear();
+        dealt?;
+        Ok(Some(frame.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.taken.clear();
+        self.ended = false;
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+        self.input.reserve(items.saturating_mul(self.devices.len()));
+    }
+}
+
+/// Makes component k of each leaf of `step` the leaf of element k.
+fn deal(elements: &[Value], step: &mut Value, devices: &[DeviceId], zero: &Tensor) -> Result<()> {
+    let mut visited = 0;
+    let ours = frame::for_each_tensor(step, &mut |component| {
+        let (leaf, replica) = (visited / devices.len(), visited % devices.len());
+        visited += 1;
+        match elements.get(replica) {
+            Some(element) => {
+                let source = leaf_at(element, leaf)?;
+                let examples = Some(examples(source));
+                frame::view(component, source, *source.layout(), 0, devices[replica], examples)?;
+            }
+            None => missing(component, leaf_at(&elements[0], leaf)?, devices[replica], zero)?,
+        }
+        Ok(true)
+    })?;
+    if ours { Ok(()) } else { Err(frame::in_use()) }
+}
+
+/// Makes `component` what stands for an element that is not there: like `other`, without rows. A
+/// scalar cannot be without rows and is zero.
+fn missing(component: &mut Tensor, other: &Tensor, device: DeviceId, zero: &Tensor) -> Result<()> {
+    let shape = match other.shape().rank() {
+        0 => Shape::scalar(),
+        _ => other.shape().with_size(0, 0),
+    };
+    let (storage, offset) = zero.storage();
+    let layout = Layout::row_major(shape);
+    let parts =
+        TensorParts { storage, dtype: other.dtype(), layout, offset, device, examples: Some(0) };
+    if component.try_replace(&parts) { Ok(()) } else { Err(frame::in_use()) }
+}

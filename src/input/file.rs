@@ -1,0 +1,145 @@
+//! Files of arrays: opening them, reading the elements, and what can be wrong with them.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::input::memory;
+use crate::kernels::rows;
+use crate::tensor::{DType, Shape, Tensor};
+
+/// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
+pub(super) const LARGEST_EXPANSION: u64 = 1032;
+
+/// How much is decompressed or converted at a time: a multiple of every element's size.
+const CHUNK: usize = 64 << 10;
+
+/// The error of a file that is not what it is taken for.
+pub(super) fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
+    Error::invalid("path", format!("'{}': {problem}", path.display()))
+}
+
+/// The error of a file that is damaged.
+pub(super) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
+    Error::DataLoss(format!("'{}': {problem}", path.display()))
+}
+
+/// The error of reading a file.
+pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
+    let message = format!("'{}': {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::NotFound(message),
+        io::ErrorKind::PermissionDenied => Error::PermissionDenied(message),
+        io::ErrorKind::OutOfMemory => Error::ResourceExhausted(message),
+        _ => Error::DataLoss(message),
+    }
+}
+
+/// Opens a regular file that is not empty.
+pub(super) fn open(path: &Path) -> Result<File> {
+    // Asked before opening: opening a pipe would wait for a writer.
+    let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
+    if !metadata.is_file() {
+        return Err(wrong(path, "not a regular file"));
+    }
+    if metadata.len() == 0 {
+        return Err(damaged(path, "the file is empty"));
+    }
+    File::open(path).map_err(|error| failed(path, &error))
+}
+
+/// Maps a regular file that is not empty into memory.
+pub(super) fn map(path: &Path) -> Result<Mmap> {
+    memory::map(&open(path)?).map_err(|error| failed(path, &error))
+}
+
+/// The elements that a file's header announces.
+pub(super) struct Elements {
+    pub(super) dtype: DType,
+    pub(super) shape: Shape,
+    pub(super) data_bytes: u64,
+    pub(super) big_endian: bool,
+}
+
+impl Elements {
+    /// The error of a file that has another number of bytes than the elements.
+    pub(super) fn wrong_length(&self, path: &Path, present: &str) -> Error {
+        damaged(
+            path,
+            format!(
+                "its header says {} of shape {}, {} bytes of elements, but {present} there",
+                self.dtype, self.shape, self.data_bytes
+            ),
+        )
+    }
+
+    /// Whether the bytes are those of elements in this machine's memory.
+    pub(super) fn as_in_memory(&self) -> bool {
+        // Any byte but 0 is true in a file, only 1 is in memory.
+        self.dtype != DType::Bool
+            && (self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big"))
+    }
+
+    /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
+    /// says, and one byte to see that there is no more.
+    pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
+        let tensor = Tensor::uninitialized(self.dtype, self.shape, DeviceId::HOST)?;
+        let mut target = tensor.writing()?;
+        let mut chunk = Vec::new();
+        chunk
+            .try_reserve_exact(CHUNK)
+            .map_err(|_| Error::ResourceExhausted(format!("{CHUNK} bytes to read a file")))?;
+        chunk.resize(CHUNK, 0);
+        let bytes = self.data_bytes as usize;
+        let mut done = 0;
+        while done < bytes {
+            let part = &mut chunk[..CHUNK.min(bytes - done)];
+            let got = read_up_to(path, stream, part)?;
+            if got < part.len() {
+                return Err(self.wrong_length(path, &format!("{} are", done + got)));
+            }
+            if self.dtype == DType::Bool {
+                part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            } else if !self.as_in_memory() {
+                part.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
+            }
+            rows::write_bytes(&mut target, done, part)?;
+            done += part.len();
+        }
+        if read_up_to(path, stream, &mut [0])? > 0 {
+            return Err(self.wrong_length(path, "more are"));
+        }
+        Ok(tensor)
+    }
+}
+
+/// Reads as much of `target` as there is.
+pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8]) -> Result<usize> {
+    let mut got = 0;
+    while got < target.len() {
+        match stream.read(&mut target[got..]) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(damaged(path, format!("cannot be decompressed: {error}"))),
+        }
+    }
+    Ok(got)
+}
+
+/// Reads all of `target`, which is `what`.
+pub(super) fn fill(
+    path: &Path,
+    stream: &mut impl Read,
+    target: &mut [u8],
+    what: &str,
+) -> Result<()> {
+    if read_up_to(path, stream, target)? < target.len() {
+        return Err(damaged(path, format!("the file ends within {what}")));
+    }
+    Ok(())
+}

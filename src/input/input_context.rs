@@ -1,0 +1,37 @@
+//! What a function that makes a dataset is told about the pipeline it makes it for.
+
+use crate::error::{Error, Result};
+
+/// The place of an input pipeline among those of a strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputContext {
+    /// How many input pipelines there are.
+    pub num_input_pipelines: i32,
+    /// Which of them this is.
+    pub input_pipeline_id: i32,
+    /// The replicas of all pipelines together.
+    pub num_replicas_in_sync: i32,
+}
+
+impl InputContext {
+    /// The elements of a batch of one replica, if all replicas together have `global_batch_size`.
+    ///
+    /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a
+    /// context without replicas.
+    pub fn per_replica_batch_size(&self, global_batch_size: i64) -> Result<i64> {
+        let replicas = i64::from(self.num_replicas_in_sync);
+        if replicas < 1 {
+            let problem = format!("{replicas} replicas; there is 1 or more");
+            return Err(Error::invalid("num_replicas_in_sync", problem));
+        }
+        if global_batch_size < 0 || global_batch_size % replicas != 0 {
+            return Err(Error::invalid(
+                "global_batch_size",
+                format!(
+                    "{global_batch_size} is not a multiple of {replicas}, the number of replicas"
+                ),
+            ));
+        }
+        Ok(global_batch_size / replicas)
+    }
+}

@@ -1,0 +1,137 @@
+//! NumPy's `.npz` files: zip archives of `.npy` files, one for each array.
+
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use crate::error::{Error, Result};
+use crate::input::dataset::Dataset;
+use crate::input::file::{self, LARGEST_EXPANSION, damaged, failed, wrong};
+use crate::input::npy::{Header, shortened};
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+impl Dataset {
+    /// The slices along dimension 0 of the arrays in a `.npz` file: elements are structs of which
+    /// each field has the name of an array. `names` says which arrays, in this order; none stands
+    /// for all, in the order of the file. The arrays are read at the call.
+    ///
+    /// INVALID_ARGUMENT: not a `.npz` file, an entry that is not an array or whose name leads
+    /// elsewhere, a name twice, no arrays, arrays that have no slices or not as many as the
+    /// others. NOT_FOUND: no array of a name, no file. UNIMPLEMENTED: encryption, a compression
+    /// other than DEFLATE, a dtype that Umbo lacks. DATA_LOSS: the file is damaged, or claims more
+    /// than its bytes can hold. PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no
+    /// memory for the arrays.
+    pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
+        let path = path.as_ref();
+        let file = file::open(path)?;
+        let length = file.metadata().map_err(|error| failed(path, &error))?.len();
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| refused(path, e))?;
+        let entries = entries(path, &mut archive, length)?;
+        let chosen: Vec<usize> = match names {
+            None => (0..entries.len()).collect(),
+            Some(names) => names
+                .iter()
+                .map(|name| {
+                    entries.iter().position(|entry| entry == name).ok_or_else(|| {
+                        Error::NotFound(format!(
+                            "names: '{}' has no array '{name}'; it has {}",
+                            path.display(),
+                            shortened(&entries.join(", "))
+                        ))
+                    })
+                })
+                .collect::<Result<_>>()?,
+        };
+        if chosen.is_empty() {
+            return Err(wrong(path, "no arrays; give the name of one or more"));
+        }
+        let mut fields = Vec::new();
+        for index in chosen {
+            let array = read_entry(path, &mut archive, index)?;
+            if array.shape().rank() == 0 {
+                let problem = format!("'{}' is a scalar, which has no slices", entries[index]);
+                return Err(wrong(path, problem));
+            }
+            fields.push((entries[index].clone(), Value::Tensor(array)));
+        }
+        Dataset::from_tensor_slices(&Value::structure(fields)?)
+    }
+}
+
+fn refused(path: &Path, error: ZipError) -> Error {
+    match error {
+        ZipError::Io(error) => failed(path, &error),
+        ZipError::UnsupportedArchive(what) => {
+            Error::Unimplemented(format!("'{}': {what}", path.display()))
+        }
+        ZipError::InvalidArchive(what) => wrong(path, format!("not a .npz file: {what}")),
+        error => damaged(path, error),
+    }
+}
+
+/// The names of the arrays, in the order of the archive, whose entries are all checked.
+fn entries(
+    path: &Path,
+    archive: &mut ZipArchive<impl Read + Seek>,
+    length: u64,
+) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut compressed = 0u64;
+    for index in 0..archive.len() {
+        let entry = archive.by_index_raw(index).map_err(|error| refused(path, error))?;
+        let name = entry.name().map_err(|error| refused(path, error))?;
+        let array = name
+            .strip_suffix(".npy")
+            .filter(|array| !array.is_empty() && !array.contains(['/', '\\', '\0', ':']));
+        let Some(array) = array else {
+            return Err(wrong(
+                path,
+                format!(
+                    "an entry '{}'; the entries of a .npz file are arrays, NAME.npy, without \
+                     folders",
+                    shortened(&name)
+                ),
+            ));
+        };
+        if entry.encrypted() {
+            let problem = format!("'{}' is encrypted", shortened(array));
+            return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
+        }
+        names.push(array.to_owned());
+        // No two entries share bytes in an honest file.
+        compressed = compressed.saturating_add(entry.compressed_size());
+        let expansion = entry.compressed_size().saturating_add(1) as u128;
+        if compressed > length
+            || u128::from(entry.size()) > expansion * u128::from(LARGEST_EXPANSION)
+        {
+            return Err(damaged(
+                path,
+                format!(
+                    "'{}' claims {} bytes, more than its part of the file can hold",
+                    shortened(array),
+                    entry.size()
+                ),
+            ));
+        }
+    }
+    Ok(names)
+}
+
+fn read_entry(
+    path: &Path,
+    archive: &mut ZipArchive<impl Read + Seek>,
+    index: usize,
+) -> Result<Tensor> {
+    let mut entry = archive.by_index(index).map_err(|error| refused(path, error))?;
+    let claimed = entry.size();
+    let header = Header::read(path, &mut entry)?;
+    if header.elements.data_bytes.checked_add(header.bytes) != Some(claimed) {
+        let present = format!("{} are", claimed.saturating_sub(header.bytes));
+        return Err(header.elements.wrong_length(path, &present));
+    }
+    // Reads to the end, where the checksum is compared.
+    header.read_elements(path, &mut entry)
+}

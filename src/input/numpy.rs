@@ -1,0 +1,31 @@
+//! Arrays that are copied when the dataset is made.
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::input::dataset::Dataset;
+use crate::strategy::Strategy;
+use crate::strategy::context::require_cross_replica_of;
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+/// The slices of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them, of copies
+/// in host memory: the arrays may be changed or freed afterwards. The dataset is an ordinary one,
+/// to be batched and then distributed.
+///
+/// FAILED_PRECONDITION inside of a replica's callback and in the scope of another strategy.
+/// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no array.
+/// RESOURCE_EXHAUSTED: no memory for the copies.
+pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset> {
+    require_cross_replica_of(strategy.id(), "umbo_strategy_make_numpy_dataset")?;
+    // Checked before anything is copied.
+    Dataset::from_tensor_slices(arrays)?;
+    let copies = arrays.map_leaves(&mut |leaf| match leaf {
+        Value::Tensor(array) => {
+            let copy = Tensor::uninitialized(array.dtype(), array.shape(), DeviceId::HOST)?;
+            copy.copy_from(array)?;
+            Ok(Value::Tensor(copy))
+        }
+        other => Ok(other.clone()),
+    })?;
+    Dataset::from_tensor_slices(&copies)
+}

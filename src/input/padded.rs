@@ -1,0 +1,156 @@
+//! Batches of elements whose shapes differ.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::batch::{batch_rows, batches};
+use crate::input::dataset::{BatchSize, Dataset, Kind};
+use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
+use crate::input::spec::ElementSpec;
+use crate::input::stage::{Pass, Stage};
+use crate::input::window::Window;
+use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
+use crate::values::Value;
+
+impl Dataset {
+    /// Batches of `size` elements, stacked along a new dimension 0, each padded with zeros, at the
+    /// end of each dimension, to the largest of its batch. The last batch is smaller if elements
+    /// are left over; with `drop_remainder` they are left out.
+    ///
+    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT if
+    /// the elements of a batch differ in dtype or rank (they are left out then) and
+    /// RESOURCE_EXHAUSTED if there is no memory for one.
+    pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        let size = batch_rows(size)?;
+        let dimension = drop_remainder.then_some(size);
+        let spec =
+            self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
+        let cardinality = batches(self.cardinality(), size, drop_remainder);
+        let input = self.stream();
+        let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
+        let batch_size = Some(BatchSize { rows: size, one_partial: true });
+        Ok(Dataset::batched(spec, cardinality, Kind::Stream(Arc::new(stage)), batch_size))
+    }
+}
+
+struct Padded {
+    size: usize,
+    drop_remainder: bool,
+    spec: ElementSpec,
+    input: Arc<dyn Stage<Value>>,
+}
+
+impl Stage<Value> for Padded {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        Ok(Box::new(PaddedPass {
+            size: self.size,
+            drop_remainder: self.drop_remainder,
+            spec: self.spec.clone(),
+            taken: Vec::new(),
+            window: Window::new()?,
+            input: self.input.start()?,
+            pool: Pool::new(),
+        }))
+    }
+}
+
+struct PaddedPass {
+    size: usize,
+    drop_remainder: bool,
+    spec: ElementSpec,
+    /// The elements of the batch at hand.
+    taken: Vec<Value>,
+    window: Window,
+    input: Box<dyn Pass<Value>>,
+    pool: Pool<Frame>,
+}
+
+impl Pass<Value> for PaddedPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        while self.taken.len() < self.size {
+            self.taken.try_reserve(1).map_err(|_| no_memory("the elements of a batch"))?;
+            let Some(element) = self.input.next()? else { break };
+            self.taken.push(element);
+        }
+        if self.taken.is_empty() || (self.drop_remainder && self.taken.len() < self.size) {
+            self.taken.clear();
+            return Ok(None);
+        }
+        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let (taken, window) = (&self.taken, &mut self.window);
+        let filled = frame.fill(&mut |leaf, slot| stack_padded(taken, leaf, slot, window));
+        self.taken.clear();
+        filled?;
+        Ok(Some(frame.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.taken.clear();
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+    }
+}
+
+/// Copies tensor `leaf` of each element to its row, and zeros around it.
+fn stack_padded(
+    elements: &[Value],
+    leaf: usize,
+    slot: &mut Slot<'_>,
+    window: &mut Window,
+) -> Result<()> {
+    let shape = padded_shape(elements, leaf)?;
+    let first = leaf_at(&elements[0], leaf)?;
+    let target = slot.own(first.dtype(), shape, 0)?;
+    let row = shape.without(0);
+    let mut padded = false;
+    for element in elements {
+        padded |= leaf_at(element, leaf)?.shape() != row;
+    }
+    if padded {
+        target.fill_zeros()?;
+    }
+    for (position, element) in elements.iter().enumerate() {
+        let source = leaf_at(element, leaf)?;
+        let (layout, offset) = corner(target, position, &source.shape())?;
+        window.copy((source, *source.layout(), 0), (target, layout, offset))?;
+    }
+    Ok(())
+}
+
+/// The shape of the batch: the largest size of each dimension, behind the number of elements.
+fn padded_shape(elements: &[Value], leaf: usize) -> Result<Shape> {
+    let first = leaf_at(&elements[0], leaf)?;
+    let rank = first.shape().rank();
+    let mut sizes = [0; MAX_RANK + 1];
+    sizes[0] = elements.len();
+    for (position, element) in elements.iter().enumerate() {
+        let tensor = leaf_at(element, leaf)?;
+        if tensor.dtype() != first.dtype() || tensor.shape().rank() != rank {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "element {position} of a padded batch is {} of shape {}, element 0 is {} of \
+                     shape {}; dtype and rank must be the same",
+                    tensor.dtype(),
+                    tensor.shape(),
+                    first.dtype(),
+                    first.shape()
+                ),
+            ));
+        }
+        for (largest, &size) in sizes[1..].iter_mut().zip(tensor.shape().iter()) {
+            *largest = size.max(*largest);
+        }
+    }
+    Shape::new(&sizes[..rank + 1])
+}
+
+/// The first `shape` positions of row `position` of `target`: a layout, and where it begins.
+fn corner(target: &Tensor, position: usize, shape: &Shape) -> Result<(Layout, usize)> {
+    let strides = target.layout().strides();
+    let layout = Layout::strided(*shape, &strides[1..])?;
+    Ok((layout, position * strides[0] as usize))
+}

@@ -1,0 +1,232 @@
+//! Batches cut anew.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Kind};
+use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
+use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::input::stage::{Pass, Stage};
+use crate::input::window::Window;
+use crate::tensor::Shape;
+use crate::values::Value;
+
+impl Dataset {
+    /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
+    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over; with
+    /// `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
+    /// of it, others are copied.
+    ///
+    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
+    /// iterating, INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or
+    /// batches to be joined in anything else (what was taken is left out then), and
+    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
+    pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
+        let wrong = |problem: String| Error::invalid("sizes", problem);
+        let sizes = sizes
+            .iter()
+            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))))
+            .collect::<Result<Vec<usize>>>()?;
+        let Some(&first) = sizes.first() else {
+            return Err(wrong("none; give one or more".into()));
+        };
+        if sizes.iter().all(|&size| size == 0) {
+            return Err(wrong("all are 0; batches of no rows never reach the end".into()));
+        }
+        let same = drop_remainder && sizes.iter().all(|&size| size == first);
+        let spec = self.element_spec().map(&mut |leaf| {
+            let Some((_, row)) = leaf.shape.split_first() else {
+                return Err(Error::invalid(
+                    "dataset",
+                    format!("its elements contain a scalar ({leaf}), which has no rows"),
+                ));
+            };
+            let shape = std::iter::once(same.then_some(first)).chain(row.iter().copied());
+            Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
+        })?;
+        let cardinality = match self.cardinality() {
+            Cardinality::Endless => Cardinality::Endless,
+            _ => Cardinality::Unknown,
+        };
+        let stage = Rebatch {
+            sizes: sizes.into(),
+            drop_remainder,
+            spec: spec.clone(),
+            input: self.stream(),
+        };
+        Ok(Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage))))
+    }
+}
+
+struct Rebatch {
+    sizes: Arc<[usize]>,
+    drop_remainder: bool,
+    spec: ElementSpec,
+    input: Arc<dyn Stage<Value>>,
+}
+
+impl Stage<Value> for Rebatch {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        Ok(Box::new(RebatchPass {
+            sizes: Arc::clone(&self.sizes),
+            drop_remainder: self.drop_remainder,
+            spec: self.spec.clone(),
+            turn: 0,
+            rest: None,
+            pieces: Vec::new(),
+            window: Window::new()?,
+            input: self.input.start()?,
+            pool: Pool::new(),
+        }))
+    }
+}
+
+struct RebatchPass {
+    sizes: Arc<[usize]>,
+    drop_remainder: bool,
+    spec: ElementSpec,
+    /// Which of the sizes is next.
+    turn: usize,
+    /// What is left of the batch that is being cut.
+    rest: Option<Piece>,
+    /// What the next batch consists of, as far as it has been cut. It stays if the input fails.
+    pieces: Vec<Piece>,
+    window: Window,
+    input: Box<dyn Pass<Value>>,
+    pool: Pool<Frame>,
+}
+
+/// Rows `start` to before `stop` of a batch.
+struct Piece {
+    batch: Value,
+    start: usize,
+    stop: usize,
+}
+
+impl Piece {
+    /// All rows of a batch of so many tensors.
+    fn whole(batch: Value, leaves: usize) -> Result<Piece> {
+        let rows = rows_of(&batch, 0)?;
+        for leaf in 1..leaves {
+            let others = rows_of(&batch, leaf)?;
+            if others != rows {
+                return Err(Error::invalid(
+                    "dataset",
+                    format!(
+                        "an element has {rows} rows in tensor 0 and {others} in tensor {leaf}; \
+                         elements that are cut anew have the same number in each"
+                    ),
+                ));
+            }
+        }
+        Ok(Piece { batch, start: 0, stop: rows })
+    }
+
+    fn rows(&self) -> usize {
+        self.stop - self.start
+    }
+}
+
+fn rows_of(batch: &Value, leaf: usize) -> Result<usize> {
+    let rows = leaf_at(batch, leaf)?.shape().first().copied();
+    rows.ok_or_else(|| Error::invalid("dataset", "a scalar in an element, which has no rows"))
+}
+
+impl RebatchPass {
+    /// The next piece, of `most` rows at most; nothing at the end.
+    fn cut(&mut self, most: usize) -> Result<Option<Piece>> {
+        while self.rest.as_ref().is_none_or(|rest| rest.rows() == 0) {
+            self.rest = None;
+            // The input can use again the batches that only idle elements of ours are views of.
+            self.pool.release_idle();
+            let Some(batch) = self.input.next()? else { return Ok(None) };
+            self.rest = Some(Piece::whole(batch, self.spec.leaves())?);
+        }
+        Ok(self.rest.as_mut().map(|rest| {
+            let (batch, start) = (rest.batch.clone(), rest.start);
+            rest.start += rest.rows().min(most);
+            Piece { batch, start, stop: rest.start }
+        }))
+    }
+}
+
+impl Pass<Value> for RebatchPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let size = self.sizes[self.turn];
+        let mut rows = self.pieces.iter().map(Piece::rows).sum::<usize>();
+        while rows < size {
+            self.pieces.try_reserve(1).map_err(|_| no_memory("the parts of a batch"))?;
+            let Some(piece) = self.cut(size - rows)? else { break };
+            rows += piece.rows();
+            self.pieces.push(piece);
+        }
+        if size > 0 && (rows == 0 || (self.drop_remainder && rows < size)) {
+            self.pieces.clear();
+            return Ok(None);
+        }
+        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let (spec, pieces, window) = (&self.spec, &self.pieces, &mut self.window);
+        let filled = frame.fill(&mut |leaf, slot| match &pieces[..] {
+            [] => empty(spec, leaf, slot),
+            [piece] => {
+                let source = leaf_at(&piece.batch, leaf)?;
+                let (layout, offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
+                slot.view(source, layout, offset)
+            }
+            pieces => join(pieces, leaf, rows, slot, window),
+        });
+        self.pieces.clear();
+        self.turn = (self.turn + 1) % self.sizes.len();
+        filled?;
+        Ok(Some(frame.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.turn = 0;
+        self.rest = None;
+        self.pieces.clear();
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+        self.input.reserve(items);
+    }
+}
+
+/// Makes a tensor without rows.
+fn empty(spec: &ElementSpec, leaf: usize, slot: &mut Slot<'_>) -> Result<()> {
+    let mut left = leaf;
+    let mut made = Ok(());
+    spec.for_each_leaf(&mut |spec| {
+        if left == 0 {
+            made = spec.empty_shape().and_then(|shape| slot.own(spec.dtype, shape, 0).map(drop));
+        }
+        left = left.wrapping_sub(1);
+    });
+    made
+}
+
+/// Copies `rows` rows in pieces to a tensor.
+fn join(
+    pieces: &[Piece],
+    leaf: usize,
+    rows: usize,
+    slot: &mut Slot<'_>,
+    window: &mut Window,
+) -> Result<()> {
+    let first = leaf_at(&pieces[0].batch, leaf)?;
+    let target = slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
+    let mut position = 0;
+    for piece in pieces {
+        let source = leaf_at(&piece.batch, leaf)?;
+        let (from, from_offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
+        let (to, to_offset) = target.layout().slice(0, position, position + piece.rows(), 1)?;
+        window.copy((source, from, from_offset), (target, to, to_offset)).map_err(|error| {
+            Error::invalid("dataset", format!("batches that are to be joined differ: {error}"))
+        })?;
+        position += piece.rows();
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Every n-th element.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::dataset::{Dataset, Reorder};
+use crate::input::stage::{Item, Pass, Stage};
+
+impl Dataset {
+    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
+    /// `shards` parts of the dataset, of which the others have other indices.
+    ///
+    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
+    pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
+        let shards = u64::try_from(shards)
+            .ok()
+            .filter(|&shards| shards > 0)
+            .ok_or_else(|| Error::invalid("shards", format!("{shards}; there is 1 or more")))?;
+        let index = u64::try_from(index).ok().filter(|&index| index < shards).ok_or_else(|| {
+            Error::invalid("index", format!("{index}; it is in [0, {shards}), the shards"))
+        })?;
+        let cardinality = self.cardinality().map(|all| all.saturating_sub(index).div_ceil(shards));
+        Ok(self.reordered(&Shard { shards, index }, cardinality))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Shard {
+    shards: u64,
+    index: u64,
+}
+
+impl Reorder for Shard {
+    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
+        Arc::new(ShardStage { shard: *self, input })
+    }
+}
+
+struct ShardStage<T> {
+    shard: Shard,
+    input: Arc<dyn Stage<T>>,
+}
+
+impl<T: Send + 'static> Stage<T> for ShardStage<T> {
+    fn start(&self) -> Result<Box<dyn Pass<T>>> {
+        let input = self.input.start()?;
+        Ok(Box::new(ShardPass { shard: self.shard, skip: self.shard.index, input }))
+    }
+}
+
+struct ShardPass<T> {
+    shard: Shard,
+    /// How many items come before the next of ours.
+    skip: u64,
+    input: Box<dyn Pass<T>>,
+}
+
+impl<T: Send> Pass<T> for ShardPass<T> {
+    fn next(&mut self) -> Result<Option<T>> {
+        while self.skip > 0 {
+            if self.input.next()?.is_none() {
+                return Ok(None);
+            }
+            self.skip -= 1;
+        }
+        let item = self.input.next()?;
+        self.skip = self.shard.shards - 1;
+        Ok(item)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.skip = self.shard.index;
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.input.reserve(items);
+    }
+}

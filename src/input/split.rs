@@ -1,0 +1,129 @@
+//! Each batch split along dimension 0, one part for each replica.
+
+use std::sync::Arc;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::input::frame::{self, Frame, Pool};
+use crate::input::spec::ElementSpec;
+use crate::input::stage::Pass;
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+/// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) as far
+/// as there are any. A single replica gets the batch as it is.
+pub(super) struct SplitPass {
+    spec: ElementSpec,
+    /// Where each part is to be.
+    devices: Arc<[DeviceId]>,
+    input: Box<dyn Pass<Value>>,
+    pool: Pool<Frame>,
+}
+
+impl SplitPass {
+    /// A pass that splits the elements of `input` into elements like `spec`.
+    pub(super) fn new(
+        spec: ElementSpec,
+        devices: Arc<[DeviceId]>,
+        mut input: Box<dyn Pass<Value>>,
+    ) -> SplitPass {
+        input.reserve(1);
+        SplitPass { spec, devices, input, pool: Pool::new() }
+    }
+}
+
+impl Pass<Value> for SplitPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        // The input can use again the batches that only idle elements of ours are views of.
+        self.pool.release_idle();
+        let Some(batch) = self.input.next()? else { return Ok(None) };
+        let element = self.pool.claim(|| Frame::new(&self.spec))?;
+        split(&batch, element.value_mut(), &self.devices)?;
+        Ok(Some(element.value()))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.input.restart()
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.pool.reserve(items);
+        self.input.reserve(items);
+    }
+}
+
+/// The rows [start, stop) of `rows` that `replica` of `replicas` gets.
+fn part(rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
+    let size = rows.div_ceil(replicas);
+    // Saturating: past the end it does not matter how far.
+    let start = replica.saturating_mul(size).min(rows);
+    (start, start.saturating_add(size).min(rows))
+}
+
+/// How many examples a tensor holds: its rows, or itself.
+pub(super) fn examples(tensor: &Tensor) -> u64 {
+    tensor.shape().first().map_or(1, |&rows| rows as u64)
+}
+
+/// Makes the leaves of `element` the parts of the leaves of `batch`.
+fn split(batch: &Value, element: &mut Value, devices: &[DeviceId]) -> Result<()> {
+    match (batch, element) {
+        (Value::Tensor(whole), Value::Tensor(part)) => {
+            let examples = Some(examples(whole));
+            frame::view(part, whole, *whole.layout(), 0, devices[0], examples)
+        }
+        (Value::Tensor(whole), Value::PerReplica(parts)) => {
+            let parts = Arc::get_mut(parts).ok_or_else(frame::in_use)?.components_mut();
+            split_tensor(whole, parts, devices)
+        }
+        (Value::Tuple(batches), Value::Tuple(elements)) if batches.len() == elements.len() => {
+            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
+            let mut pairs = batches.iter().zip(elements);
+            pairs.try_for_each(|(batch, element)| split(batch, element, devices))
+        }
+        (Value::Struct(batches), Value::Struct(elements)) if batches.len() == elements.len() => {
+            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
+            let mut pairs = batches.iter().zip(elements);
+            pairs.try_for_each(|((_, batch), (_, element))| split(batch, element, devices))
+        }
+        (batch, _) => Err(Error::Internal(format!(
+            "an element of a dataset has {} where its spec has something else",
+            batch.kind_name()
+        ))),
+    }
+}
+
+fn split_tensor(whole: &Tensor, parts: &mut [Tensor], devices: &[DeviceId]) -> Result<()> {
+    let replicas = parts.len();
+    let rows = whole.shape().first().copied().ok_or_else(|| {
+        Error::invalid("dataset", "a scalar in an element, which cannot be split over replicas")
+    })?;
+    for (replica, (tensor, &device)) in parts.iter_mut().zip(devices).enumerate() {
+        let (start, stop) = part(rows, replica, replicas);
+        let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
+        frame::view(tensor, whole, layout, offset, device, Some((stop - start) as u64))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rule_a_sizes() {
+        let table: [(usize, usize, &[usize]); 8] = [
+            (9, 4, &[3, 3, 3, 0]),
+            (14 - 8, 2, &[3, 3]),
+            (4, 3, &[2, 2, 0]),
+            (3, 2, &[2, 1]),
+            (1, 2, &[1, 0]),
+            (2, 4, &[1, 1, 0, 0]),
+            (0, 3, &[0, 0, 0]),
+            (8, 4, &[2, 2, 2, 2]),
+        ];
+        for (rows, replicas, expected) in table {
+            let parts = (0..replicas).map(|replica| super::part(rows, replica, replicas));
+            let sizes: Vec<_> = parts.map(|(start, stop)| stop - start).collect();
+            assert_eq!(sizes, expected, "{rows} rows over {replicas} replicas");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Copying between parts of tensors without making tensors of the parts.
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::input::frame;
+use crate::tensor::{DType, Layout, Shape, Tensor};
+
+/// Two tensors that are pointed at what is to be copied and where.
+pub(super) struct Window {
+    from: Tensor,
+    to: Tensor,
+    nothing: Tensor,
+}
+
+/// A part of a tensor: positions in its storage, and how many elements behind its first one.
+pub(super) type Part<'a> = (&'a Tensor, Layout, usize);
+
+impl Window {
+    pub(super) fn new() -> Result<Window> {
+        let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
+        let part = || nothing.slice(0, 0, 0, 1);
+        Ok(Window { from: part()?, to: part()?, nothing })
+    }
+
+    /// Copies the elements of `source` to the same positions of `target`, of the same dtype and
+    /// shape. INVALID_ARGUMENT if they differ.
+    pub(super) fn copy(&mut self, source: Part<'_>, target: Part<'_>) -> Result<()> {
+        point(&mut self.from, source)?;
+        point(&mut self.to, target)?;
+        let copied = self.to.copy_from(&self.from);
+        // Memory that something still points at is not used again.
+        let nothing = *self.nothing.layout();
+        point(&mut self.from, (&self.nothing, nothing, 0))?;
+        point(&mut self.to, (&self.nothing, nothing, 0))?;
+        copied
+    }
+}
+
+fn point(window: &mut Tensor, (tensor, layout, elements): Part<'_>) -> Result<()> {
+    frame::view(window, tensor, layout, elements, tensor.device(), None)
+}

@@ -1,0 +1,225 @@
+//! Making variables, in a strategy's scope and inside of runs.
+//!
+//! Inside of a run of several replicas only replica 0 makes a variable. Another replica that asks
+//! for one gets replica 0's: the first of that name at its first request for the name, the second
+//! at its second. It waits for replica 0 until that has made the variable, or cannot make it any
+//! more before the replicas meet again: because it waits in a synchronising call or has returned.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::central_storage::Strategy;
+use super::context::{
+    Current, ReplicaContext, creators, current, in_default_scope, mixing, require_cross_replica,
+};
+use super::creator::{Chain, create_through};
+use super::rendezvous::Phase;
+use super::step::StepRecord;
+use crate::cross_device;
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::{Aggregation, Synchronization, Variable};
+
+const WHAT: &str = "umbo_variable_create";
+
+/// What a new variable is to be.
+#[derive(Clone, Debug)]
+pub struct NewVariable {
+    /// The name; names need not differ.
+    pub name: String,
+    /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
+    pub trainable: Option<bool>,
+    /// Recorded, without effect on storage.
+    pub synchronization: Synchronization,
+    /// How values that replicas assign are combined.
+    pub aggregation: Aggregation,
+}
+
+/// Where a variable's initial value comes from.
+pub enum Initial<'a> {
+    /// A copy of this tensor.
+    Value(&'a Tensor),
+    /// What `fill` writes into the fresh tensor it is given. It is called once.
+    Fill {
+        /// The variable's element type.
+        dtype: DType,
+        /// The variable's shape.
+        shape: Shape,
+        /// Writes all elements.
+        fill: &'a mut dyn FnMut(&Tensor) -> Result<()>,
+    },
+}
+
+/// Makes a variable on the parameter device of `strategy`, or of the current strategy if there is
+/// none given.
+///
+/// In replica context, with several replicas, replica 0 makes it and the others get the same one,
+/// by name and by position among the variables of that name; their initial values do not count. A
+/// digit after an underscore at the end of a name, or before a slash, makes no difference there.
+pub fn create(
+    strategy: Option<&Strategy>,
+    new: NewVariable,
+    initial: Initial<'_>,
+) -> Result<Variable> {
+    let (owner, context) = match strategy {
+        Some(strategy) => {
+            require_cross_replica(strategy, WHAT)?;
+            (strategy.clone(), None)
+        }
+        None => match current() {
+            Current::Default => (Strategy::default_strategy(), None),
+            Current::CrossReplica(strategy) => (strategy, None),
+            Current::Replica(context) => (context.strategy().clone(), Some(context)),
+        },
+    };
+    if !owner.is_default() && in_default_scope() {
+        return Err(mixing(WHAT));
+    }
+    let Some(context) = context else {
+        return create_here(creators(&owner), &owner, new, initial);
+    };
+    context.check_live()?;
+    let Some(step) = &context.step else {
+        return create_here(creators(&owner), &owner, new, initial);
+    };
+    let name = canonical_name(&new.name);
+    if context.replica() > 0 {
+        return step.creations.wait_for(&context, step, &new.name, name);
+    }
+    let mut chain = creators(&owner);
+    let around = step.creations.state.lock().around.clone();
+    chain.before.extend(around.before);
+    chain.after.extend(around.after);
+    let variable = create_here(chain, &owner, new, initial)?;
+    step.creations.state.lock().made.push((name, variable.clone()));
+    step.creations.made.notify_all();
+    Ok(variable)
+}
+
+fn create_here(
+    chain: Chain,
+    owner: &Strategy,
+    new: NewVariable,
+    initial: Initial<'_>,
+) -> Result<Variable> {
+    let device = owner.parameter_device();
+    create_through(chain, owner, new, || match initial {
+        Initial::Value(tensor) => cross_device::copy_to(tensor, device),
+        Initial::Fill { dtype, shape, fill } => {
+            let fresh = Tensor::zeros(dtype, shape, device)?;
+            fill(&fresh)?;
+            Ok(fresh)
+        }
+    })
+}
+
+/// The name without the digits that tell variables of one name apart: `_` and one digit, at the
+/// end or before a slash.
+fn canonical_name(name: &str) -> String {
+    let parts: Vec<&str> = name
+        .split('/')
+        .map(|part| match part.as_bytes() {
+            [.., b'_', digit] if digit.is_ascii_digit() => &part[..part.len() - 2],
+            _ => part,
+        })
+        .collect();
+    parts.join("/")
+}
+
+/// The variables that the replicas of one step make.
+#[derive(Default)]
+pub(super) struct Creations {
+    state: Mutex<State>,
+    made: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What replica 0 has made, under canonical names, in order.
+    made: Vec<(String, Variable)>,
+    /// What the other replicas have got: replica and canonical name, once for each.
+    taken: Vec<(usize, String)>,
+    /// The creators that the thread which started the run had around it.
+    around: Chain,
+}
+
+impl Creations {
+    /// Prepares for a step that this thread starts.
+    pub fn open(&self, strategy: &Strategy) {
+        self.state.lock().around = creators(strategy);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        let state = std::mem::take(&mut *self.state.lock());
+        drop(state);
+    }
+
+    /// The variable that replica 0 makes under this name, at the position of this request among
+    /// those of the replica for the name.
+    fn wait_for(
+        &self,
+        context: &ReplicaContext,
+        step: &StepRecord,
+        full_name: &str,
+        name: String,
+    ) -> Result<Variable> {
+        // Replica 0 announces what it makes; that it has come to a synchronising call or to its
+        // end it does not, so one looks now and then. Variables are made once in a program's life.
+        const LOOK: Duration = Duration::from_millis(1);
+        let replica = context.replica();
+        loop {
+            // To be read before the list: what replica 0 made before it stopped is in there then.
+            let stopped = step.rendezvous.phase(0) != Phase::Computing;
+            let mut state = self.state.lock();
+            let position =
+                state.taken.iter().filter(|(who, what)| *who == replica && *what == name).count();
+            let mut namesakes = state.made.iter().filter(|(made, _)| *made == name);
+            if let Some((_, variable)) = namesakes.nth(position) {
+                let variable = variable.clone();
+                state.taken.push((replica, name));
+                return Ok(variable);
+            }
+            if !stopped {
+                self.made.wait_for(&mut state, LOOK);
+            }
+            drop(state);
+            context.check_live()?;
+            if context.is_cancelled() {
+                return Err(Error::Cancelled(format!(
+                    "stopped while waiting for replica 0 to make variable '{full_name}'"
+                )));
+            }
+            if stopped {
+                return Err(Error::precondition(format!(
+                    "{WHAT}: mismatching name on device {}: replica {replica} asks for a variable \
+                     '{full_name}', number {} of this name, which replica 0 has not made; all \
+                     replicas must make the same variables in the same order",
+                    context.strategy().compute_device_names()[replica],
+                    position + 1
+                )));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical_name;
+
+    #[test]
+    fn names_lose_their_uniquifying_digits() {
+        for (name, canonical) in [
+            ("Variable", "Variable"),
+            ("v_1", "v"),
+            ("v_12", "v_12"),
+            ("layer_1/kernel_2", "layer/kernel"),
+            ("layer_1x/kernel", "layer_1x/kernel"),
+            ("_3", ""),
+            ("gr\u{f6}\u{df}e_1", "gr\u{f6}\u{df}e"),
+        ] {
+            assert_eq!(canonical_name(name), canonical);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Variable creators: functions of the caller's that see each new variable before it is made and
+//! may change what it is to be, or give another one in its place.
+//!
+//! Creators are called from the innermost scope outwards. A strategy's own creator, which places
+//! variables on the parameter device, stands where the strategy's scope was entered: creators of
+//! scopes inside of it run before, creators of scopes around it run after and see the device.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::central_storage::Strategy;
+use super::context::{self, Scope};
+use super::creation::NewVariable;
+use crate::cross_device;
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::Tensor;
+use crate::values::variable::{Synchronization, Variable, VariableSpec};
+
+/// A creator. It returns the variable, usually what [`VariableRequest::next`] gave; if it returns
+/// none, the request, as it now is, goes on by itself.
+pub type VariableCreator = dyn Fn(&VariableRequest) -> Result<Option<Variable>> + Send + Sync;
+
+/// The creators that count in one place, in calling order.
+#[derive(Clone, Default)]
+pub(super) struct Chain {
+    /// Those that run before the strategy's own creator.
+    pub before: Vec<Arc<VariableCreator>>,
+    /// Those that run after it.
+    pub after: Vec<Arc<VariableCreator>>,
+}
+
+impl Chain {
+    fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
+    }
+}
+
+/// Has `creator` called for each variable that this thread makes, until the scope is left. Replicas
+/// of runs that this thread starts meanwhile count as this thread.
+pub fn enter_scope(creator: Arc<VariableCreator>) -> Scope {
+    context::push_creator(creator)
+}
+
+/// A variable that is about to be made. Cloning makes another reference to the same request.
+#[derive(Clone)]
+pub struct VariableRequest {
+    shared: Arc<Shared>,
+    /// Which link of the chain it is with.
+    position: usize,
+}
+
+enum Link {
+    Creator(Arc<VariableCreator>),
+    Strategy,
+}
+
+struct Shared {
+    owner: Strategy,
+    links: Vec<Link>,
+    wanted: Mutex<Wanted>,
+    /// What `next` made for each link.
+    made: Mutex<Vec<Option<Variable>>>,
+}
+
+struct Wanted {
+    new: NewVariable,
+    initial: Tensor,
+    device: Option<DeviceId>,
+}
+
+impl VariableRequest {
+    /// Goes on with the request as it now is: to the next creator, in the end to the variable
+    /// itself. Each call makes a variable.
+    pub fn next(&self) -> Result<Variable> {
+        let variable = self.shared.follow(self.position + 1)?;
+        self.shared.made.lock()[self.position] = Some(variable.clone());
+        Ok(variable)
+    }
+
+    /// What the variable is to be.
+    pub fn description(&self) -> NewVariable {
+        self.shared.wanted.lock().new.clone()
+    }
+
+    /// Changes what the variable is to be.
+    pub fn describe(&self, change: impl FnOnce(&mut NewVariable)) {
+        change(&mut self.shared.wanted.lock().new);
+    }
+
+    /// The initial value: its dtype and shape become the variable's.
+    pub fn initial_value(&self) -> Tensor {
+        self.shared.wanted.lock().initial.clone()
+    }
+
+    /// Gives the variable another initial value, of any dtype and shape.
+    pub fn set_initial_value(&self, value: Tensor) {
+        self.shared.wanted.lock().initial = value;
+    }
+
+    /// The device that the variable will lie on, once the strategy's own creator has chosen it.
+    pub fn device(&self) -> Option<DeviceId> {
+        self.shared.wanted.lock().device
+    }
+}
+
+impl Shared {
+    fn follow(self: &Arc<Self>, position: usize) -> Result<Variable> {
+        match self.links.get(position) {
+            Some(Link::Creator(creator)) => {
+                let request = VariableRequest { shared: Arc::clone(self), position };
+                if let Some(variable) = creator(&request)? {
+                    return Ok(variable);
+                }
+                let made = self.made.lock()[position].take();
+                made.map_or_else(|| self.follow(position + 1), Ok)
+            }
+            Some(Link::Strategy) => {
+                {
+                    let mut wanted = self.wanted.lock();
+                    wanted.device = Some(self.owner.parameter_device());
+                    let trainable = is_trainable(&wanted.new);
+                    wanted.new.trainable = Some(trainable);
+                }
+                self.follow(position + 1)
+            }
+            None => {
+                let (new, initial) = {
+                    let wanted = self.wanted.lock();
+                    (wanted.new.clone(), wanted.initial.clone())
+                };
+                let value = cross_device::copy_to(&initial, self.owner.parameter_device())?;
+                Ok(make(&self.owner, new, value))
+            }
+        }
+    }
+}
+
+/// Makes the variable, after all creators of `chain`. `initial` gives a fresh tensor on the
+/// parameter device.
+pub(super) fn create_through(
+    chain: Chain,
+    owner: &Strategy,
+    new: NewVariable,
+    initial: impl FnOnce() -> Result<Tensor>,
+) -> Result<Variable> {
+    let initial = initial()?;
+    if chain.is_empty() {
+        return Ok(make(owner, new, initial));
+    }
+    let creators = |list: Vec<_>| list.into_iter().map(Link::Creator);
+    let links: Vec<Link> =
+        creators(chain.before).chain([Link::Strategy]).chain(creators(chain.after)).collect();
+    let shared = Arc::new(Shared {
+        owner: owner.clone(),
+        made: Mutex::new(vec![None; links.len()]),
+        links,
+        wanted: Mutex::new(Wanted { new, initial, device: None }),
+    });
+    shared.follow(0)
+}
+
+/// The variable itself; `value` is its own.
+fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Variable {
+    let spec = VariableSpec {
+        trainable: is_trainable(&new),
+        name: new.name,
+        synchronization: new.synchronization,
+        aggregation: new.aggregation,
+        strategy: owner.id(),
+    };
+    Variable::new(spec, value, owner.keeper())
+}
+
+fn is_trainable(new: &NewVariable) -> bool {
+    new.trainable.unwrap_or(new.synchronization != Synchronization::OnRead)
+}

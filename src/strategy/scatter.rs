@@ -1,0 +1,119 @@
+//! Scatter updates of variables, in whatever context a thread is.
+
+use std::sync::Arc;
+
+use super::context::ReplicaContext;
+use super::merge::Operation;
+use super::sparse;
+use super::variables::{
+    check_aggregation, check_dtype, same_for_sum, stage, write_directly, writing_context,
+};
+use crate::cross_device::ReduceOp;
+use crate::error::{Error, Result};
+pub use crate::kernels::scatter::ScatterOp;
+use crate::values::Value;
+use crate::values::indexed_slices::IndexedSlices;
+use crate::values::variable::{Aggregation, Variable};
+
+/// Combines the rows of indexed slices into rows of a variable, in order; a row that is named
+/// several times is changed several times.
+///
+/// In cross-replica and default context it acts once, with the slices as they are (of a
+/// per-replica value the first component). In replica context it is a synchronising operation: the
+/// replicas' slices are concatenated in replica order (aggregation SUM), or concatenated with the
+/// values divided by the number of replicas (MEAN), or replica 0's count (ONLY_FIRST_REPLICA);
+/// later reads in the step see the result, and the commit point makes it central state.
+///
+/// Fails, with nothing changed, with OUT_OF_RANGE for an index that is no row of the variable, and
+/// with INVALID_ARGUMENT for another dtype or dense shape than the variable's, for an integer
+/// divided by zero, for arithmetic on bool, and in replica context for aggregation NONE.
+pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> {
+    match writing_context(variable, op.name())? {
+        Some(context) => scatter_in_replica(&context, variable, op, value),
+        None => {
+            let slices = plain_slices(value)?;
+            check_scatterable(variable, &slices)?;
+            write_directly(variable, true, &mut |to| {
+                to.scatter_rows(op, slices.values(), slices.indices())
+            })
+        }
+    }
+}
+
+fn plain_slices(value: &Value) -> Result<Arc<IndexedSlices>> {
+    match value.component(0)? {
+        Value::IndexedSlices(slices) => Ok(slices),
+        other => Err(Error::invalid(
+            "value",
+            format!("{} where indexed slices are expected", other.kind_name()),
+        )),
+    }
+}
+
+fn check_scatterable(variable: &Variable, slices: &IndexedSlices) -> Result<()> {
+    check_dtype(variable, slices.values())?;
+    if slices.dense_shape() == variable.shape() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "value",
+        format!(
+            "is slices of shape {}, but variable '{}' has shape {}",
+            slices.dense_shape(),
+            variable.name(),
+            variable.shape()
+        ),
+    ))
+}
+
+fn scatter_in_replica(
+    context: &ReplicaContext,
+    variable: &Variable,
+    op: ScatterOp,
+    value: &Value,
+) -> Result<()> {
+    context.check_live()?;
+    check_aggregation(context, variable, op.name())?;
+    let operation = Operation::Assign {
+        variable: variable.key(),
+        name: variable.name().to_owned(),
+        kind: op.name(),
+    };
+    let target = variable.clone();
+    context.synchronize(
+        operation,
+        Some(Value::IndexedSlices(plain_slices(value)?)),
+        Box::new(move |strategy, values| {
+            let parts: Vec<Arc<IndexedSlices>> =
+                values.iter().flatten().map(plain_slices).collect::<Result<_>>()?;
+            let slices = aggregate(&target, &parts)?;
+            check_scatterable(&target, &slices)?;
+            stage(strategy, &target, true, &mut |to| {
+                to.scatter_rows(op, slices.values(), slices.indices())
+            })?;
+            Ok(vec![None; values.len()])
+        }),
+    )?;
+    Ok(())
+}
+
+/// The slices that the replicas' slices amount to.
+fn aggregate(variable: &Variable, parts: &[Arc<IndexedSlices>]) -> Result<Arc<IndexedSlices>> {
+    let first = parts.first().ok_or_else(|| Error::Internal("no slices to aggregate".into()))?;
+    if parts.len() == 1 {
+        return Ok(Arc::clone(first));
+    }
+    let same = parts.iter().all(|part| Arc::ptr_eq(part, first));
+    let op = match variable.spec().aggregation {
+        Aggregation::OnlyFirstReplica => return Ok(Arc::clone(first)),
+        Aggregation::Mean if same => return Ok(Arc::clone(first)),
+        Aggregation::Mean => ReduceOp::Mean,
+        Aggregation::Sum if same => {
+            return Err(Error::invalid("value", same_for_sum("slices", variable)));
+        }
+        Aggregation::Sum => ReduceOp::Sum,
+        Aggregation::None => return Err(Error::Internal("NONE reached the aggregation".into())),
+    };
+    let slices: Vec<&IndexedSlices> = parts.iter().map(|part| &**part).collect();
+    sparse::concatenate(op, &slices, variable.device()).map(Arc::new)
+}

@@ -1,0 +1,88 @@
+//! Indexed slices: some rows of a tensor, by number.
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::scatter::ScatterOp;
+use crate::tensor::{DType, Shape, Tensor};
+
+/// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear
+/// in any order and more than once; a row that appears several times stands for the sum.
+///
+/// Whether the indices lie within the dense shape is checked where they are used, since their
+/// memory is the caller's to write until then.
+#[derive(Debug)]
+pub struct IndexedSlices {
+    values: Tensor,
+    indices: Tensor,
+    dense_shape: Shape,
+}
+
+impl IndexedSlices {
+    /// Indexed slices of a tensor of shape `dense_shape`: `values` of shape `[k, rest...]` where
+    /// `dense_shape` is `[rows, rest...]`, and `indices`, int64 of shape `[k]`.
+    ///
+    /// Fails with INVALID_ARGUMENT if they do not fit together.
+    pub fn new(values: Tensor, indices: Tensor, dense_shape: Shape) -> Result<IndexedSlices> {
+        if indices.dtype() != DType::Int64 || indices.shape().rank() != 1 {
+            return Err(Error::invalid(
+                "indices",
+                format!(
+                    "{} of shape {}; int64 of one dimension is expected",
+                    indices.dtype(),
+                    indices.shape()
+                ),
+            ));
+        }
+        if dense_shape.rank() == 0 {
+            return Err(Error::invalid("dense_shape", "is a scalar's; a scalar has no rows"));
+        }
+        let rows = indices.shape()[0];
+        if values.shape() != dense_shape.with_size(0, rows) {
+            return Err(Error::invalid(
+                "values",
+                format!(
+                    "have shape {}; {rows} indices into shape {dense_shape} need shape {}",
+                    values.shape(),
+                    dense_shape.with_size(0, rows)
+                ),
+            ));
+        }
+        Ok(IndexedSlices { values, indices, dense_shape })
+    }
+
+    /// The rows.
+    pub fn values(&self) -> &Tensor {
+        &self.values
+    }
+
+    /// Which row of the dense tensor each row of the values belongs to.
+    pub fn indices(&self) -> &Tensor {
+        &self.indices
+    }
+
+    /// The shape of the dense tensor.
+    pub fn dense_shape(&self) -> Shape {
+        self.dense_shape
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.values.dtype()
+    }
+
+    /// The device that holds the values.
+    pub fn device(&self) -> DeviceId {
+        self.values.device()
+    }
+
+    /// The dense tensor: zero but for the rows of the slices, added up. A fresh tensor on
+    /// `device`.
+    ///
+    /// Fails with OUT_OF_RANGE for an index outside of the dense shape, with INVALID_ARGUMENT for
+    /// bool, and with RESOURCE_EXHAUSTED if there is no memory.
+    pub fn to_dense(&self, device: DeviceId) -> Result<Tensor> {
+        let dense = Tensor::zeros(self.dtype(), self.dense_shape, device)?;
+        dense.scatter_rows(ScatterOp::Add, &self.values, &self.indices)?;
+        Ok(dense)
+    }
+}

@@ -1,0 +1,175 @@
+//! Datasets of the case language, built with the library's.
+
+use std::ptr;
+
+use serde_json::Value as Json;
+use umbo::ffi::*;
+
+use crate::environment::Environment;
+use crate::failure::{Result, wrong};
+use crate::fields;
+use crate::handle::{Handle, made, read, sized};
+use crate::literal::Literal;
+use crate::{operand, values};
+
+type Dataset = Handle<umbo_dataset>;
+
+/// An input context as the library takes it: pipelines, this pipeline, replicas.
+pub fn input_context(fields: [i32; 3]) -> umbo_input_context {
+    // SAFETY: a struct of the library that begins with its size; numbers otherwise.
+    let mut context: umbo_input_context = unsafe { sized() };
+    [context.num_input_pipelines, context.input_pipeline_id, context.num_replicas_in_sync] = fields;
+    context
+}
+
+/// The part of a global batch that each replica gets.
+pub fn per_replica_batch_size(context: [i32; 3], global: i64) -> Result<i64> {
+    let context = input_context(context);
+    // SAFETY: the context and the output are variables.
+    read(0, |size| unsafe {
+        umbo_input_context_per_replica_batch_size(&raw const context, global, size)
+    })
+}
+
+/// Builds a DATASET; `context` is that of the function that makes it.
+pub fn build(
+    json: &Json,
+    environment: &Environment<'_>,
+    context: Option<[i32; 3]>,
+) -> Result<Dataset> {
+    let Some(source) = json["source"].as_object().filter(|source| source.len() == 1) else {
+        return wrong(format!("not a dataset: {json}"));
+    };
+    let mut dataset = None;
+    for (kind, argument) in source {
+        dataset = Some(self::source(kind, argument, environment, context)?);
+    }
+    let Some(mut dataset) = dataset else { return wrong("a dataset without a source") };
+    for transformation in fields::list(json, "then")? {
+        dataset = transformed(&dataset, transformation, context)?;
+    }
+    Ok(dataset)
+}
+
+fn source(
+    kind: &str,
+    argument: &Json,
+    environment: &Environment<'_>,
+    context: Option<[i32; 3]>,
+) -> Result<Dataset> {
+    if matches!(kind, "from_tensor_slices" | "from_tensors") {
+        let value = operand::evaluate(argument, environment, "s")?;
+        // SAFETY: the output is a variable.
+        return made(|dataset| unsafe {
+            match kind {
+                "from_tensors" => umbo_dataset_from_tensors(value.get(), dataset),
+                _ => umbo_dataset_from_tensor_slices(value.get(), dataset),
+            }
+        });
+    }
+    let Some(list) = argument.as_array() else {
+        return wrong(format!("{kind} takes a list, not {argument}"));
+    };
+    match kind {
+        "range" => {
+            let numbers: Vec<i64> = list.iter().filter_map(Json::as_i64).collect();
+            let [start, stop, step] = numbers[..] else {
+                return wrong(format!("range takes start, stop and step, not {argument}"));
+            };
+            // SAFETY: the output is a variable.
+            made(|dataset| unsafe { umbo_dataset_range(start, stop, step, dataset) })
+        }
+        "elements" => {
+            let tensors = list
+                .iter()
+                .map(|literal| values::tensor(&values::make(&Literal::parse(literal)?)?));
+            let tensors = tensors.collect::<Result<Vec<_>>>()?;
+            let handles: Vec<_> = tensors.iter().map(|tensor| tensor.get().cast_const()).collect();
+            let count = handles.len() as i32;
+            // SAFETY: the array has as many handles as stated, the output is a variable.
+            made(|dataset| unsafe { umbo_dataset_elements(count, handles.as_ptr(), dataset) })
+        }
+        "zip" | "concatenate" => {
+            let parts = list.iter().map(|part| build(part, environment, context));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            let handles: Vec<_> = parts.iter().map(|part| part.get().cast_const()).collect();
+            let (count, handles) = (handles.len() as i32, handles.as_ptr());
+            // SAFETY: the array has as many handles as stated, the output is a variable.
+            made(|dataset| unsafe {
+                match kind {
+                    "zip" => umbo_dataset_zip(count, handles, ptr::null(), dataset),
+                    _ => umbo_dataset_concatenate(count, handles, dataset),
+                }
+            })
+        }
+        _ => wrong(format!("unknown source {kind}")),
+    }
+}
+
+fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result<Dataset> {
+    let from = from.get();
+    let drop_remainder = fields::flag(json, "drop_remainder", false)?.into();
+    let op = fields::text(json, "op")?;
+    match op {
+        "batch" => {
+            let size = match fields::optional_integer(json, "size")? {
+                Some(size) => size,
+                None => {
+                    let Some(context) = context else {
+                        return wrong("global_size without an input context");
+                    };
+                    per_replica_batch_size(context, fields::integer(json, "global_size")?)?
+                }
+            };
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_batch(from, size, drop_remainder, to) })
+        }
+        "padded_batch" => {
+            let size = fields::integer(json, "size")?;
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_padded_batch(from, size, drop_remainder, to) })
+        }
+        "rebatch" => {
+            let sizes = fields::integers(json, "sizes")?;
+            let (count, sizes) = (sizes.len() as i32, sizes.as_ptr());
+            // SAFETY: the array is as long as stated, the output is a variable.
+            made(|to| unsafe { umbo_dataset_rebatch(from, count, sizes, drop_remainder, to) })
+        }
+        "repeat" => {
+            let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_repeat(from, count, to) })
+        }
+        "take" => {
+            let count = fields::integer(json, "count")?;
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_take(from, count, to) })
+        }
+        "skip" => {
+            let count = fields::integer(json, "count")?;
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_skip(from, count, to) })
+        }
+        "shard" => {
+            let (shards, index) = match (fields::optional_integer(json, "shards")?, context) {
+                (Some(shards), _) => (shards, fields::integer(json, "index")?),
+                (None, Some([pipelines, pipeline, _])) => (pipelines.into(), pipeline.into()),
+                (None, None) => return wrong("shard without numbers or an input context"),
+            };
+            // SAFETY: the output is a variable.
+            made(|to| unsafe { umbo_dataset_shard(from, shards, index, to) })
+        }
+        "shuffle" => {
+            // SAFETY: a struct of the library that begins with its size; zero means default.
+            let mut options: umbo_shuffle_options = unsafe { sized() };
+            options.buffer_size = fields::integer(json, "buffer")?;
+            options.seed = fields::optional_integer(json, "seed")?.unwrap_or(0) as u64;
+            options.keep_order_each_pass = (!fields::flag(json, "reshuffle", true)?).into();
+            // SAFETY: the options and the output are variables.
+            made(|to| unsafe { umbo_dataset_shuffle(from, &raw const options, to) })
+        }
+        // SAFETY: the output is a variable.
+        "cache" => made(|to| unsafe { umbo_dataset_cache(from, to) }),
+        _ => wrong(format!("unknown transformation {op}")),
+    }
+}

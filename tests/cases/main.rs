@@ -1,0 +1,138 @@
+//! Runs case files on the library, through its C functions alone.
+//!
+//! A case is a small program written as data, with the results it must give; docs/case-language.md
+//! says how. `UMBO_CASES` lists the files to run, separated by colons; without it those in
+//! tests/cases/data are run. Each failure is printed with what was expected and what came, and the
+//! last line counts. After each case all its handles must be gone; and each expectation, when one
+//! value in it is changed, must fail.
+
+mod datasets;
+mod environment;
+mod expect;
+mod failure;
+mod fields;
+mod handle;
+mod language;
+mod literal;
+mod mutation;
+mod operand;
+mod outcome;
+mod refusals;
+mod run;
+mod steps;
+mod values;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Value as Json;
+use umbo::ffi::*;
+
+use failure::{Failure, Result, check, wrong};
+use handle::read;
+
+/// Cases use the devices CPU:0 to CPU:9.
+const DEVICES: i32 = 10;
+
+/// Which cases passed and which did not.
+#[derive(Default)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    changes: usize,
+}
+
+fn files() -> Vec<PathBuf> {
+    match std::env::var_os("UMBO_CASES") {
+        Some(list) => std::env::split_paths(&list).collect(),
+        None => {
+            let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/data");
+            let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
+            let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+            files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+            files.sort();
+            files
+        }
+    }
+}
+
+fn read_cases(file: &PathBuf) -> Result<Vec<Json>> {
+    let problem = |error: &dyn Display| Failure::Case(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| problem(&error))?;
+    serde_json::from_str(&text).map_err(|error| problem(&error))
+}
+
+/// Whether this machine has what a case requires.
+fn can_run(case: &Json) -> Result<bool> {
+    let mut can = true;
+    for requirement in fields::list(case, "requires")? {
+        if requirement != "no_gpu" {
+            return wrong(format!("unknown requirement {requirement}"));
+        }
+        let mut gpus = 0;
+        // SAFETY: the output is a variable.
+        check(unsafe { umbo_physical_device_count(UMBO_DEVICE_GPU, &raw mut gpus) })?;
+        can &= gpus == 0;
+    }
+    Ok(can)
+}
+
+fn judge(case: &Json, counts: &mut Counts) -> Result<Option<String>> {
+    let report = run::run(case)?;
+    let difference = expect::difference(&case["expect"], &report)?;
+    if difference.is_none() {
+        counts.changes += mutation::check(&case["expect"], &report)?;
+    }
+    Ok(difference)
+}
+
+fn run_files(counts: &mut Counts) -> Result<()> {
+    // SAFETY: the output is a variable.
+    let cpus = read(0, |count| unsafe { umbo_logical_device_count(UMBO_DEVICE_CPU, count) })?;
+    if cpus < DEVICES {
+        // SAFETY: numbers only.
+        check(unsafe { umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES) })?;
+    }
+    refusals::check()?;
+    for file in files() {
+        let cases = read_cases(&file)?;
+        // What has no counterpart here is listed with its reason, in a file beside the cases.
+        for case in
+            cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
+        {
+            let id = case["id"].as_str().unwrap_or("a case without id");
+            if !can_run(case)? {
+                println!("not run, for lack of {}: {id}", case["requires"]);
+                continue;
+            }
+            match judge(case, counts) {
+                Ok(None) => counts.passed += 1,
+                Ok(Some(difference)) => {
+                    counts.failed += 1;
+                    println!("FAILED {id}: {difference}");
+                }
+                Err(failure) => {
+                    counts.failed += 1;
+                    println!("FAILED {id}: {failure}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let mut counts = Counts::default();
+    let ran = run_files(&mut counts);
+    if let Err(failure) = &ran {
+        println!("{failure}");
+    }
+    let Counts { passed, failed, changes } = counts;
+    println!("{changes} changed expectations were noticed");
+    println!("{} cases, {passed} passed, {failed} failed", passed + failed);
+    match ran.is_ok() && failed == 0 && passed > 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

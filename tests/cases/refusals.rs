@@ -1,0 +1,71 @@
+//! A test of the tests: cases that leave the language must not pass.
+
+use serde_json::{Value as Json, json};
+
+use crate::failure::{Failure, Result, wrong};
+use crate::literal::{Element, Literal};
+use crate::run::run;
+use crate::values;
+
+fn scalar() -> Json {
+    json!({ "dtype": "float32", "shape": [], "data": [1.0] })
+}
+
+/// Steps that are wrong, one case each, and how.
+fn wrong_steps() -> Vec<(&'static str, Json)> {
+    vec![
+        ("an unknown operation", json!({ "op": "guess", "out": "r" })),
+        ("an unknown field", json!({ "op": "has_strategy", "out": "r", "loudly": true })),
+        ("a field that is missing", json!({ "op": "gather", "value": scalar(), "out": "r" })),
+        ("a name that is not bound", json!({ "op": "let", "value": "nobody", "out": "r" })),
+        ("an unknown reduction", {
+            json!({ "op": "reduce", "reduce_op": "MAX", "value": scalar(), "axis": null, "out": "r" })
+        }),
+        ("an unknown dtype", {
+            json!({ "op": "let", "value": { "dtype": "int4", "shape": [], "data": [1] }, "out": "r" })
+        }),
+        ("a number that its dtype does not hold", {
+            json!({ "op": "let", "value": { "dtype": "int8", "shape": [], "data": [200] }, "out": "r" })
+        }),
+        ("more elements than the shape says", {
+            json!({ "op": "let", "value": { "dtype": "int8", "shape": [2], "data": [1] }, "out": "r" })
+        }),
+        ("an unknown operation inside of a body", {
+            let body = json!({ "params": [], "steps": [{ "op": "guess" }], "return": null });
+            json!({ "op": "run", "body": body })
+        }),
+        ("a name that is not bound inside of a body", {
+            let body = json!({ "params": [], "steps": [], "return": "nobody" });
+            json!({ "op": "run", "body": body })
+        }),
+        ("an unknown transformation", {
+            let then = json!([{ "op": "sort" }]);
+            json!({ "op": "dataset", "dataset": { "source": { "range": [0, 1, 1] }, "then": then }, "out": "r" })
+        }),
+    ]
+}
+
+/// Complains of the first case that leaves the language and is run all the same.
+pub fn check() -> Result<()> {
+    for (what, step) in wrong_steps() {
+        let case = json!({
+            "id": what, "replicas": 2, "steps": [step], "expect": {}
+        });
+        match run(&case) {
+            Err(Failure::Case(_)) => {}
+            _ => return wrong(format!("{what} was not refused: {case}")),
+        }
+    }
+    check_leak()
+}
+
+/// A handle that outlives a case must be noticed.
+fn check_leak() -> Result<()> {
+    let left_over = values::make_on(&Literal::scalar("float32", Element::Float(1.0))?, None)?;
+    let ran = run(&json!({ "id": "a leak", "replicas": 1, "steps": [], "expect": {} }));
+    drop(left_over);
+    match ran {
+        Err(Failure::Case(problem)) if problem.contains("1 handles are alive") => Ok(()),
+        _ => wrong("a handle that was alive after a case was not noticed"),
+    }
+}

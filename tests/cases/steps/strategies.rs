@@ -1,0 +1,236 @@
+//! Strategies, devices, scopes and contexts; threads and loops.
+
+use std::ffi::CString;
+use std::ptr;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use umbo::ffi::*;
+
+use super::{Given, block};
+use crate::environment::{Bound, Environment};
+use crate::failure::{Failure, Result, check, fail, told, wrong};
+use crate::fields;
+use crate::handle::{Handle, c_text, made, maybe_made, read, read_text, sized};
+use crate::literal::{Element, Literal};
+use crate::outcome::Outcome;
+use crate::values;
+
+pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
+    Some(match op {
+        "strategy" => create(step).map(|strategy| Some(Bound::Strategy(Arc::new(strategy)))),
+        "copy_strategy" => copy(step, environment),
+        "num_replicas_in_sync" => num_replicas(step, environment),
+        "compute_devices" => compute_devices(step, environment),
+        "parameter_device" => parameter_device(step, environment),
+        "cluster_resolver" => cluster_resolver(step, environment),
+        "canonical_device_name" => canonical_device_name(step),
+        "scope_enter" => scope_enter(step, environment),
+        "scope_exit" => scope_exit(step, environment),
+        "set_strategy" => set_strategy(step, environment),
+        "has_strategy" => has_strategy(),
+        "in_cross_replica_context" => in_cross_replica_context(),
+        "in_replica_context" => in_replica_context(),
+        "current_strategy_is" => current_strategy_is(step, environment),
+        "on_thread" => on_thread(step, environment),
+        "loop" => fields::integer(step, "times").and_then(|times| {
+            let steps = fields::list(step, "steps")?;
+            (0..times).try_for_each(|_| block(steps, environment)).map(|()| None)
+        }),
+        _ => return None,
+    })
+}
+
+/// The strategy that a step is about.
+pub fn strategy_of(
+    step: &Json,
+    environment: &Environment<'_>,
+) -> Result<Arc<Handle<umbo_strategy>>> {
+    environment.strategy(fields::strategy(step)?)
+}
+
+fn truth(value: bool) -> Given {
+    values::fact(Literal::scalar("bool", Element::Bool(value))).map(Some)
+}
+
+fn text(text: String) -> Bound {
+    Bound::Known(Outcome::Text(text))
+}
+
+/// Makes a strategy from `compute_devices` and `parameter_device`, each of which may be absent.
+pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
+    let devices = match json.get("compute_devices") {
+        None | Some(Json::Null) => None,
+        Some(_) => {
+            let names = fields::list(json, "compute_devices")?.iter().map(|name| {
+                name.as_str().map_or_else(|| wrong(format!("not a name: {name}")), c_text)
+            });
+            Some(names.collect::<Result<Vec<CString>>>()?)
+        }
+    };
+    let parameter = fields::optional_text(json, "parameter_device")?.map(c_text).transpose()?;
+    let names: Option<Vec<_>> =
+        devices.as_ref().map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
+    // SAFETY: a struct of the library that begins with its size; zero means default.
+    let mut options: umbo_strategy_options = unsafe { sized() };
+    if let Some(names) = &names {
+        options.compute_devices = names.as_ptr();
+        options.compute_device_count = names.len() as i32;
+    }
+    options.parameter_device = parameter.as_ref().map_or(ptr::null(), |name| name.as_ptr());
+    // SAFETY: the options point to texts that outlive the call, the output is a variable.
+    made(|strategy| unsafe { umbo_central_storage_strategy_create(&raw const options, strategy) })
+}
+
+/// The default strategy.
+pub fn default_strategy() -> Result<Handle<umbo_strategy>> {
+    // SAFETY: the output is a variable.
+    made(|strategy| unsafe { umbo_default_strategy(strategy) })
+}
+
+fn copy(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let copy = made(|copy| unsafe { umbo_strategy_copy(strategy.get(), copy) })?;
+    Ok(Some(Bound::Strategy(Arc::new(copy))))
+}
+
+/// How many replicas a strategy has.
+pub fn replicas(strategy: &Handle<umbo_strategy>) -> Result<i32> {
+    // SAFETY: the output is a variable.
+    read(0, |count| unsafe { umbo_strategy_num_replicas_in_sync(strategy.get(), count) })
+}
+
+fn num_replicas(step: &Json, environment: &Environment<'_>) -> Given {
+    let count = match environment.value_context {
+        Some((_, count)) => count,
+        None => replicas(&*strategy_of(step, environment)?)?,
+    };
+    values::fact(Literal::scalar("int32", Element::Integer(count.into()))).map(Some)
+}
+
+fn compute_devices(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    let names = (0..replicas(&strategy)?)
+        .map(|replica| values::compute_device(&strategy, replica).map(text));
+    Ok(Some(Bound::List(names.collect::<Result<_>>()?)))
+}
+
+fn parameter_device(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let name = read_text(|name| unsafe { umbo_strategy_parameter_device(strategy.get(), name) })?;
+    Ok(Some(text(name)))
+}
+
+fn cluster_resolver(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let resolver =
+        maybe_made(|resolver| unsafe { umbo_strategy_cluster_resolver(strategy.get(), resolver) })?;
+    match resolver {
+        None => Ok(Some(Bound::Known(Outcome::None))),
+        Some(_) => Ok(Some(text("a cluster resolver".to_owned()))),
+    }
+}
+
+fn canonical_device_name(step: &Json) -> Given {
+    let name = c_text(fields::text(step, "name")?)?;
+    let defaults = fields::optional_text(step, "default")?.map(c_text).transpose()?;
+    let defaults = defaults.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+    let mut buffer = [0u8; 256];
+    // SAFETY: the texts are texts, the buffer has the capacity stated, the output is a variable.
+    let length = read(0usize, |length| unsafe {
+        let (place, capacity) = (buffer.as_mut_ptr().cast(), buffer.len());
+        umbo_device_canonical_name(name.as_ptr(), defaults, place, capacity, length)
+    })?;
+    Ok(Some(text(String::from_utf8_lossy(&buffer[..length]).into_owned())))
+}
+
+fn scope_enter(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let scope =
+        read(ptr::null_mut(), |scope| unsafe { umbo_strategy_scope_enter(strategy.get(), scope) })?;
+    environment.world.entered(scope.addr());
+    Ok(Some(Bound::Scope(scope.addr())))
+}
+
+fn scope_exit(step: &Json, environment: &Environment<'_>) -> Given {
+    let name = fields::text(step, "scope")?;
+    let Bound::Scope(scope) = environment.look(name)? else {
+        return wrong(format!("{name} is no scope"));
+    };
+    // SAFETY: the number is a handle, which the library checks.
+    check(unsafe { umbo_scope_exit(ptr::without_provenance_mut(scope)) })?;
+    environment.world.left(scope);
+    Ok(None)
+}
+
+fn set_strategy(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = match fields::optional_text(step, "strategy")? {
+        Some(name) => Some(environment.strategy(name)?),
+        None => None,
+    };
+    let handle = strategy.as_ref().map_or(ptr::null_mut(), |strategy| strategy.get());
+    // SAFETY: NULL or a handle.
+    check(unsafe { umbo_set_strategy(handle) })?;
+    Ok(None)
+}
+
+fn has_strategy() -> Given {
+    // SAFETY: the output is a variable.
+    truth(read(0, |result| unsafe { umbo_has_strategy(result) })? != 0)
+}
+
+fn in_cross_replica_context() -> Given {
+    // SAFETY: the output is a variable.
+    truth(read(0, |result| unsafe { umbo_in_cross_replica_context(result) })? != 0)
+}
+
+/// The context of the replica that this thread runs; None in cross-replica context.
+fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
+    // SAFETY: the output is a variable.
+    let context =
+        read(ptr::null_mut(), |context| unsafe { umbo_current_replica_context(context) })?;
+    Ok((!context.is_null()).then_some(context))
+}
+
+/// The context of the replica that this thread runs, for steps that need one.
+pub fn own_replica_context() -> Result<*mut umbo_replica_context> {
+    match replica_context()? {
+        Some(context) => Ok(context),
+        None => fail(UMBO_FAILED_PRECONDITION, "this needs a replica context"),
+    }
+}
+
+fn in_replica_context() -> Given {
+    truth(replica_context()?.is_some())
+}
+
+fn current_strategy_is(step: &Json, environment: &Environment<'_>) -> Given {
+    let strategy = strategy_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let current: Handle<umbo_strategy> = made(|current| unsafe { umbo_current_strategy(current) })?;
+    // SAFETY: the output is a variable.
+    let same = read(0, |same| unsafe { umbo_strategy_same(current.get(), strategy.get(), same) });
+    truth(same? != 0)
+}
+
+fn on_thread(step: &Json, environment: &Environment<'_>) -> Given {
+    let steps = fields::list(step, "steps")?;
+    let ran = std::thread::scope(|threads| {
+        let thread = threads.spawn(|| {
+            let ran = block(steps, environment);
+            environment.world.leave_down_to(0);
+            ran
+        });
+        thread.join()
+    });
+    match ran {
+        // The last error of the other thread is not this one's.
+        Ok(Err(Failure::Status(status, message))) => Err(told(status, &message)),
+        Ok(ran) => ran.map(|()| None),
+        Err(_) => wrong("the thread panicked"),
+    }
+}

@@ -1,0 +1,165 @@
+//! Variables.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use umbo::ffi::*;
+
+use super::Given;
+use super::strategies::strategy_of;
+use crate::environment::{Bound, Environment};
+use crate::failure::{Result, check, wrong};
+use crate::fields;
+use crate::handle::{Handle, c_text, made, read, sized};
+use crate::literal::{Element, Literal};
+use crate::{operand, values};
+
+type Assign = unsafe extern "C" fn(*mut umbo_variable, *const umbo_value) -> umbo_status;
+
+pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
+    let assign: Assign = match op {
+        "variable" => return Some(create(step, environment)),
+        "read" => return Some(read_value(step, environment)),
+        "trainable" => return Some(trainable(step, environment)),
+        "created_in_scope" => return Some(created_in_scope(step, environment)),
+        "copy_variable" => return Some(copy(step, environment)),
+        "assign" => umbo_variable_assign,
+        "assign_add" => umbo_variable_assign_add,
+        "assign_sub" => umbo_variable_assign_sub,
+        "scatter_add" => umbo_variable_scatter_add,
+        "scatter_sub" => umbo_variable_scatter_sub,
+        "scatter_mul" => umbo_variable_scatter_mul,
+        "scatter_div" => umbo_variable_scatter_div,
+        "scatter_min" => umbo_variable_scatter_min,
+        "scatter_max" => umbo_variable_scatter_max,
+        "scatter_update" => umbo_variable_scatter_update,
+        _ => return None,
+    };
+    Some(assigned(assign, step, environment))
+}
+
+/// The variable that a step is about.
+pub fn variable_of(step: &Json, environment: &Environment<'_>) -> Result<Handle<umbo_variable>> {
+    values::variable(&*environment.value(fields::text(step, "variable")?)?)
+}
+
+fn assigned(assign: Assign, step: &Json, environment: &Environment<'_>) -> Given {
+    let variable = variable_of(step, environment)?;
+    let value = operand::evaluate(&step["value"], environment, "s")?;
+    // SAFETY: both are handles.
+    check(unsafe { assign(variable.get(), value.get()) })?;
+    Ok(None)
+}
+
+/// What the creation needs, for a callback.
+struct Creation {
+    name: *const std::ffi::c_char,
+    initial: *const umbo_tensor,
+    options: umbo_variable_options,
+    variable: *mut umbo_variable,
+}
+
+impl Creation {
+    /// Makes the variable in the strategy that is current.
+    fn run(&mut self) -> umbo_status {
+        // SAFETY: the texts and handles outlive the creation, the output is a field.
+        unsafe {
+            umbo_variable_create(
+                ptr::null_mut(),
+                self.name,
+                self.initial,
+                &raw const self.options,
+                &raw mut self.variable,
+            )
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn create_in_scope(
+    _strategy: *mut umbo_strategy,
+    user_data: *mut c_void,
+) -> umbo_status {
+    // SAFETY: the user data is the Creation of the step that waits for this callback.
+    unsafe { &mut *user_data.cast::<Creation>() }.run()
+}
+
+fn create(step: &Json, environment: &Environment<'_>) -> Given {
+    // SAFETY: a struct of the library that begins with its size; zero means default.
+    let mut options: umbo_variable_options = unsafe { sized() };
+    options.aggregation = match fields::optional_text(step, "aggregation")? {
+        None | Some("NONE") => UMBO_AGGREGATION_NONE,
+        Some("SUM") => UMBO_AGGREGATION_SUM,
+        Some("MEAN") => UMBO_AGGREGATION_MEAN,
+        Some("ONLY_FIRST_REPLICA") => UMBO_AGGREGATION_ONLY_FIRST_REPLICA,
+        Some(other) => return wrong(format!("unknown aggregation {other}")),
+    };
+    options.synchronization = match fields::optional_text(step, "synchronization")? {
+        None | Some("AUTO") => UMBO_SYNCHRONIZATION_AUTO,
+        Some("NONE") => UMBO_SYNCHRONIZATION_NONE,
+        Some("ON_WRITE") => UMBO_SYNCHRONIZATION_ON_WRITE,
+        Some("ON_READ") => UMBO_SYNCHRONIZATION_ON_READ,
+        Some(other) => return wrong(format!("unknown synchronization {other}")),
+    };
+    options.trainable = match step.get("trainable") {
+        None => UMBO_TRAINABLE_DEFAULT,
+        Some(_) if fields::flag(step, "trainable", true)? => UMBO_TRAINABLE_YES,
+        Some(_) => UMBO_TRAINABLE_NO,
+    };
+    let name = fields::optional_text(step, "name")?.map(c_text).transpose()?;
+    let initial = values::tensor(&*operand::evaluate(&step["initial"], environment, "s")?)?;
+    let mut creation = Creation {
+        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+        initial: initial.get(),
+        options,
+        variable: ptr::null_mut(),
+    };
+    check(match fields::optional_text(step, "scope")? {
+        None => creation.run(),
+        Some(strategy) => {
+            let strategy = environment.strategy(strategy)?;
+            // SAFETY: the user data is what the callback expects and outlives the call.
+            unsafe {
+                umbo_strategy_scope(
+                    strategy.get(),
+                    Some(create_in_scope),
+                    (&raw mut creation).cast(),
+                )
+            }
+        }
+    })?;
+    let variable = Handle::own(creation.variable);
+    Ok(Some(Bound::Value(Arc::new(values::from_variable(variable.get())?))))
+}
+
+fn read_value(step: &Json, environment: &Environment<'_>) -> Given {
+    let value = environment.value(fields::text(step, "variable")?)?;
+    let tensor = values::variable_now(&value)?;
+    Ok(Some(Bound::Value(Arc::new(values::from_tensor(&tensor)?))))
+}
+
+fn truth(result: i32) -> Given {
+    values::fact(Literal::scalar("bool", Element::Bool(result != 0))).map(Some)
+}
+
+fn trainable(step: &Json, environment: &Environment<'_>) -> Given {
+    let variable = variable_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    truth(read(0, |result| unsafe { umbo_variable_trainable(variable.get(), result) })?)
+}
+
+fn created_in_scope(step: &Json, environment: &Environment<'_>) -> Given {
+    let (strategy, variable) = (strategy_of(step, environment)?, variable_of(step, environment)?);
+    // SAFETY: the output is a variable.
+    truth(read(0, |result| unsafe {
+        umbo_strategy_created_variable(strategy.get(), variable.get(), result)
+    })?)
+}
+
+fn copy(step: &Json, environment: &Environment<'_>) -> Given {
+    let variable = variable_of(step, environment)?;
+    // SAFETY: the output is a variable.
+    let copy = made(|copy| unsafe { umbo_variable_copy(variable.get(), copy) })?;
+    Ok(Some(Bound::Value(Arc::new(values::from_variable(copy.get())?))))
+}

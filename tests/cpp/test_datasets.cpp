@@ -1,0 +1,160 @@
+// Datasets from the caller's functions, their specs, and distribution from a function.
+#include <umbo/umbo.hpp>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+umbo::tensor scalar(std::int32_t number) {
+    return umbo::tensor::from_vector(std::vector<std::int32_t>{number});
+}
+
+std::int32_t first(const umbo::value &element) {
+    return element.view_as<const std::int32_t>()(0);
+}
+
+const auto one_number = [] { return umbo::element_spec::tensor(UMBO_INT32, {1}); };
+
+void generators() {
+    const auto alive = std::make_shared<int>(0);
+    {
+        const auto numbers = umbo::dataset::from_generator(one_number(), [alive] {
+            return [alive, next = 0]() mutable -> std::optional<umbo::value> {
+                if (next == 3) return std::nullopt;
+                return umbo::value(scalar(next++));
+            };
+        });
+        CHECK(numbers.cardinality() == -2 && alive.use_count() == 2);
+        const auto iterator = numbers.iterate();
+        CHECK(first(iterator.next()) == 0 && alive.use_count() == 3);
+        const auto other = numbers.iterate();
+        CHECK(first(*other.next_as_optional()) == 0 && first(iterator.next()) == 1);
+        iterator.reset();
+        for (std::int32_t number = 0; number < 3; ++number) CHECK(first(iterator.next()) == number);
+        CHECK(!iterator.next_as_optional() && !iterator.next());
+    }
+    CHECK(alive.use_count() == 1);
+}
+
+void maps() {
+    const auto numbers = umbo::dataset::from_tensor_slices(
+        umbo::tensor::from_vector(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}));
+    umbo::map_options options;
+    options.parallel_calls = 4;
+    options.element_spec = one_number();
+    std::atomic<int> calls{0};
+    const auto mapped = numbers.map(
+        [&calls](const umbo::value &element) -> umbo::value {
+            ++calls;
+            const std::int32_t number = *element.view_as<const std::int32_t>().data();
+            if (number == 4) throw std::runtime_error("four");
+            return scalar(10 * number);
+        },
+        options);
+    const auto iterator = mapped.iterate();
+    for (std::int32_t number = 0; number < 4; ++number) {
+        CHECK(first(iterator.next()) == 10 * number);
+    }
+    bool thrown = false;
+    try {
+        iterator.next();
+    } catch (const std::runtime_error &error) {
+        thrown = true;
+    }
+    CHECK(thrown && first(iterator.next()) == 50 && calls == 6);
+}
+
+void specs() {
+    const auto leaf = umbo::element_spec::tensor(UMBO_FLOAT32, {UMBO_UNKNOWN_SIZE, 3});
+    const auto nest = umbo::element_spec::structure(
+        {{"x", leaf}, {"pair", umbo::element_spec::tuple({leaf, one_number()})}});
+    CHECK(nest.kind() == UMBO_VALUE_STRUCT && nest.count() == 2);
+    CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == UMBO_VALUE_TUPLE);
+    const auto back = nest.item(0);
+    CHECK(back.dtype() == UMBO_FLOAT32 && (back.shape() == umbo::dimensions{-1, 3}));
+}
+
+void sources_and_transformations() {
+    const auto range = umbo::dataset::range(0, 7);
+    const auto joined = umbo::dataset::concatenate({range, umbo::dataset::range(7, 9, 2)});
+    CHECK(joined.cardinality() == 8 && joined.shard(3, 1).cardinality() == 3);
+    CHECK(joined.cache().batch(4).rebatch({3}).element_spec().shape()[0] == UMBO_UNKNOWN_SIZE);
+    const auto ragged = umbo::dataset::elements(
+        {scalar(1), umbo::tensor::from_vector(std::vector<std::int32_t>{2, 3})});
+    const auto padded = ragged.padded_batch(2).iterate().next();
+    CHECK(padded.view_as<const std::int32_t>()(0, 1) == 0);
+    CHECK(umbo::dataset::from_tensors(scalar(5)).cardinality() == 1);
+    for (const auto open : {+[] { umbo::dataset::from_npy_file("/no/such.npy"); },
+                            +[] { umbo::dataset::from_npz_file("/no/such.npz", {"x"}); }}) {
+        umbo_status status = UMBO_OK;
+        try {
+            open();
+        } catch (const umbo::error &error) {
+            status = error.status();
+        }
+        CHECK(status == UMBO_NOT_FOUND);
+    }
+}
+
+void distribution() {
+    umbo::strategy_options two;
+    two.cpu_replicas = 2;
+    const auto strategy = umbo::strategy::central_storage(two);
+    const auto pipeline = [](const umbo::input_context &context) {
+        CHECK(context.num_replicas_in_sync == 2 && context.num_input_pipelines == 1);
+        return umbo::dataset::range(0, 5).batch(context.per_replica_batch_size(4));
+    };
+    const auto distributed = strategy.distribute_from_function(pipeline);
+    CHECK(distributed.cardinality() == 2);
+    CHECK(distributed.element_spec().kind() == UMBO_VALUE_PER_REPLICA);
+    const auto iterator = distributed.iterate();
+    CHECK(iterator.element_spec().count() == 2);
+    iterator.next();
+    const auto last = iterator.next();
+    CHECK(last.item(0).view().shape[0] == 1 && last.item(1).view().shape[0] == 0);
+    umbo::distribute_options dropping;
+    dropping.drop_partial_step = true;
+    CHECK(strategy.distribute_from_function(pipeline, dropping).cardinality() == 1);
+    umbo::distribute_options balanced;
+    balanced.split = UMBO_SPLIT_BALANCED;
+    balanced.per_replica_buffer_size = -1;
+    const auto step =
+        strategy.distribute(umbo::dataset::range(0, 5).batch(4), balanced).iterate().next();
+    CHECK(step.item(1).view().shape[0] == 2);
+
+    auto memory = std::vector<std::int32_t>{1, 2};
+    const auto copied = [&] {
+        const auto array = umbo::tensor::from_vector(memory);
+        const auto dataset = strategy.make_numpy_dataset(array);
+        array.view_as<std::int32_t>()(0) = 9;
+        return dataset;
+    }();
+    CHECK(*copied.iterate().next().view_as<const std::int32_t>().data() == 1);
+    bool thrown = false;
+    try {
+        strategy.distribute_from_function(
+            [](const umbo::input_context &) -> umbo::dataset { throw std::runtime_error("no"); });
+    } catch (const std::runtime_error &) {
+        thrown = true;
+    }
+    CHECK(thrown);
+}
+
+} // namespace
+
+int main() {
+    generators();
+    maps();
+    specs();
+    sources_and_transformations();
+    distribution();
+    CHECK(umbo::live_handles() == 0);
+    return 0;
+}

@@ -1,0 +1,134 @@
+// Indexed slices, scatter updates, updates, values from functions, creators, cluster resolvers.
+#include <umbo/umbo.hpp>
+
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+umbo::strategy make(std::int32_t replicas) {
+    umbo::strategy_options options;
+    options.cpu_replicas = replicas;
+    return umbo::strategy::central_storage(options);
+}
+
+template <class Fn>
+umbo_status status_of(Fn &&fn) {
+    try {
+        fn();
+    } catch (const umbo::error &error) {
+        return error.status();
+    }
+    return UMBO_OK;
+}
+
+umbo::value slices(const std::vector<float> &values, const std::vector<std::int64_t> &indices) {
+    return umbo::value::indexed_slices(umbo::tensor::from_vector(values),
+                                       umbo::tensor::from_vector(indices), {3});
+}
+
+void sparse() {
+    const auto strategy = make(2);
+    const auto both = umbo::value::per_replica({slices({1}, {1}), slices({2, 3}, {0, 2})});
+    const auto sum = strategy.reduce(UMBO_REDUCE_SUM, both);
+    CHECK(sum.slices_values().to_vector<float>() == std::vector<float>({1, 2, 3}));
+    CHECK(sum.slices_indices().to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
+    CHECK(sum.slices_dense_shape() == umbo::dimensions{3});
+    const auto variable =
+        strategy.create_variable("v", umbo::tensor::from_vector(std::vector<float>{8, 8, 8}));
+    variable.scatter_add(slices({1}, {0}));
+    variable.scatter_sub(slices({1}, {1}));
+    variable.scatter_mul(slices({2}, {2}));
+    variable.scatter_div(slices({4}, {2}));
+    variable.scatter_min(slices({5}, {0}));
+    variable.scatter_max(slices({9}, {1}));
+    CHECK(variable.read().to_vector<float>() == std::vector<float>({5, 9, 4}));
+    variable.scatter_update(slices({0, 1}, {0, 0}));
+    CHECK(variable.read().to_vector<float>() == std::vector<float>({1, 9, 4}));
+}
+
+void extended() {
+    const auto strategy = make(2);
+    const auto variable = strategy.create_variable("v", umbo::tensor::scalar(1.0f));
+    const auto one = strategy.update(
+        variable, [](umbo::variable &of, const umbo::value &args) {
+            of.assign(args);
+            return args;
+        },
+        umbo::tensor::scalar(2.0f), UMBO_UPDATE_UNGROUPED);
+    CHECK(one.kind() == UMBO_VALUE_TUPLE && one.count() == 1);
+    strategy.update_non_slot(variable, [](umbo::variable &of, const umbo::value &) {
+        CHECK(of.name() == "v");
+    });
+    CHECK(strategy.read_var(variable).to_vector<float>()[0] == 2);
+    CHECK(strategy.non_slot_devices({variable}).name() == "v");
+    int inside = 0;
+    strategy.in_scope([&](umbo::strategy &own) {
+        own.colocate_vars_with(variable, [&](umbo::strategy &) { inside++; });
+    });
+    CHECK(inside == 1);
+    const auto ids = strategy.values_from_function([](const umbo_value_context &context) {
+        return umbo::tensor::scalar(static_cast<float>(context.replica_id_in_sync_group));
+    });
+    CHECK(ids.kind() == UMBO_VALUE_PER_REPLICA && ids.count() == 2);
+    const auto sums = strategy.batch_reduce_to(
+        UMBO_REDUCE_SUM, {{ids, umbo::destination("CPU:1")}, {ids, umbo::destination(variable)}});
+    CHECK(sums.item(0).view().device.index == 1 && sums.item(1).view().device.index == 0);
+    CHECK(strategy.broadcast_to(umbo::tensor::scalar(1.0f), umbo::destination(ids)).count() == 2);
+    CHECK(strategy.value_container(ids).count() == 2);
+    const auto same = strategy.call_for_each_replica(
+        [](umbo::replica_context &, const umbo::value &args) { return args; }, ids);
+    CHECK(same.item(1).view_as<const float>()() == 1);
+    CHECK(strategy.worker_devices().size() == 2 && strategy.parameter_devices().size() == 1);
+    const auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2});
+    const auto elements = umbo::dataset::from_tensor_slices(umbo::value(tensor)).iterate();
+    const auto step = [](umbo::replica_context &, const umbo::value &) {};
+    CHECK(status_of([&] { strategy.run_steps_on_iterator(step, elements); }) == UMBO_UNIMPLEMENTED);
+    CHECK(status_of([&] { strategy.assign_to_logical_device(tensor, 1); }) == UMBO_OUT_OF_RANGE);
+    CHECK(status_of([&] { strategy.replicate_to_logical_devices(tensor); }) == UMBO_UNIMPLEMENTED);
+    CHECK(status_of([&] { strategy.split_to_logical_devices(tensor, {1}); }) == UMBO_UNIMPLEMENTED);
+}
+
+void creators() {
+    const auto strategy = make(2);
+    std::vector<std::string> names;
+    {
+        const auto scope = umbo::variable_creator_scope([&](umbo::variable_request &request) {
+            names.push_back(request.name());
+            request.set_name("renamed");
+            CHECK(!request.device().empty());
+            auto options = request.options();
+            options.trainable = UMBO_TRAINABLE_NO;
+            request.set_options(options);
+            request.set_initial_value(request.initial_value());
+            return request.next();
+        });
+        const auto made = strategy.create_variable("v", umbo::tensor::scalar(1.0f));
+        CHECK(made.name() == "renamed" && !made.trainable());
+    }
+    CHECK(names == std::vector<std::string>{"v"});
+}
+
+void resolvers() {
+    umbo::strategy_options options;
+    CHECK(!make(1).cluster_resolver());
+    options.cluster_resolver = umbo::cluster_resolver::from_tf_config(
+        R"({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}})");
+    const auto resolver = umbo::strategy::central_storage(options).cluster_resolver();
+    CHECK(resolver.jobs() == std::vector<std::string>{"worker"});
+    CHECK(resolver.tasks("worker").at(1) == "b:2");
+    CHECK(resolver.task_type() == "worker" && resolver.task_index() == 1);
+    CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == UMBO_INVALID_ARGUMENT);
+}
+
+} // namespace
+
+int main() {
+    sparse();
+    extended();
+    creators();
+    resolvers();
+    return finish();
+}

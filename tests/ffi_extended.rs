@@ -1,0 +1,538 @@
+//! Indexed slices, scatter updates, updates, values from functions, creators and cluster resolvers
+//! as a C program uses them. The tests count live handles, so each takes the lock.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard};
+
+use umbo::ffi::*;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn text(pointer: *const c_char) -> String {
+    // SAFETY: the library's texts are valid while the test looks.
+    unsafe { CStr::from_ptr(pointer) }.to_str().unwrap().to_owned()
+}
+
+fn message() -> String {
+    text(umbo_last_error_message())
+}
+
+#[track_caller]
+fn ok(status: umbo_status) {
+    assert_eq!(status, UMBO_OK, "{}", message());
+}
+
+#[track_caller]
+fn refused(status: umbo_status, expected: umbo_status, part: &str) {
+    assert_eq!(status, expected, "{}", message());
+    assert!(message().contains(part), "'{part}' is not in: {}", message());
+}
+
+fn live() -> i64 {
+    let mut count = -1;
+    // SAFETY: the output is a variable.
+    ok(unsafe { umbo_live_handles(UMBO_HANDLE_ANY, &mut count) });
+    count
+}
+
+fn strategy(replicas: i32) -> *mut umbo_strategy {
+    // SAFETY: all zero is a value of the struct; the output is a variable.
+    unsafe {
+        let mut options: umbo_strategy_options = std::mem::zeroed();
+        options.struct_size = size_of::<umbo_strategy_options>();
+        options.cpu_replicas = replicas;
+        let mut made = ptr::null_mut();
+        ok(umbo_central_storage_strategy_create(&options, &mut made));
+        made
+    }
+}
+
+fn floats(data: &[f32]) -> *mut umbo_tensor {
+    let (shape, mut made) = ([data.len() as i64], ptr::null_mut());
+    // SAFETY: the data are as many as the shape says.
+    ok(unsafe {
+        umbo_tensor_from_data(
+            UMBO_FLOAT32,
+            1,
+            shape.as_ptr(),
+            data.as_ptr().cast(),
+            ptr::null(),
+            &mut made,
+        )
+    });
+    made
+}
+
+fn value(data: &[f32]) -> *mut umbo_value {
+    let (tensor, mut made) = (floats(data), ptr::null_mut());
+    // SAFETY: the tensor is live, the output a variable.
+    unsafe {
+        ok(umbo_value_from_tensor(tensor, &mut made));
+        umbo_tensor_release(tensor);
+    }
+    made
+}
+
+fn slices(data: &[f32], indices: &[i64], rows: i64) -> *mut umbo_value {
+    let (values, mut numbers, mut made) = (floats(data), ptr::null_mut(), ptr::null_mut());
+    let shape = [indices.len() as i64];
+    // SAFETY: the arrays are as long as stated, the outputs are variables.
+    unsafe {
+        let from = indices.as_ptr().cast();
+        ok(umbo_tensor_from_data(UMBO_INT64, 1, shape.as_ptr(), from, ptr::null(), &mut numbers));
+        ok(umbo_value_indexed_slices(values, numbers, 1, &rows, &mut made));
+        umbo_tensor_release(values);
+        umbo_tensor_release(numbers);
+    }
+    made
+}
+
+fn elements(tensor: *const umbo_tensor) -> Vec<f32> {
+    // SAFETY: all zero is a value of the struct; the view is of contiguous floats.
+    unsafe {
+        let mut view: umbo_view = std::mem::zeroed();
+        ok(umbo_tensor_view(tensor, &mut view));
+        assert_eq!(view.dtype, UMBO_FLOAT32);
+        std::slice::from_raw_parts(view.data.cast(), view.shape[0] as usize).to_vec()
+    }
+}
+
+fn variable(strategy: *mut umbo_strategy, name: &CStr, data: &[f32]) -> *mut umbo_variable {
+    let (tensor, mut made) = (floats(data), ptr::null_mut());
+    // SAFETY: the handles are live, the output a variable.
+    unsafe {
+        ok(umbo_variable_create(strategy, name.as_ptr(), tensor, ptr::null(), &mut made));
+        umbo_tensor_release(tensor);
+    }
+    made
+}
+
+fn stored(variable: *const umbo_variable) -> Vec<f32> {
+    let mut tensor = ptr::null_mut();
+    // SAFETY: the output is a variable.
+    unsafe {
+        ok(umbo_variable_read(variable, &mut tensor));
+        let all = elements(tensor);
+        umbo_tensor_release(tensor);
+        all
+    }
+}
+
+#[test]
+fn indexed_slices_are_built_reduced_and_taken_apart() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    let parts = [slices(&[1.0], &[1], 4), slices(&[2.0, 3.0], &[0, 3], 4)];
+    // SAFETY: the arrays are as long as stated, the outputs are variables.
+    unsafe {
+        let (mut both, mut sum) = (ptr::null_mut(), ptr::null_mut());
+        let components = parts.map(|part| part.cast_const());
+        ok(umbo_value_per_replica(2, components.as_ptr(), &mut both));
+        ok(umbo_strategy_reduce(s, UMBO_REDUCE_SUM, both, ptr::null(), &mut sum));
+        let mut kind = 0;
+        ok(umbo_value_kind_of(sum, &mut kind));
+        assert_eq!(kind, UMBO_VALUE_INDEXED_SLICES);
+        let (mut values, mut indices) = (ptr::null_mut(), ptr::null_mut());
+        ok(umbo_value_slices_values(sum, &mut values));
+        ok(umbo_value_slices_indices(sum, &mut indices));
+        assert_eq!(elements(values), [1.0, 2.0, 3.0]);
+        let mut numbers = [0i64; 3];
+        ok(umbo_tensor_copy_to_host(indices, numbers.as_mut_ptr().cast(), size_of_val(&numbers)));
+        assert_eq!(numbers, [1, 0, 3]);
+        let (mut rank, mut shape) = (0, [-1i64; 8]);
+        ok(umbo_value_slices_dense_shape(sum, &mut rank, shape.as_mut_ptr()));
+        assert_eq!((rank, shape), (1, [4, 0, 0, 0, 0, 0, 0, 0]));
+        umbo_tensor_release(values);
+        umbo_tensor_release(indices);
+        let plain = value(&[1.0]);
+        refused(
+            umbo_value_slices_values(plain, &mut values),
+            UMBO_INVALID_ARGUMENT,
+            "is a tensor, not indexed slices",
+        );
+        let mut tensor = ptr::null_mut();
+        refused(umbo_value_tensor(sum, &mut tensor), UMBO_INVALID_ARGUMENT, "indexed slices");
+        let mut gathered = ptr::null_mut();
+        refused(
+            umbo_strategy_gather(s, sum, 0, ptr::null(), &mut gathered),
+            UMBO_UNIMPLEMENTED,
+            "indexed slices",
+        );
+        for handle in [both, sum, plain, parts[0], parts[1]] {
+            umbo_value_release(handle);
+        }
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}
+
+#[test]
+fn scatter_updates_change_rows() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    let v = variable(s, c"v", &[10.0, 20.0, 30.0]);
+    type Scatter = unsafe extern "C" fn(*mut umbo_variable, *const umbo_value) -> umbo_status;
+    let steps: [(Scatter, f32, f32); 7] = [
+        (umbo_variable_scatter_add, 2.0, 32.0),
+        (umbo_variable_scatter_sub, 12.0, 20.0),
+        (umbo_variable_scatter_mul, 2.0, 40.0),
+        (umbo_variable_scatter_div, 4.0, 10.0),
+        (umbo_variable_scatter_min, 5.0, 5.0),
+        (umbo_variable_scatter_max, 6.0, 6.0),
+        (umbo_variable_scatter_update, 7.0, 7.0),
+    ];
+    // SAFETY: the handles are live.
+    unsafe {
+        for (scatter, operand, expected) in steps {
+            let part = slices(&[operand], &[2], 3);
+            ok(scatter(v, part));
+            umbo_value_release(part);
+            assert_eq!(stored(v), [10.0, 20.0, expected]);
+        }
+        let outside = slices(&[1.0, 1.0], &[0, 3], 3);
+        refused(umbo_variable_scatter_add(v, outside), UMBO_OUT_OF_RANGE, "3 at position 1");
+        assert_eq!(stored(v), [10.0, 20.0, 7.0]);
+        umbo_value_release(outside);
+        umbo_variable_release(v);
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}
+
+unsafe extern "C-unwind" fn assign_and_return(
+    variable: *mut umbo_variable,
+    args: *const umbo_value,
+    _: *mut c_void,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: the handles are lent for the call.
+    unsafe {
+        ok(umbo_variable_assign(variable, args));
+        umbo_value_clone(args, result)
+    }
+}
+
+unsafe extern "C-unwind" fn update_from_a_replica(
+    ctx: *mut umbo_replica_context,
+    args: *const umbo_value,
+    variable: *mut c_void,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    let mut strategy = ptr::null_mut();
+    // SAFETY: the handles are lent for the call; the user data is the variable's handle.
+    unsafe {
+        ok(umbo_replica_context_strategy(ctx, &mut strategy));
+        let status = umbo_strategy_update(
+            strategy,
+            variable.cast(),
+            Some(assign_and_return),
+            ptr::null_mut(),
+            args,
+            ptr::null(),
+            result,
+        );
+        umbo_strategy_release(strategy);
+        status
+    }
+}
+
+#[test]
+fn updates_group_and_merge() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    let v = variable(s, c"v", &[0.0]);
+    let one = value(&[1.0]);
+    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables.
+    unsafe {
+        let mut options: umbo_update_options = std::mem::zeroed();
+        options.struct_size = size_of::<umbo_update_options>();
+        options.grouping = UMBO_UPDATE_UNGROUPED;
+        let (function, none) = (Some(assign_and_return as _), ptr::null_mut());
+        let mut kind = 0;
+        for update in [umbo_strategy_update, umbo_strategy_update_non_slot] {
+            let mut result = ptr::null_mut();
+            ok(update(s, v, function, none, one, &options, &mut result));
+            ok(umbo_value_kind_of(result, &mut kind));
+            assert_eq!(kind, UMBO_VALUE_TUPLE, "each leaf is a tuple of one");
+            umbo_value_release(result);
+        }
+        assert_eq!(stored(v), [1.0]);
+        options.grouping = 2;
+        let mut result = ptr::null_mut();
+        let status = umbo_strategy_update(s, v, function, none, one, &options, &mut result);
+        refused(status, UMBO_INVALID_ARGUMENT, "options.grouping");
+        // In a run: replica 0's value, and one result for all.
+        let (parts, mut both) = ([value(&[5.0]), value(&[6.0])], ptr::null_mut());
+        let components = parts.map(|part| part.cast_const());
+        ok(umbo_value_per_replica(2, components.as_ptr(), &mut both));
+        let run = Some(update_from_a_replica as _);
+        ok(umbo_strategy_call_for_each_replica(s, run, v.cast(), both, &mut result));
+        assert_eq!(stored(v), [5.0]);
+        let mut colocated = ptr::null_mut();
+        let variables = [v.cast_const()];
+        ok(umbo_strategy_non_slot_devices(s, 1, variables.as_ptr(), &mut colocated));
+        umbo_variable_release(colocated);
+        let none = umbo_strategy_non_slot_devices(s, 0, ptr::null(), &mut colocated);
+        refused(none, UMBO_INVALID_ARGUMENT, "variables");
+        for handle in [one, both, parts[0], parts[1], result] {
+            umbo_value_release(handle);
+        }
+        umbo_variable_release(v);
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}
+
+unsafe extern "C-unwind" fn id_as_value(
+    context: *const umbo_value_context,
+    calls: *mut c_void,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: the context lives as long as the call; the user data is the counter.
+    unsafe {
+        *calls.cast::<i32>() += 1;
+        let context = &*context;
+        assert_eq!(context.num_replicas_in_sync, 2);
+        match context.replica_id_in_sync_group {
+            7 => UMBO_OK,
+            id => {
+                *result = value(&[id as f32]);
+                UMBO_OK
+            }
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn no_value(
+    _: *const umbo_value_context,
+    _: *mut c_void,
+    _: *mut *mut umbo_value,
+) -> umbo_status {
+    UMBO_OK
+}
+
+#[test]
+fn values_from_functions_and_destinations() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    // SAFETY: all zero is a value of the structs; the handles are live, the outputs variables.
+    unsafe {
+        let (mut calls, mut made) = (0i32, ptr::null_mut());
+        let counter = (&raw mut calls).cast();
+        ok(umbo_strategy_values_from_function(s, Some(id_as_value), counter, &mut made));
+        let (mut kind, mut count) = (0, 0);
+        ok(umbo_value_kind_of(made, &mut kind));
+        ok(umbo_value_count(made, &mut count));
+        assert_eq!((kind, count, calls), (UMBO_VALUE_PER_REPLICA, 2, 2));
+        let mut nothing = ptr::null_mut();
+        let status =
+            umbo_strategy_values_from_function(s, Some(no_value), ptr::null_mut(), &mut nothing);
+        refused(status, UMBO_INVALID_ARGUMENT, "no value for replica 0");
+
+        let mut destinations: [umbo_destination; 2] = std::mem::zeroed();
+        for destination in &mut destinations {
+            destination.struct_size = size_of::<umbo_destination>();
+        }
+        destinations[0].device = c"CPU:1".as_ptr();
+        destinations[1].like = made;
+        let (values, mut results) = ([made.cast_const(), made], ptr::null_mut());
+        let batch = |count, results: *mut *mut umbo_value| {
+            let (values, to) = (values.as_ptr(), destinations.as_ptr());
+            umbo_strategy_batch_reduce_to(s, UMBO_REDUCE_SUM, count, values, to, results)
+        };
+        ok(batch(2, &mut results));
+        let mut view: umbo_view = std::mem::zeroed();
+        ok(umbo_value_view(results, c"0".as_ptr(), &mut view));
+        assert_eq!((view.data.cast::<f32>().read(), view.device.index), (1.0, 1));
+        refused(batch(0, &mut results), UMBO_INVALID_ARGUMENT, "values");
+        let (mut copies, mut same) = (ptr::null_mut(), ptr::null_mut());
+        let plain = value(&[4.0]);
+        ok(umbo_strategy_broadcast_to(s, plain, &destinations[1], &mut copies));
+        ok(umbo_value_count(copies, &mut count));
+        assert_eq!(count, 2);
+        ok(umbo_strategy_value_container(s, plain, &mut same));
+        for handle in [made, results, plain, copies, same] {
+            umbo_value_release(handle);
+        }
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}
+
+#[test]
+fn devices_annotations_and_what_is_not_offered() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    // SAFETY: the arrays have as much room as stated, the outputs are variables.
+    unsafe {
+        let (mut names, mut count) = ([ptr::null(); 2], 0);
+        ok(umbo_strategy_worker_devices(s, 2, names.as_mut_ptr(), &mut count));
+        assert_eq!((count, text(names[1]).ends_with("CPU:1")), (2, true));
+        ok(umbo_strategy_worker_devices(s, 0, ptr::null_mut(), &mut count));
+        assert_eq!(count, 2);
+        ok(umbo_strategy_parameter_devices(s, 2, names.as_mut_ptr(), &mut count));
+        assert_eq!((count, text(names[0]).ends_with("CPU:0")), (1, true));
+        let mut default = ptr::null_mut();
+        ok(umbo_default_strategy(&mut default));
+        refused(
+            umbo_strategy_worker_devices(default, 0, ptr::null_mut(), &mut count),
+            UMBO_FAILED_PRECONDITION,
+            "worker_devices",
+        );
+        let (tensor, mut annotated) = (floats(&[1.0, 2.0]), ptr::null_mut());
+        let assign = umbo_strategy_assign_to_logical_device(s, tensor, 1, &mut annotated);
+        refused(assign, UMBO_OUT_OF_RANGE, "logical_device_id");
+        let replicate = umbo_strategy_replicate_to_logical_devices(s, tensor, &mut annotated);
+        refused(replicate, UMBO_UNIMPLEMENTED, "replicate_to_logical_devices");
+        let mut split = |count, parts: &[i64]| {
+            let parts = parts.as_ptr();
+            umbo_strategy_split_to_logical_devices(s, tensor, count, parts, &mut annotated)
+        };
+        refused(split(2, &[1, 1]), UMBO_INVALID_ARGUMENT, "rank 1");
+        refused(split(1, &[1]), UMBO_UNIMPLEMENTED, "split_to_logical_devices");
+        let v = variable(s, c"v", &[3.0]);
+        let mut read = ptr::null_mut();
+        ok(umbo_strategy_read_var(s, v, &mut read));
+        assert_eq!(elements(read), [3.0]);
+        for handle in [tensor, read] {
+            umbo_tensor_release(handle);
+        }
+        umbo_variable_release(v);
+        umbo_strategy_release(default);
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}
+
+unsafe extern "C-unwind" fn rename_and_halve(
+    request: *mut umbo_variable_request,
+    devices: *mut c_void,
+    variable: *mut *mut umbo_variable,
+) -> umbo_status {
+    // SAFETY: the request is lent for the call; the user data is the list.
+    unsafe {
+        let (mut name, mut device, mut initial) = (ptr::null(), ptr::null(), ptr::null_mut());
+        ok(umbo_variable_request_name(request, &mut name));
+        ok(umbo_variable_request_device(request, &mut device));
+        ok(umbo_variable_request_initial_value(request, &mut initial));
+        let devices = &mut *devices.cast::<Vec<String>>();
+        devices.push(match device.is_null() {
+            true => format!("{} not placed", text(name)),
+            false => format!("{} placed", text(name)),
+        });
+        let half = floats(&elements(initial).iter().map(|x| x / 2.0).collect::<Vec<_>>());
+        ok(umbo_variable_request_set_initial_value(request, half));
+        ok(umbo_variable_request_set_name(request, c"renamed".as_ptr()));
+        ok(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
+        ok(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_MEAN));
+        ok(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_READ));
+        let (mut trainable, mut aggregation, mut synchronization) = (-1, -1, -1);
+        ok(umbo_variable_request_trainable(request, &mut trainable));
+        ok(umbo_variable_request_aggregation(request, &mut aggregation));
+        ok(umbo_variable_request_synchronization(request, &mut synchronization));
+        assert_eq!((trainable, aggregation, synchronization), (2, 2, 3));
+        refused(
+            umbo_variable_request_set_aggregation(request, 9),
+            UMBO_INVALID_ARGUMENT,
+            "aggregation",
+        );
+        umbo_tensor_release(initial);
+        umbo_tensor_release(half);
+        umbo_variable_request_next(request, variable)
+    }
+}
+
+unsafe extern "C-unwind" fn count_destroys(user_data: *mut c_void) {
+    // SAFETY: the user data is the list.
+    unsafe { (*user_data.cast::<Vec<String>>()).push("destroyed".into()) }
+}
+
+#[test]
+fn creators_see_and_change_requests() {
+    let _guard = alone();
+    let before = live();
+    let s = strategy(2);
+    let mut seen: Vec<String> = Vec::new();
+    let list: *mut c_void = (&raw mut seen).cast();
+    // SAFETY: the handles are live, the outputs are variables, the list outlives the scope.
+    unsafe {
+        let creator = Some(rename_and_halve as _);
+        let (mut scope, mut name) = (ptr::null_mut(), ptr::null());
+        ok(umbo_variable_creator_scope_enter(creator, list, Some(count_destroys), &mut scope));
+        let v = variable(s, c"v", &[4.0]);
+        assert_eq!(stored(v), [2.0]);
+        ok(umbo_variable_name(v, &mut name));
+        assert_eq!(text(name), "renamed");
+        ok(umbo_scope_exit(scope));
+        refused(
+            umbo_variable_creator_scope_enter(None, list, Some(count_destroys), &mut scope),
+            UMBO_INVALID_ARGUMENT,
+            "creator",
+        );
+        umbo_variable_release(v);
+        umbo_strategy_release(s);
+    }
+    assert_eq!(seen, ["v placed", "destroyed", "destroyed"]);
+    assert_eq!(live(), before);
+}
+
+#[test]
+fn a_resolver_is_attached_by_option_only() {
+    let _guard = alone();
+    let before = live();
+    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables. The
+    // tests of this file take turns, so nothing else uses the environment while it changes.
+    unsafe {
+        let s = strategy(1);
+        let mut resolver = ptr::null_mut();
+        ok(umbo_strategy_cluster_resolver(s, &mut resolver));
+        assert!(resolver.is_null());
+        umbo_strategy_release(s);
+        let config = c"{\"cluster\": {\"worker\": [\"a:1\", \"b:2\"], \"ps\": [\"c:3\"]},
+                        \"task\": {\"type\": \"worker\", \"index\": 1}}";
+        ok(umbo_cluster_resolver_from_tf_config(config.as_ptr(), &mut resolver));
+        let mut options: umbo_strategy_options = std::mem::zeroed();
+        options.struct_size = size_of::<umbo_strategy_options>();
+        options.cluster_resolver = resolver;
+        let (mut s, mut own) = (ptr::null_mut(), ptr::null_mut());
+        ok(umbo_central_storage_strategy_create(&options, &mut s));
+        umbo_cluster_resolver_release(resolver);
+        ok(umbo_strategy_cluster_resolver(s, &mut own));
+        let (mut count, mut index, mut name) = (0, 0, ptr::null());
+        ok(umbo_cluster_resolver_job_count(own, &mut count));
+        assert_eq!(count, 2);
+        ok(umbo_cluster_resolver_job_name(own, 1, &mut name));
+        assert_eq!(text(name), "worker");
+        ok(umbo_cluster_resolver_task_count(own, name, &mut count));
+        ok(umbo_cluster_resolver_task(own, c"worker".as_ptr(), 1, &mut index, &mut name));
+        assert_eq!((count, index, text(name).as_str()), (2, 1, "b:2"));
+        ok(umbo_cluster_resolver_task_type(own, &mut name));
+        ok(umbo_cluster_resolver_task_index(own, &mut index));
+        assert_eq!((text(name).as_str(), index), ("worker", 1));
+        refused(
+            umbo_cluster_resolver_task(own, c"ps".as_ptr(), 1, &mut index, &mut name),
+            UMBO_OUT_OF_RANGE,
+            "[0, 1)",
+        );
+        refused(
+            umbo_cluster_resolver_task_count(own, c"chief".as_ptr(), &mut count),
+            UMBO_NOT_FOUND,
+            "'chief'",
+        );
+        let broken =
+            umbo_cluster_resolver_from_tf_config(c"{\"cluster\": ".as_ptr(), &mut resolver);
+        refused(broken, UMBO_INVALID_ARGUMENT, "line 1, column 12");
+        umbo_cluster_resolver_release(own);
+        umbo_strategy_release(s);
+    }
+    assert_eq!(live(), before);
+}

@@ -1,0 +1,352 @@
+//! Datasets from the caller's functions, and distribution, through the C functions: who releases
+//! what, which failures come back, and what options mean.
+
+use std::ffi::{CStr, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use umbo::ffi::*;
+
+fn last_message() -> String {
+    // SAFETY: the text lives until the thread's next call.
+    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
+}
+
+#[track_caller]
+fn ok(status: umbo_status) {
+    assert_eq!(status, UMBO_OK, "{}", last_message());
+}
+
+#[track_caller]
+fn refused(status: umbo_status, expected: umbo_status, part: &str) {
+    let message = last_message();
+    assert_eq!(status, expected, "{message}");
+    assert!(message.contains(part), "'{part}' is not in: {message}");
+}
+
+/// The output of a function that makes something.
+#[track_caller]
+fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
+    let mut output = ptr::null_mut();
+    ok(make(&raw mut output));
+    assert!(!output.is_null());
+    output
+}
+
+/// What the callbacks below are given.
+#[derive(Default)]
+struct Calls {
+    begun: AtomicI32,
+    next: AtomicI32,
+    ended: AtomicI32,
+    destroyed: AtomicI32,
+}
+
+impl Calls {
+    fn user_data(&self) -> *mut c_void {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+fn count(counter: &AtomicI32) -> i32 {
+    counter.load(Ordering::SeqCst)
+}
+
+/// # Safety
+/// `user_data` leads to `Calls`, as for all of the callbacks.
+unsafe fn calls<'a>(user_data: *mut c_void) -> &'a Calls {
+    // SAFETY: the promise is the same.
+    unsafe { &*user_data.cast::<Calls>() }
+}
+
+unsafe extern "C-unwind" fn begin(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status {
+    // SAFETY: the library gives back the user data and a place for the pass.
+    unsafe {
+        calls(user_data).begun.fetch_add(1, Ordering::SeqCst);
+        *pass = Box::into_raw(Box::new(0i64)).cast();
+    }
+    UMBO_OK
+}
+
+/// 0, a failure in place of 1, 2, the end.
+unsafe extern "C-unwind" fn next(
+    pass: *mut c_void,
+    user_data: *mut c_void,
+    element: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: the pass is what `begin` made; the library gives a place for the element.
+    unsafe {
+        calls(user_data).next.fetch_add(1, Ordering::SeqCst);
+        let number = &mut *pass.cast::<i64>();
+        *number += 1;
+        match *number - 1 {
+            1 => {
+                return umbo_set_last_error(
+                    UMBO_DATA_LOSS,
+                    c"one is lost".as_ptr(),
+                    ptr::null_mut(),
+                    None,
+                );
+            }
+            3 => return UMBO_OK,
+            _ => {}
+        }
+        let data = ptr::from_ref(number).cast();
+        let tensor =
+            made(|out| umbo_tensor_from_data(UMBO_INT64, 0, ptr::null(), data, ptr::null(), out));
+        *element = made(|out| umbo_value_from_tensor(tensor, out));
+        umbo_tensor_release(tensor);
+    }
+    UMBO_OK
+}
+
+unsafe extern "C-unwind" fn end(pass: *mut c_void, user_data: *mut c_void) {
+    // SAFETY: the pass is what `begin` made and is given to this once.
+    unsafe {
+        drop(Box::from_raw(pass.cast::<i64>()));
+        calls(user_data).ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+unsafe extern "C-unwind" fn destroy(user_data: *mut c_void) {
+    // SAFETY: the library gives back the user data.
+    unsafe { calls(user_data).destroyed.fetch_add(1, Ordering::SeqCst) };
+}
+
+const GENERATOR: umbo_generator = umbo_generator {
+    struct_size: size_of::<umbo_generator>(),
+    begin: Some(begin),
+    next: Some(next),
+    reset: None,
+    end: Some(end),
+};
+
+fn scalar_spec() -> *mut umbo_element_spec {
+    // SAFETY: a scalar has no sizes, so that the shape may be NULL.
+    made(|out| unsafe { umbo_element_spec_tensor(UMBO_INT64, 0, ptr::null(), out) })
+}
+
+/// The status of a `next`, and the number that it gave.
+fn step(iterator: *mut umbo_iterator) -> (umbo_status, Option<i64>) {
+    let mut element = ptr::null_mut();
+    let mut number = 0i64;
+    // SAFETY: the handle is live and the places are ours.
+    unsafe {
+        let status = umbo_iterator_next(iterator, &raw mut element);
+        if element.is_null() {
+            return (status, None);
+        }
+        let tensor = made(|out| umbo_value_tensor(element, out));
+        ok(umbo_tensor_copy_to_host(tensor, (&raw mut number).cast(), size_of::<i64>()));
+        umbo_tensor_release(tensor);
+        umbo_value_release(element);
+        (status, Some(number))
+    }
+}
+
+#[test]
+fn a_generators_passes_are_ended_and_its_data_destroyed_once() {
+    let state = Calls::default();
+    let spec = scalar_spec();
+    // SAFETY: handles are live, callbacks fit their user data, which outlives them.
+    unsafe {
+        let dataset = made(|out| {
+            let user_data = state.user_data();
+            umbo_dataset_from_generator(spec, &GENERATOR, user_data, Some(destroy), out)
+        });
+        umbo_element_spec_release(spec);
+        let iterator = made(|out| umbo_dataset_iterator(dataset, out));
+        umbo_dataset_release(dataset);
+        assert_eq!(count(&state.begun), 0);
+        assert_eq!(step(iterator), (UMBO_OK, Some(1)));
+        assert_eq!(step(iterator).0, UMBO_DATA_LOSS);
+        assert!(last_message().contains("one is lost"));
+        assert_eq!(step(iterator), (UMBO_OK, Some(3)));
+        assert_eq!(step(iterator), (UMBO_OK, None));
+        assert_eq!(step(iterator), (UMBO_OK, None));
+        assert_eq!(count(&state.next), 4, "asked again after the end");
+        ok(umbo_iterator_reset(iterator));
+        assert_eq!(step(iterator), (UMBO_OK, Some(1)));
+        assert_eq!((count(&state.begun), count(&state.ended)), (2, 1));
+        assert_eq!(count(&state.destroyed), 0);
+        umbo_iterator_release(iterator);
+    }
+    assert_eq!((count(&state.ended), count(&state.destroyed)), (2, 1));
+}
+
+unsafe extern "C-unwind" fn same(
+    element: *const umbo_value,
+    user_data: *mut c_void,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: the library gives back the user data and a place for the result.
+    unsafe {
+        calls(user_data).next.fetch_add(1, Ordering::SeqCst);
+        umbo_value_clone(element, result)
+    }
+}
+
+unsafe extern "C-unwind" fn none(
+    _: *const umbo_value,
+    _: *mut c_void,
+    _: *mut *mut umbo_value,
+) -> umbo_status {
+    UMBO_OK
+}
+
+#[test]
+fn what_a_call_takes_it_destroys_also_if_it_fails() {
+    let state = Calls::default();
+    let data = state.user_data();
+    // SAFETY: handles are live or NULL, callbacks fit their user data.
+    unsafe {
+        let (spec, mut output) = (scalar_spec(), ptr::null_mut());
+        let out = &raw mut output;
+        let generate = |spec, generator| {
+            umbo_dataset_from_generator(spec, generator, data, Some(destroy), out)
+        };
+        refused(generate(ptr::null(), &GENERATOR), UMBO_INVALID_ARGUMENT, "element_spec");
+        refused(generate(spec, ptr::null()), UMBO_INVALID_ARGUMENT, "generator");
+        let silent = umbo_generator { next: None, ..GENERATOR };
+        refused(generate(spec, &silent), UMBO_INVALID_ARGUMENT, "generator.next");
+        let range = made(|out| umbo_dataset_range(0, 3, 1, out));
+        let map = |dataset, function, options| {
+            umbo_dataset_map(dataset, function, data, Some(destroy), options, out)
+        };
+        refused(map(ptr::null(), Some(same), ptr::null()), UMBO_INVALID_ARGUMENT, "dataset");
+        refused(map(range, None, ptr::null()), UMBO_INVALID_ARGUMENT, "function");
+        let options = umbo_map_options {
+            struct_size: size_of::<umbo_map_options>(),
+            element_spec: ptr::null(),
+            parallel_calls: 5000,
+            reserved0: 0,
+        };
+        refused(map(range, Some(same), &options), UMBO_INVALID_ARGUMENT, "parallel_calls");
+        assert_eq!(count(&state.destroyed), 6);
+        assert!(output.is_null());
+
+        let options = umbo_map_options { parallel_calls: 2, ..options };
+        for (function, first) in
+            [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_INVALID_ARGUMENT, None))]
+        {
+            let function: umbo_map_fn = Some(function);
+            ok(map(range, function, &options));
+            let iterator = made(|out| umbo_dataset_iterator(output, out));
+            umbo_dataset_release(output);
+            assert_eq!(step(iterator), first);
+            umbo_iterator_release(iterator);
+        }
+        assert!(last_message().contains("has stored none"));
+        assert_eq!((count(&state.destroyed), count(&state.next)), (8, 2));
+        umbo_dataset_release(range);
+        umbo_element_spec_release(spec);
+    }
+}
+
+unsafe extern "C-unwind" fn two_by_two(
+    context: *const umbo_input_context,
+    user_data: *mut c_void,
+    dataset: *mut *mut umbo_dataset,
+) -> umbo_status {
+    // SAFETY: the library gives a context, the user data and a place for the dataset.
+    unsafe {
+        calls(user_data).next.fetch_add(1, Ordering::SeqCst);
+        let mut size = 0;
+        ok(umbo_input_context_per_replica_batch_size(context, 4, &raw mut size));
+        let range = made(|out| umbo_dataset_range(0, 6, 1, out));
+        let status = umbo_dataset_batch(range, size, 0, dataset);
+        umbo_dataset_release(range);
+        status
+    }
+}
+
+unsafe extern "C-unwind" fn nothing(
+    _: *const umbo_input_context,
+    _: *mut c_void,
+    _: *mut *mut umbo_dataset,
+) -> umbo_status {
+    UMBO_OK
+}
+
+const OPTIONS: umbo_distribute_options = umbo_distribute_options {
+    struct_size: size_of::<umbo_distribute_options>(),
+    split: UMBO_SPLIT_CEIL,
+    drop_partial_step: 0,
+    host_only: 0,
+    per_replica_buffer_size: 0,
+    replication_mode: UMBO_REPLICATION_PER_WORKER,
+    place_dataset_on_device: 0,
+    reserved: [0; 4],
+};
+
+#[test]
+fn distribution_from_a_function_and_its_options() {
+    let state = Calls::default();
+    // SAFETY: an options struct of zeros means all defaults but its size.
+    let mut strategy_options: umbo_strategy_options = unsafe { std::mem::zeroed() };
+    strategy_options.struct_size = size_of::<umbo_strategy_options>();
+    strategy_options.cpu_replicas = 2;
+    // SAFETY: handles are live, callbacks fit their user data.
+    unsafe {
+        let strategy =
+            made(|out| umbo_central_storage_strategy_create(&raw const strategy_options, out));
+        let mut output = ptr::null_mut();
+        let out = &raw mut output;
+        let distribute = |function, options| {
+            let data = state.user_data();
+            umbo_strategy_distribute_datasets_from_function(strategy, function, data, options, out)
+        };
+        for (options, steps) in
+            [(OPTIONS, 2), (umbo_distribute_options { drop_partial_step: 1, ..OPTIONS }, 1)]
+        {
+            ok(distribute(Some(two_by_two), &raw const options));
+            let mut cardinality = 0;
+            ok(umbo_distributed_dataset_cardinality(output, &raw mut cardinality));
+            assert_eq!(cardinality, steps);
+            let iterator = made(|out| umbo_distributed_dataset_iterator(output, out));
+            let mut seen = 0;
+            loop {
+                let (mut has_value, mut element) = (7, ptr::null_mut());
+                ok(umbo_iterator_next_as_optional(iterator, &raw mut has_value, &raw mut element));
+                assert_eq!(has_value, i32::from(!element.is_null()));
+                umbo_value_release(element);
+                if has_value == 0 {
+                    break;
+                }
+                seen += 1;
+            }
+            assert_eq!(seen, steps);
+            let spec = made(|out| umbo_iterator_element_spec(iterator, out));
+            let (mut dtype, mut rank, mut shape) = (0, 0, [0; 8]);
+            let sizes = shape.as_mut_ptr();
+            ok(umbo_element_spec_leaf(spec, &raw mut dtype, &raw mut rank, sizes));
+            assert_eq!((dtype, rank, shape[0]), (UMBO_INT64, 1, UMBO_UNKNOWN_SIZE));
+            umbo_element_spec_release(spec);
+            umbo_iterator_release(iterator);
+            umbo_distributed_dataset_release(output);
+        }
+        assert_eq!(count(&state.next), 2);
+        output = ptr::null_mut();
+        let none = ptr::null();
+        refused(distribute(Some(nothing), none), UMBO_INVALID_ARGUMENT, "has stored none");
+        let with = umbo_distribute_options { split: 2, ..OPTIONS };
+        refused(distribute(Some(two_by_two), &with), UMBO_INVALID_ARGUMENT, "options.split");
+        let with = umbo_distribute_options { replication_mode: 1, ..OPTIONS };
+        refused(distribute(Some(two_by_two), &with), UMBO_UNIMPLEMENTED, "replication_mode");
+        let with = umbo_distribute_options { place_dataset_on_device: 1, ..OPTIONS };
+        refused(
+            distribute(Some(two_by_two), &with),
+            UMBO_INVALID_ARGUMENT,
+            "place_dataset_on_device",
+        );
+        let with = umbo_distribute_options { per_replica_buffer_size: -2, ..OPTIONS };
+        refused(
+            distribute(Some(two_by_two), &with),
+            UMBO_INVALID_ARGUMENT,
+            "per_replica_buffer_size",
+        );
+        assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
+        assert!(output.is_null());
+        umbo_strategy_release(strategy);
+    }
+}

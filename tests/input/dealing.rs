@@ -1,0 +1,401 @@
+//! Elements dealt out to replicas, balanced splitting, and the options of distribution.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{all, counting, fails, ints, numbers, parts, read, rest};
+use umbo::device::{DeviceId, DeviceKind};
+use umbo::error::{Error, Result, Status};
+use umbo::input::{
+    Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator,
+    InputContext, LeafSpec, Replication, Splitting, deal, distribute, distribute_dataset,
+    distribute_datasets_from_function, make_numpy_dataset,
+};
+use umbo::strategy::Strategy;
+use umbo::strategy::central_storage::Options;
+use umbo::tensor::{DType, Tensor};
+use umbo::values::Value;
+
+fn devices(count: usize) -> Vec<DeviceId> {
+    (0..count as u32).map(DeviceId::cpu).collect()
+}
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+fn dealt(dataset: &Dataset, replicas: usize, options: &DistributeOptions) -> DistributedDataset {
+    deal(dataset, replicas, &devices(replicas), options).unwrap()
+}
+
+fn balanced(dataset: &Dataset, replicas: usize, drop_partial_step: bool) -> DistributedDataset {
+    let options = DistributeOptions {
+        splitting: Splitting::Balanced,
+        drop_partial_step,
+        ..Default::default()
+    };
+    distribute(dataset, replicas, &devices(replicas), &options).unwrap()
+}
+
+fn steps(dataset: &DistributedDataset) -> Vec<Vec<Vec<i32>>> {
+    rest(&dataset.iterator().unwrap(), parts)
+}
+
+fn sizes(dataset: &DistributedDataset) -> Vec<Vec<usize>> {
+    steps(dataset).iter().map(|step| step.iter().map(Vec::len).collect()).collect()
+}
+
+const DROPPING: DistributeOptions = DistributeOptions {
+    splitting: Splitting::Ceiling,
+    drop_partial_step: true,
+    keep_on_host: false,
+    read_ahead: 1,
+    replication: Replication::PerWorker,
+    place_dataset_on_device: false,
+};
+
+#[test]
+fn rule_b_sizes_without_its_losses() {
+    // Elements, batch, replicas, the sizes of all steps, and how many of them are complete.
+    type Row = (usize, i64, usize, &'static [&'static [usize]], usize);
+    let table: [Row; 8] = [
+        (14, 8, 2, &[&[4, 4], &[4, 2]], 2),
+        (9, 9, 4, &[&[3, 2, 2, 2]], 1),
+        (5, 2, 2, &[&[1, 1], &[1, 1], &[1, 0]], 2),
+        (8, 3, 2, &[&[2, 1], &[2, 1], &[2, 0]], 2),
+        (9, 8, 2, &[&[4, 4], &[1, 0]], 1),
+        (2, 1, 2, &[&[1, 0], &[1, 0]], 2),
+        (3, 2, 4, &[&[1, 1, 0, 0], &[1, 0, 0, 0]], 1),
+        (12, 4, 2, &[&[2, 2], &[2, 2], &[2, 2]], 3),
+    ];
+    for (count, batch, replicas, expected, complete) in table {
+        let batches = numbers(count).batch(batch, false).unwrap();
+        let dataset = balanced(&batches, replicas, false);
+        assert_eq!(sizes(&dataset), expected, "{count} by {batch} over {replicas}");
+        assert_eq!(dataset.cardinality(), Cardinality::Exact(expected.len() as u64));
+        assert_eq!(steps(&dataset).concat().concat(), Vec::from_iter(0..count as i32));
+        let dropping = balanced(&batches, replicas, true);
+        assert_eq!(sizes(&dropping), expected[..complete], "{count} by {batch}, dropping");
+    }
+}
+
+#[test]
+fn rule_b_looks_for_the_batch_size_through_the_pipeline() {
+    let batches = numbers(14).batch(8, false).unwrap();
+    let rule_b: &[&[usize]] = &[&[4, 4], &[4, 2]];
+    for dataset in [
+        batches.prefetch(2).unwrap(),
+        batches.cache(),
+        batches.take(9).unwrap(),
+        batches.skip(0).unwrap(),
+        batches.shard(1, 0).unwrap(),
+        Dataset::concatenate(std::slice::from_ref(&batches)).unwrap(),
+        numbers(14).padded_batch(8, false).unwrap(),
+    ] {
+        assert_eq!(sizes(&balanced(&dataset, 2, false)), rule_b, "{dataset:?}");
+    }
+    let repeated = balanced(&batches.repeat(2).unwrap(), 2, false);
+    assert_eq!(sizes(&repeated), [[4, 4], [4, 4], [4, 4], [4, 0]]);
+    assert_eq!(repeated.cardinality(), Cardinality::Unknown);
+    // Where it cannot be found: Rule A.
+    let mapped = batches.map(|element| Ok(element.clone()), Default::default()).unwrap();
+    assert_eq!(sizes(&balanced(&mapped, 2, false)), [[4, 4], [3, 3]]);
+    let other = numbers(6).batch(3, false).unwrap();
+    let differing = Dataset::zip(&[batches, other], None).unwrap();
+    let iterator = balanced(&differing, 2, false).iterator().unwrap();
+    let step = iterator.next().unwrap().unwrap();
+    assert_eq!(parts(&step.item(1).unwrap()), [vec![0, 1], vec![2]]);
+}
+
+#[test]
+fn each_replica_gets_whole_elements() {
+    let pairs = numbers(9).batch(2, false).unwrap();
+    let complete = [[vec![0, 1], vec![2, 3]], [vec![4, 5], vec![6, 7]]];
+    let all_steps = [complete[0].clone(), complete[1].clone(), [vec![8], vec![]]];
+    let dataset = dealt(&pairs, 2, &Default::default());
+    assert_eq!(steps(&dataset), all_steps);
+    assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
+    assert_eq!(steps(&dealt(&pairs, 2, &DROPPING)), complete);
+    assert_eq!(dealt(&pairs, 2, &DROPPING).cardinality(), Cardinality::Exact(2));
+    assert_eq!(steps(&dealt(&pairs, 5, &DROPPING)).len(), 1);
+    assert!(steps(&dealt(&pairs, 6, &DROPPING)).is_empty());
+}
+
+#[test]
+fn scalars_are_dealt_and_completed_with_zeros() {
+    let dataset = dealt(&numbers(5), 2, &Default::default());
+    assert_eq!(steps(&dataset), [[[0], [1]], [[2], [3]], [[4], [0]]]);
+    let examples = rest(&dataset.iterator().unwrap(), |step| {
+        [0, 1].map(|replica| step.tensor_of(replica).unwrap().examples().unwrap())
+    });
+    assert_eq!(examples, [[1, 1], [1, 1], [1, 0]]);
+    let last = rest(&dataset.iterator().unwrap(), Value::clone).pop().unwrap();
+    assert!(last.tensor_of(1).unwrap().shape().is_empty());
+}
+
+#[test]
+fn empty_components_keep_dtype_rank_and_row_shape() {
+    let nest = Value::tuple(vec![Value::Tensor(counting(&[2, 3])), Value::Tensor(counting(&[2]))]);
+    let element = Dataset::from_tensors(&nest).unwrap();
+    let step = dealt(&element, 3, &Default::default()).iterator().unwrap().next().unwrap().unwrap();
+    for (item, full, empty) in [(0, vec![2, 3], vec![0, 3]), (1, vec![2], vec![0])] {
+        let leaf = step.item(item).unwrap();
+        let shapes: Vec<_> =
+            (0..3).map(|replica| leaf.tensor_of(replica).unwrap().shape().to_vec()).collect();
+        assert_eq!(shapes, [full, empty.clone(), empty]);
+        assert_eq!(leaf.tensor_of(2).unwrap().dtype(), DType::Int32);
+        assert_eq!(leaf.tensor_of(2).unwrap().examples(), Some(0));
+    }
+}
+
+#[test]
+fn specs_of_dealt_elements() {
+    let spec = |count: usize, drop_remainder, replicas, options: &DistributeOptions| {
+        let batches = numbers(count).batch(4, drop_remainder).unwrap();
+        dealt(&batches, replicas, options).element_spec().clone()
+    };
+    let leaf = |rows| LeafSpec { dtype: DType::Int32, shape: vec![rows] };
+    let each = |rows| ElementSpec::PerReplica(2, leaf(rows));
+    let default = DistributeOptions::default();
+    assert_eq!(spec(8, true, 2, &default), each(Some(4)));
+    assert_eq!(spec(12, true, 2, &default), each(None), "the last step is completed");
+    assert_eq!(spec(12, true, 2, &DROPPING), each(Some(4)));
+    assert_eq!(spec(8, false, 2, &default), each(None));
+    assert_eq!(spec(8, true, 1, &default), ElementSpec::Leaf(leaf(Some(4))));
+    let iterator = dealt(&numbers(4), 2, &default).iterator().unwrap();
+    let scalars = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
+    assert_eq!(*iterator.element_spec(), scalars);
+    assert_eq!(numbers(4).iterator().unwrap().element_spec(), numbers(4).element_spec());
+}
+
+#[test]
+fn elements_of_different_shapes_go_to_different_replicas() {
+    let elements = Dataset::elements(&[counting(&[2, 2]), counting(&[2, 3])]).unwrap();
+    assert_eq!(steps(&dealt(&elements, 2, &Default::default()))[0].concat().len(), 10);
+}
+
+#[test]
+fn the_function_is_called_once_and_told_of_one_pipeline() {
+    let strategy = strategy(3);
+    let calls = AtomicUsize::new(0);
+    let make = |context: &InputContext| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let expected =
+            InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 3 };
+        assert_eq!(*context, expected);
+        let size = context.per_replica_batch_size(6)?;
+        numbers(12).batch(size, false)
+    };
+    let dataset = distribute_datasets_from_function(&strategy, make, &Default::default()).unwrap();
+    for _ in 0..2 {
+        let expected = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]];
+        assert_eq!(steps(&dataset), expected);
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    let failing = |_: &InputContext| Err(Error::DataLoss("no data today".into()));
+    let failed = distribute_datasets_from_function(&strategy, failing, &Default::default());
+    fails(failed, Status::DataLoss, "no data today");
+}
+
+#[test]
+fn batch_sizes_per_replica() {
+    let context =
+        InputContext { num_input_pipelines: 1, input_pipeline_id: 0, num_replicas_in_sync: 4 };
+    assert_eq!(context.per_replica_batch_size(8).unwrap(), 2);
+    assert_eq!(context.per_replica_batch_size(0).unwrap(), 0);
+    let invalid = Status::InvalidArgument;
+    fails(context.per_replica_batch_size(6), invalid, "6 is not a multiple of 4");
+    fails(context.per_replica_batch_size(-4), invalid, "global_batch_size");
+    let none = InputContext { num_replicas_in_sync: 0, ..context };
+    fails(none.per_replica_batch_size(4), invalid, "num_replicas_in_sync");
+}
+
+#[test]
+fn components_lie_on_their_devices_or_stay_on_the_host() {
+    let batches = numbers(5).batch(4, false).unwrap();
+    let seen = |dataset: DistributedDataset, replicas| {
+        rest(&dataset.iterator().unwrap(), |step| {
+            (0..replicas)
+                .map(|replica| step.tensor_of(replica).unwrap().device().index)
+                .collect::<Vec<_>>()
+        })
+    };
+    let two = [DeviceId::cpu(4), DeviceId::cpu(2)];
+    let host = DistributeOptions { keep_on_host: true, ..Default::default() };
+    let default = DistributeOptions::default();
+    let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
+    for (options, expected) in [(&default, [4, 2]), (&balanced, [4, 2]), (&host, [0, 0])] {
+        assert_eq!(seen(distribute(&batches, 2, &two, options).unwrap(), 2), [expected; 2]);
+        assert_eq!(seen(deal(&batches, 2, &two, options).unwrap(), 2), [expected]);
+        let one = distribute(&batches, 1, &two[..1], options).unwrap();
+        assert_eq!(seen(one, 1), [[expected[0]]; 2]);
+    }
+    // The memory is the array's wherever a component lies.
+    let array = counting(&[4]);
+    let rows = Dataset::from_tensor_slices(&Value::Tensor(array.clone())).unwrap();
+    let dataset = distribute(&rows.batch(4, false).unwrap(), 2, &two, &default).unwrap();
+    let step = dataset.iterator().unwrap().next().unwrap().unwrap();
+    let part = step.tensor_of(1).unwrap();
+    assert_eq!(part.data(), array.slice(0, 2, 4, 1).unwrap().data());
+    assert_eq!(part.slice(0, 1, 2, 1).unwrap().device(), DeviceId::cpu(2));
+    // On the host, devices need no memory that the CPU can address.
+    let gpus = [0, 1].map(|index| DeviceId { kind: DeviceKind::Gpu, index });
+    assert_eq!(seen(distribute(&batches, 2, &gpus, &host).unwrap(), 2), [[0, 0]; 2]);
+}
+
+#[test]
+fn options_that_contradict_each_other() {
+    let batches = numbers(8).batch(4, false).unwrap();
+    let with = |replication, place_dataset_on_device, keep_on_host, read_ahead| {
+        let options = DistributeOptions {
+            replication,
+            place_dataset_on_device,
+            keep_on_host,
+            read_ahead,
+            ..Default::default()
+        };
+        let distributed = distribute(&batches, 2, &devices(2), &options);
+        let dealt = deal(&batches, 2, &devices(2), &options);
+        assert_eq!(
+            dealt.as_ref().map(|_| ()).map_err(Error::status),
+            distributed.as_ref().map(|_| ()).map_err(Error::status)
+        );
+        distributed
+    };
+    use Replication::{PerReplica, PerWorker};
+    let invalid = Status::InvalidArgument;
+    fails(with(PerWorker, true, false, 1), invalid, "place_dataset_on_device");
+    fails(with(PerWorker, true, true, 1), invalid, "place_dataset_on_device");
+    fails(with(PerReplica, true, false, 1), invalid, "place_dataset_on_device");
+    fails(with(PerReplica, true, true, 1), Status::Unimplemented, "replication_mode");
+    fails(with(PerReplica, false, false, 1), Status::Unimplemented, "replication_mode");
+    fails(with(PerWorker, false, false, -1), invalid, "per_replica_buffer_size");
+    fails(with(PerWorker, false, false, 5000), invalid, "per_replica_buffer_size");
+    assert!(with(PerWorker, false, true, 0).is_ok());
+}
+
+/// Counts what is asked of it.
+struct Counted(&'static AtomicUsize);
+
+impl Generator for Counted {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let number = self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Some(Value::Tensor(Tensor::scalar(number as i32)?)))
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn values_do_not_depend_on_how_far_is_read_ahead() {
+    for (read_ahead, most) in [(0, 2), (1, 6), (4, 12)] {
+        let asked: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let source = Dataset::from_generator(spec, move || Ok(Box::new(Counted(asked)))).unwrap();
+        let options = DistributeOptions { read_ahead, ..Default::default() };
+        let iterator = dealt(&source, 2, &options).iterator().unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "asked before the first step");
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
+        assert!((2..=most).contains(&asked.load(Ordering::SeqCst)));
+        for step in 1..50 {
+            let expected = [[2 * step], [2 * step + 1]];
+            assert_eq!(parts(&iterator.next().unwrap().unwrap()), expected);
+        }
+    }
+}
+
+#[test]
+fn a_failure_comes_behind_the_steps_before_it() {
+    let fragile = |element: &Value| match ints(element)[0] {
+        5 => Err(Error::DataLoss("five".into())),
+        _ => Ok(element.clone()),
+    };
+    let source = numbers(8).map(fragile, Default::default()).unwrap();
+    for read_ahead in [0, 1, 3] {
+        let options = DistributeOptions { read_ahead, ..Default::default() };
+        let batches = source.batch(2, false).unwrap();
+        let iterator = distribute(&batches, 2, &devices(2), &options).unwrap().iterator().unwrap();
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[2], [3]]);
+        fails(iterator.next(), Status::DataLoss, "five");
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[6], [7]]);
+        assert!(iterator.next().unwrap().is_none());
+
+        let iterator = dealt(&source, 2, &options).iterator().unwrap();
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[2], [3]]);
+        fails(iterator.next(), Status::DataLoss, "five");
+        // What had been taken of the step is still there.
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[4], [6]]);
+        iterator.reset().unwrap();
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
+    }
+}
+
+#[test]
+fn empty_and_endless_and_several_passes() {
+    let default = DistributeOptions::default();
+    let nothing = numbers(3).take(0).unwrap();
+    assert!(steps(&dealt(&nothing, 2, &default)).is_empty());
+    assert!(steps(&balanced(&nothing.batch(2, false).unwrap(), 2, false)).is_empty());
+    let endless = dealt(&numbers(3).repeat(-1).unwrap(), 2, &default);
+    assert_eq!(endless.cardinality(), Cardinality::Endless);
+    let iterator = endless.iterator().unwrap();
+    assert!((0..100).all(|_| iterator.next().unwrap().is_some()));
+    let dataset = dealt(&numbers(6), 2, &default);
+    let (one, other) = (dataset.iterator().unwrap(), dataset.iterator().unwrap());
+    assert_eq!(parts(&one.next().unwrap().unwrap()), [[0], [1]]);
+    assert_eq!(rest(&other, parts).len(), 3);
+    assert_eq!(rest(&one, parts), [[[2], [3]], [[4], [5]]]);
+    assert!(one.next().unwrap().is_none());
+    assert!(one.next().unwrap().is_none());
+}
+
+#[test]
+fn threads_share_an_iterator() {
+    for replicas in [1, 2, 3] {
+        let batches = numbers(600).batch(3, false).unwrap();
+        let iterator = balanced(&batches, replicas, false).iterator().unwrap();
+        let mut seen: Vec<i32> = std::thread::scope(|scope| {
+            let each = || {
+                rest(&iterator, |step| match step {
+                    Value::PerReplica(_) => parts(step).concat(),
+                    plain => ints(plain),
+                })
+                .concat()
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(each)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, Vec::from_iter(0..600));
+    }
+}
+
+#[test]
+fn arrays_are_copied_by_a_numpy_dataset() {
+    let strategy = strategy(2);
+    let array = counting(&[3, 2]);
+    let nest = Value::tuple(vec![Value::Tensor(array.clone()), Value::Tensor(counting(&[3]))]);
+    let dataset = make_numpy_dataset(&strategy, &nest).unwrap();
+    array.fill_zeros().unwrap();
+    let seen = rest(&dataset.iterator().unwrap(), |element| {
+        read::<i32>(element.item(0).unwrap().tensor_of(0).unwrap())
+    });
+    assert_eq!(seen, [[0, 1], [2, 3], [4, 5]]);
+    let invalid = Status::InvalidArgument;
+    let distributed = distribute_dataset(&strategy, &dataset, &Default::default());
+    fails(distributed, invalid, "batch the dataset");
+    let uneven = Value::tuple(vec![Value::Tensor(counting(&[2])), Value::Tensor(counting(&[3]))]);
+    fails(make_numpy_dataset(&strategy, &uneven), invalid, "dimension 0 differs");
+    fails(make_numpy_dataset(&strategy, &Value::Tensor(counting(&[]))), invalid, "a scalar");
+    assert_eq!(
+        all(&make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).unwrap()),
+        [[0], [1]]
+    );
+    let in_replica = |_: &umbo::strategy::ReplicaContext| {
+        make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).map(|_| None)
+    };
+    fails(strategy.run(&in_replica, None), Status::FailedPrecondition, "make_numpy_dataset");
+}

@@ -1,0 +1,327 @@
+//! Cache, shard, concatenate, map, generators, padded batches, rebatch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{all, counting, fails, ints, numbers, rest};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result, Status};
+use umbo::input::{
+    Cardinality, Dataset, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
+};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+
+fn leaf(shape: &[Option<usize>]) -> ElementSpec {
+    ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: shape.to_vec() })
+}
+
+fn tensor(shape: &[usize], data: &[i32]) -> Tensor {
+    Tensor::from_slice(data, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap()
+}
+
+fn scalar(number: i32) -> Value {
+    Value::Tensor(Tensor::scalar(number).unwrap())
+}
+
+/// Numbers that fail at some of them, and count how many were made.
+struct Failing {
+    next: i32,
+    count: i32,
+    at: &'static [i32],
+    made: Arc<AtomicUsize>,
+}
+
+impl Generator for Failing {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let number = self.next;
+        if number == self.count {
+            return Ok(None);
+        }
+        self.next += 1;
+        self.made.fetch_add(1, Ordering::Relaxed);
+        if self.at.contains(&number) {
+            return Err(Error::DataLoss(format!("number {number} is damaged")));
+        }
+        Ok(Some(scalar(number)))
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.next = 0;
+        Ok(())
+    }
+}
+
+fn failing(count: i32, at: &'static [i32]) -> (Dataset, Arc<AtomicUsize>) {
+    let made = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&made);
+    let dataset = Dataset::from_generator(leaf(&[]), move || {
+        Ok(Box::new(Failing { next: 0, count, at, made: Arc::clone(&counter) }))
+    });
+    (dataset.unwrap(), made)
+}
+
+/// All outcomes of a pass, failures by their message.
+fn outcomes(dataset: &Dataset) -> Vec<std::result::Result<Vec<i32>, String>> {
+    let iterator = dataset.iterator().unwrap();
+    let mut outcomes = Vec::new();
+    loop {
+        match iterator.next() {
+            Ok(None) => return outcomes,
+            Ok(Some(element)) => outcomes.push(Ok(ints(&element))),
+            Err(error) => outcomes.push(Err(error.to_string())),
+        }
+    }
+}
+
+#[test]
+fn generators_are_asked_for_what_is_wanted() {
+    let (dataset, made) = failing(3, &[]);
+    assert_eq!(dataset.cardinality(), Cardinality::Unknown);
+    let iterator = dataset.iterator().unwrap();
+    assert_eq!(made.load(Ordering::Relaxed), 0);
+    assert_eq!(ints(&iterator.next().unwrap().unwrap()), [0]);
+    assert_eq!(made.load(Ordering::Relaxed), 1);
+    iterator.reset().unwrap();
+    assert_eq!(rest(&iterator, ints), [[0], [1], [2]]);
+    assert!(iterator.next().unwrap().is_none());
+    assert_eq!(all(&dataset.repeat(2).unwrap().batch(4, false).unwrap())[1], [1, 2]);
+}
+
+#[test]
+fn a_generators_failures_stand_in_their_place() {
+    let (dataset, _) = failing(4, &[1]);
+    let expected = [Ok(vec![0]), Err("number 1 is damaged".into()), Ok(vec![2]), Ok(vec![3])];
+    assert_eq!(outcomes(&dataset), expected);
+    assert_eq!(outcomes(&dataset.prefetch(3).unwrap()), expected);
+}
+
+#[test]
+fn generators_keep_to_their_spec() {
+    let other = |element: fn() -> Value| {
+        struct One(Option<Value>);
+        impl Generator for One {
+            fn next(&mut self) -> Result<Option<Value>> {
+                Ok(self.0.take())
+            }
+            fn reset(&mut self) -> Result<()> {
+                Ok(())
+            }
+        }
+        let begin = move || -> Result<Box<dyn Generator>> { Ok(Box::new(One(Some(element())))) };
+        Dataset::from_generator(leaf(&[None, Some(2)]), begin).unwrap().iterator().unwrap().next()
+    };
+    assert!(other(|| Value::Tensor(counting(&[5, 2]))).is_ok());
+    fails(other(|| Value::Tensor(counting(&[5, 3]))), Status::InvalidArgument, "int32 [?, 2]");
+    fails(other(|| Value::Tensor(counting(&[2]))), Status::InvalidArgument, "shape [2]");
+    fails(other(|| Value::tuple(vec![])), Status::InvalidArgument, "a tuple of 0");
+    let none = || -> Result<Box<dyn Generator>> { Err(Error::DataLoss("unused".into())) };
+    let empty = Dataset::from_generator(ElementSpec::Tuple(vec![]), none);
+    fails(empty, Status::InvalidArgument, "no tensor");
+    let parts = ElementSpec::PerReplica(2, LeafSpec { dtype: DType::Int32, shape: vec![] });
+    fails(Dataset::from_generator(parts, none), Status::InvalidArgument, "per-replica");
+}
+
+fn doubled(element: &Value) -> Result<Value> {
+    match ints(element)[0] {
+        5 => Err(Error::DataLoss("five".into())),
+        number => Ok(scalar(2 * number)),
+    }
+}
+
+#[test]
+fn mapping_keeps_the_order_and_the_place_of_failures() {
+    let (source, _) = failing(23, &[9, 22]);
+    let map = |parallel_calls| {
+        let options = MapOptions { parallel_calls, element_spec: None };
+        source.map(doubled, options).unwrap()
+    };
+    let expected: Vec<std::result::Result<Vec<i32>, String>> = (0..23)
+        .map(|number| match number {
+            5 => Err("five".into()),
+            9 | 22 => Err(format!("number {number} is damaged")),
+            number => Ok(vec![2 * number]),
+        })
+        .collect();
+    for parallel_calls in [0, 1, 2, 7, 64] {
+        let mapped = map(parallel_calls);
+        assert_eq!(outcomes(&mapped), expected, "{parallel_calls} parallel calls");
+        let iterator = mapped.iterator().unwrap();
+        for _ in 0..4 {
+            iterator.next().unwrap();
+        }
+        iterator.reset().unwrap();
+        assert_eq!(ints(&iterator.next().unwrap().unwrap()), [0]);
+    }
+}
+
+#[test]
+fn mapping_to_another_spec() {
+    let pair = |element: &Value| {
+        Ok(Value::tuple(vec![element.clone(), Value::Tensor(Tensor::scalar(0.5f32)?)]))
+    };
+    let float = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![] });
+    let spec = ElementSpec::Tuple(vec![leaf(&[]), float]);
+    let options = MapOptions { parallel_calls: 2, element_spec: Some(spec.clone()) };
+    let mapped = numbers(3).map(pair, options).unwrap();
+    assert_eq!(*mapped.element_spec(), spec);
+    assert_eq!(mapped.cardinality(), Cardinality::Exact(3));
+    let batches = mapped.batch(2, false).unwrap();
+    let shapes = rest(&batches.iterator().unwrap(), |element| {
+        element.item(1).unwrap().tensor_of(0).unwrap().shape().to_vec()
+    });
+    assert_eq!(shapes, [[2], [1]]);
+    let wrong = numbers(3).map(pair, MapOptions::default()).unwrap();
+    fails(wrong.iterator().unwrap().next(), Status::InvalidArgument, "a mapped function");
+    let options = MapOptions { parallel_calls: -1, element_spec: None };
+    fails(numbers(3).map(pair, options), Status::InvalidArgument, "parallel_calls");
+}
+
+#[test]
+fn a_cache_is_filled_by_the_first_whole_pass() {
+    let (source, made) = failing(4, &[]);
+    let cached = source.cache();
+    let partial = cached.iterator().unwrap();
+    partial.next().unwrap();
+    assert_eq!(made.swap(0, Ordering::Relaxed), 1);
+    assert_eq!(all(&cached), [[0], [1], [2], [3]]);
+    assert_eq!(made.swap(0, Ordering::Relaxed), 4);
+    assert_eq!(all(&cached.repeat(3).unwrap()).len(), 12);
+    let element = cached.iterator().unwrap().next().unwrap().unwrap();
+    assert!(element.tensor_of(0).unwrap().is_read_only());
+    assert_eq!(made.load(Ordering::Relaxed), 0, "the source was asked although all is kept");
+    partial.reset().unwrap();
+    assert_eq!(rest(&partial, ints).len(), 4);
+    assert_eq!(made.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_round_with_a_failure_is_not_kept() {
+    let (source, made) = failing(4, &[2]);
+    let cached = source.cache();
+    assert_eq!(outcomes(&cached).len(), 4);
+    assert_eq!(outcomes(&cached)[2], Err("number 2 is damaged".into()));
+    assert_eq!(made.load(Ordering::Relaxed), 8);
+}
+
+#[test]
+fn a_cached_order_repeats() {
+    let options = ShuffleOptions { seed: 3, ..Default::default() };
+    for source in [numbers(20), failing(20, &[]).0] {
+        let shuffled = source.shuffle(&options).unwrap();
+        assert_ne!(all(&shuffled), all(&shuffled));
+        let cached = shuffled.cache();
+        let first = all(&cached);
+        assert_eq!(all(&cached), first);
+        assert_eq!(
+            all(&cached.repeat(2).unwrap()).concat(),
+            [first.clone(), first].concat().concat()
+        );
+    }
+}
+
+#[test]
+fn shards_are_every_nth_element() {
+    for source in [numbers(7), failing(7, &[]).0] {
+        assert_eq!(all(&source.shard(3, 0).unwrap()), [[0], [3], [6]]);
+        assert_eq!(all(&source.shard(3, 1).unwrap()), [[1], [4]]);
+        assert_eq!(all(&source.shard(9, 8).unwrap()), [[0i32; 0]; 0]);
+    }
+    let counts: Vec<_> =
+        (0..3).map(|index| numbers(7).shard(3, index).unwrap().cardinality().code()).collect();
+    assert_eq!(counts, [3, 2, 2]);
+    fails(numbers(7).shard(0, 0), Status::InvalidArgument, "shards");
+    fails(numbers(7).shard(3, 3), Status::InvalidArgument, "index");
+    fails(numbers(7).shard(3, -1), Status::InvalidArgument, "index");
+}
+
+#[test]
+fn datasets_one_after_the_other() {
+    let batches = numbers(3).batch(2, true).unwrap();
+    let joined = Dataset::concatenate(&[batches.clone(), numbers(3).batch(3, true).unwrap()]);
+    let joined = joined.unwrap();
+    assert_eq!(*joined.element_spec(), leaf(&[None]));
+    assert_eq!(joined.cardinality(), Cardinality::Exact(2));
+    assert_eq!(
+        all(&joined.repeat(2).unwrap()),
+        [vec![0, 1], vec![0, 1, 2], vec![0, 1], vec![0, 1, 2]]
+    );
+    let endless = batches.repeat(-1).unwrap();
+    let cardinality = Dataset::concatenate(&[batches.clone(), endless]).unwrap().cardinality();
+    assert_eq!(cardinality, Cardinality::Endless);
+    fails(Dataset::concatenate(&[]), Status::InvalidArgument, "datasets");
+    fails(Dataset::concatenate(&[batches, numbers(3)]), Status::InvalidArgument, "dataset 1");
+}
+
+#[test]
+fn padding_to_the_largest_of_the_batch() {
+    let elements = Dataset::elements(&[
+        tensor(&[1, 2], &[1, 2]),
+        tensor(&[2, 1], &[3, 4]),
+        tensor(&[1, 1], &[5]),
+        tensor(&[0, 1], &[]),
+        tensor(&[1, 3], &[6, 7, 8]),
+    ])
+    .unwrap();
+    let batches = elements.padded_batch(2, false).unwrap();
+    assert_eq!(*batches.element_spec(), leaf(&[None, None, None]));
+    assert_eq!(batches.cardinality(), Cardinality::Exact(3));
+    let expected = [
+        (vec![2, 2, 2], vec![1, 2, 0, 0, 3, 0, 4, 0]),
+        (vec![2, 1, 1], vec![5, 0]),
+        (vec![1, 1, 3], vec![6, 7, 8]),
+    ];
+    let seen = |dataset: &Dataset| {
+        rest(&dataset.iterator().unwrap(), |element| {
+            (element.tensor_of(0).unwrap().shape().to_vec(), ints(element))
+        })
+    };
+    assert_eq!(seen(&batches), expected);
+    // Again, in memory that held other elements.
+    assert_eq!(seen(&batches.repeat(3).unwrap())[6..], expected);
+    let dropped = elements.padded_batch(2, true).unwrap();
+    assert_eq!(*dropped.element_spec(), leaf(&[Some(2), None, None]));
+    assert_eq!(seen(&dropped), expected[..2]);
+    assert_eq!(all(&numbers(3).padded_batch(2, false).unwrap()), [vec![0, 1], vec![2]]);
+    fails(elements.padded_batch(0, false), Status::InvalidArgument, "size");
+}
+
+#[test]
+fn batches_cut_anew() {
+    let cut = |count, batch, sizes: &[i64], drop| {
+        let batches = numbers(count).batch(batch, false).unwrap();
+        all(&batches.rebatch(sizes, drop).unwrap())
+    };
+    assert_eq!(cut(8, 4, &[2, 2], false), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+    assert_eq!(cut(5, 4, &[2, 2], false), [vec![0, 1], vec![2, 3], vec![4]]);
+    assert_eq!(cut(5, 4, &[2, 2], true), [[0, 1], [2, 3]]);
+    assert_eq!(cut(12, 4, &[6], false), [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]);
+    assert_eq!(cut(7, 2, &[1, 3], false), [vec![0], vec![1, 2, 3], vec![4], vec![5, 6]]);
+    let empty: Vec<i32> = vec![];
+    assert_eq!(
+        cut(4, 2, &[1, 0], false),
+        [vec![0], empty.clone(), vec![1], empty.clone(), vec![2], empty.clone(), vec![3], empty]
+    );
+    assert_eq!(cut(0, 2, &[2], false), [[0i32; 0]; 0]);
+    let source = numbers(20).batch(5, false).unwrap();
+    let rounds = source.rebatch(&[3], false).unwrap().repeat(2).unwrap();
+    assert_eq!(all(&rounds).concat(), (0..20).chain(0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_cannot_be_cut_anew() {
+    let batches = numbers(6).batch(2, true).unwrap();
+    fails(batches.rebatch(&[], false), Status::InvalidArgument, "sizes");
+    fails(batches.rebatch(&[0, 0], false), Status::InvalidArgument, "all are 0");
+    fails(batches.rebatch(&[-1], false), Status::InvalidArgument, "negative");
+    fails(numbers(6).rebatch(&[2], false), Status::InvalidArgument, "scalar");
+    assert_eq!(*batches.rebatch(&[3, 3], true).unwrap().element_spec(), leaf(&[Some(3)]));
+    assert_eq!(*batches.rebatch(&[3, 2], true).unwrap().element_spec(), leaf(&[None]));
+    let zipped = Dataset::zip(&[batches.clone(), numbers(9).batch(3, true).unwrap()], None);
+    let cut = zipped.unwrap().rebatch(&[2], false).unwrap();
+    fails(cut.iterator().unwrap().next(), Status::InvalidArgument, "2 rows in tensor 0 and 3");
+    let wide = Dataset::elements(&[counting(&[2, 2]), counting(&[2, 3])]).unwrap();
+    let iterator = wide.rebatch(&[3], false).unwrap().iterator().unwrap();
+    fails(iterator.next(), Status::InvalidArgument, "differ");
+    assert_eq!(ints(&iterator.next().unwrap().unwrap()), [3, 4, 5]);
+}

@@ -1,0 +1,382 @@
+//! Which operation may be done in which context, cell by cell, and what the default strategy and
+//! one replica do.
+
+use umbo::cross_device::ReduceOp;
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result, Status};
+use umbo::strategy::collective::{Destination, Reduction};
+use umbo::strategy::context::{self, Current};
+use umbo::strategy::extended::Grouping;
+use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+fn variable(strategy: &Strategy, name: &str) -> Variable {
+    let new = NewVariable {
+        name: name.into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+    };
+    variables::create(Some(strategy), new, Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
+        .unwrap()
+}
+
+fn tensor<T: umbo::tensor::Element>(values: &[T]) -> Tensor {
+    Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap()
+}
+
+fn both() -> Value {
+    Value::per_replica(vec![tensor(&[1.0f32]), tensor(&[2.0f32])]).unwrap()
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>, status: Status, part: &str) -> Error {
+    let Err(error) = result else { panic!("was accepted") };
+    assert_eq!(error.status(), status, "{error}");
+    assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
+    error
+}
+
+/// What a cell of the table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Ok,
+    NeedsCrossReplica,
+    NeedsScope,
+    Mixing,
+}
+
+use Cell::{Mixing, NeedsCrossReplica, NeedsScope, Ok as Fine};
+
+type Operation = fn(&Strategy, &Variable) -> Result<()>;
+
+/// The operations, with what they say in the default context, the own cross-replica context, the
+/// own replica context and another strategy's scope.
+const TABLE: &[(&str, [Cell; 4], Operation)] = &[
+    ("run", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.run(&|_| Ok(None), None).map(drop)),
+    ("reduce", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.reduce(ReduceOp::Sum, &both(), &Reduction::default()).map(drop)
+    }),
+    ("gather", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.gather(&both(), 0, &Reduction::default()).map(drop)
+    }),
+    ("reduce_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.reduce_to(ReduceOp::Sum, &both(), &Destination::Device(DeviceId::HOST)).map(drop)
+    }),
+    ("batch_reduce_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        let pair = (both(), Destination::Device(DeviceId::HOST));
+        s.batch_reduce_to(ReduceOp::Sum, &[pair]).map(drop)
+    }),
+    ("broadcast_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
+        s.broadcast_to(&Value::Tensor(tensor(&[1.0f32])), &Destination::Like(both())).map(drop)
+    }),
+    ("update_non_slot", [Fine, Fine, NeedsCrossReplica, Mixing], |s, v| {
+        s.update_non_slot(v, None, Grouping::Grouped, |_, _| Ok(None)).map(drop)
+    }),
+    ("update", [Fine, Fine, Fine, Mixing], |s, v| {
+        s.update(v, None, Grouping::Grouped, |_, _| Ok(None)).map(drop)
+    }),
+    ("colocate_vars_with", [NeedsScope, Fine, Fine, Mixing], |s, v| {
+        s.colocate_vars_with(v, || Ok(()))
+    }),
+    ("scope", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.scope(|| ())),
+    ("local_results", [Fine; 4], |s, _| s.local_results(&both()).map(drop)),
+    ("values_from_function", [Fine; 4], |s, _| {
+        s.values_from_function(&mut |_| Ok(Value::Tensor(tensor(&[1.0f32])))).map(drop)
+    }),
+    ("read_var", [Fine; 4], |s, v| s.read_variable(v).map(drop)),
+    ("worker_devices", [Fine; 4], |s, _| s.worker_devices().map(drop)),
+    ("non_slot_devices", [Fine; 4], |s, v| s.non_slot_devices(std::slice::from_ref(v)).map(drop)),
+];
+
+#[test]
+fn every_method_demands_its_context() {
+    let (s, other) = (strategy(2), strategy(2));
+    let v = variable(&s, "v");
+    for (name, cells, operation) in TABLE {
+        let results = [
+            operation(&s, &v),
+            s.scope(|| operation(&s, &v)).unwrap(),
+            s.run(&|_| operation(&s, &v).map(|()| None), None).map(drop),
+            other.scope(|| operation(&s, &v)).unwrap(),
+        ];
+        for (place, (cell, result)) in cells.iter().zip(results).enumerate() {
+            let part = match cell {
+                Fine => {
+                    result.unwrap_or_else(|error| panic!("{name}, context {place}: {error}"));
+                    continue;
+                }
+                NeedsCrossReplica => "requires being in cross-replica context",
+                NeedsScope => "needs to be inside",
+                Mixing => "mixing different strategies",
+            };
+            let text = refused(result, Status::FailedPrecondition, part).to_string();
+            assert!(text.contains(name), "{text} does not name {name}");
+        }
+        // In a merge call it is the own cross-replica context again.
+        let (own, target, operation) = (s.clone(), v.clone(), *operation);
+        s.update(&v, None, Grouping::Grouped, move |_, _| operation(&own, &target).map(|()| None))
+            .unwrap_or_else(|error| panic!("{name} in an update: {error}"));
+    }
+}
+
+#[test]
+fn a_context_counts_only_in_its_own_callback() {
+    let (s, other) = (strategy(2), strategy(2));
+    let kept = std::sync::Mutex::new(None);
+    let one = || Value::Tensor(tensor(&[1.0f32]));
+    s.run(
+        &|context| {
+            if context.replica() == 0 {
+                *kept.lock().unwrap() = Some(context.clone());
+            }
+            Ok(None)
+        },
+        None,
+    )
+    .unwrap();
+    let stale = kept.into_inner().unwrap().unwrap();
+    refused(stale.all_reduce(ReduceOp::Sum, one()), Status::FailedPrecondition, "has ended");
+    let elsewhere = other.run(&|_| stale.all_reduce(ReduceOp::Sum, one()).map(Some), None);
+    refused(elsewhere, Status::FailedPrecondition, "mixing");
+    // The default context is of no use in a scope.
+    let default = ReplicaContext::default_context();
+    assert!(default.all_reduce(ReduceOp::Sum, one()).is_ok());
+    let in_scope = s.scope(|| default.all_reduce(ReduceOp::Sum, one())).unwrap();
+    refused(in_scope, Status::FailedPrecondition, "mixing");
+    refused(
+        s.run(&|_| s.run(&|_| Ok(None), None), None),
+        Status::FailedPrecondition,
+        "requires being in cross-replica context",
+    );
+}
+
+#[test]
+fn one_replica_and_the_default_context_do_as_many_replicas_do() {
+    let single = strategy(1);
+    let body = |context: &ReplicaContext| {
+        let ints = Value::Tensor(tensor(&[3i32, 4]));
+        let Value::Tensor(mean) = context.all_reduce(ReduceOp::Mean, ints.clone())? else {
+            panic!("was wrapped")
+        };
+        assert_eq!(mean.to_vec::<f64>()?, [3.0, 4.0], "the dtype does not depend on the replicas");
+        let Value::Tensor(sum) = context.all_reduce(ReduceOp::Sum, ints.clone())? else {
+            panic!("was wrapped")
+        };
+        assert_eq!(sum.to_vec::<i32>()?, [3, 4]);
+        let scalar = Value::Tensor(Tensor::scalar(1u8)?);
+        assert!(matches!(context.all_gather(scalar, 7)?, Value::Tensor(_)), "unchanged, unchecked");
+        let nothing = Value::tuple(Vec::new());
+        refused(context.all_reduce(ReduceOp::Sum, nothing), Status::InvalidArgument, "empty");
+        Ok(None)
+    };
+    single.run(&body, None).unwrap();
+    body(&ReplicaContext::default_context()).unwrap();
+    let one = Value::per_replica(vec![tensor(&[3i32])]).unwrap();
+    let mean = single.reduce(ReduceOp::Mean, &one, &Reduction::default()).unwrap();
+    assert_eq!(mean.tensor_of(0).unwrap().dtype(), DType::Float64);
+}
+
+#[test]
+fn the_default_strategy_is_nearly_nothing() {
+    let default = Strategy::default_strategy();
+    let plain = Value::Tensor(tensor(&[1.0f32, 2.0]));
+    let how = Reduction::default();
+    let same = |value: Value| value.tensor_of(0).unwrap().is_same(plain.tensor_of(0).unwrap());
+    assert!(same(default.reduce(ReduceOp::Sum, &plain, &how).unwrap()));
+    assert!(same(default.gather(&plain, 5, &how).unwrap()));
+    assert!(same(default.values_from_function(&mut |_| Ok(plain.clone())).unwrap()));
+    refused(default.worker_devices(), Status::FailedPrecondition, "worker_devices");
+    refused(default.parameter_devices(), Status::FailedPrecondition, "parameter_devices");
+    refused(
+        default.broadcast_to(&plain, &Destination::Device(DeviceId::HOST)),
+        Status::Unimplemented,
+        "default strategy",
+    );
+    refused(default.deep_copy(), Status::FailedPrecondition, "cannot be copied");
+    // Its scope nests in itself, changes nothing, and is refused in another strategy's.
+    let outer = default.enter_scope().unwrap();
+    let inner = default.enter_scope().unwrap();
+    assert!(matches!(context::current(), Current::Default));
+    let s = strategy(2);
+    refused(s.scope(|| default.enter_scope()).unwrap(), Status::FailedPrecondition, "mixing");
+    // Another strategy's scope may be entered inside of it, but no variable be made there.
+    let made = s.scope(|| {
+        let new = NewVariable {
+            name: "v".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        variables::create(None, new, Initial::Value(&Tensor::scalar(1.0f32)?))
+    });
+    refused(made.unwrap(), Status::FailedPrecondition, "mixing");
+    inner.exit().unwrap();
+    outer.exit().unwrap();
+}
+
+#[test]
+fn update_in_replica_context_uses_replica_0() {
+    let s = strategy(2);
+    let v = variable(&s, "v");
+    let result = s
+        .run(
+            &|context| {
+                let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
+                s.update(&v, Some(&own), Grouping::Grouped, |v, value| {
+                    let value = value.expect("the arguments were given");
+                    variables::assign(v, umbo::cross_device::Assignment::Assign, &value)?;
+                    Ok(Some(value))
+                })
+            },
+            None,
+        )
+        .unwrap()
+        .unwrap();
+    assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
+    assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
+    let nest = Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()])]);
+    let given = nest.clone();
+    let ungrouped =
+        s.update(&v, None, Grouping::Ungrouped, move |_, _| Ok(Some(given))).unwrap().unwrap();
+    assert!(matches!(ungrouped.at_path("0.0").unwrap(), Value::Tensor(_)));
+    assert!(matches!(ungrouped.at_path("1.0.0").unwrap(), Value::PerReplica(_)));
+    // Of per-replica arguments the first component counts, in non-slot updates too.
+    s.update_non_slot(&v, Some(&both()), Grouping::Grouped, |v, value| {
+        assert_eq!(v.name(), "v");
+        assert_eq!(value.unwrap().tensor_of(0)?.to_vec::<f32>()?, [1.0]);
+        Ok(None)
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_rest_of_the_interface() {
+    let s = strategy(2);
+    let variables = [variable(&s, "b"), variable(&s, "a"), variable(&s, "c")];
+    assert_eq!(s.non_slot_devices(&variables).unwrap().name(), "a");
+    refused(s.non_slot_devices(&[]), Status::InvalidArgument, "variables");
+    let elsewhere = variable(&strategy(2), "d");
+    let colocated = s.scope(|| s.colocate_vars_with(&elsewhere, || Ok(()))).unwrap();
+    refused(colocated, Status::InvalidArgument, "'d'");
+    let names =
+        ["CPU:0", "CPU:1"].map(|name| format!("/job:localhost/replica:0/task:0/device:{name}"));
+    assert_eq!(s.worker_devices().unwrap(), names);
+    assert_eq!(s.parameter_devices().unwrap(), [&names[0]]);
+
+    let t = tensor(&[1.0f32, 2.0, 3.0, 4.0]);
+    refused(s.assign_to_logical_device(&t, 1), Status::OutOfRange, "[0, 1)");
+    refused(s.assign_to_logical_device(&t, 0), Status::Unimplemented, "logical device");
+    refused(s.replicate_to_logical_devices(&t), Status::Unimplemented, "logical device");
+    refused(s.split_to_logical_devices(&t, &[1, 1]), Status::InvalidArgument, "rank 1");
+    refused(s.split_to_logical_devices(&t, &[3]), Status::InvalidArgument, "not divisible by 3");
+    refused(s.split_to_logical_devices(&t, &[0]), Status::InvalidArgument, "0 parts");
+    refused(s.split_to_logical_devices(&t, &[2]), Status::InvalidArgument, "product");
+    refused(s.split_to_logical_devices(&t, &[1]), Status::Unimplemented, "logical device");
+
+    refused(s.batch_reduce_to(ReduceOp::Sum, &[]), Status::InvalidArgument, "none");
+    let plain = (Value::Tensor(t), Destination::Device(DeviceId::cpu(1)));
+    let like = (both(), Destination::Like(both()));
+    let results = s.batch_reduce_to(ReduceOp::Sum, &[plain, like]).unwrap();
+    let first = results.item(0).unwrap();
+    assert_eq!(first.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(first.tensor_of(0).unwrap().device(), DeviceId::cpu(1));
+    for replica in 0..2 {
+        let sum = results.item(1).unwrap().tensor_of(replica).unwrap().to_vec::<f32>().unwrap();
+        assert_eq!(sum, [3.0]);
+    }
+    let tuple = Value::tuple(vec![both()]);
+    let copied = s.broadcast_to(&tuple, &Destination::Device(DeviceId::HOST));
+    refused(copied, Status::InvalidArgument, "a tuple cannot be broadcast");
+    assert!(s.cluster_resolver().is_none());
+}
+
+#[test]
+fn values_from_a_function_are_always_wrapped() {
+    let shared = Value::Tensor(tensor(&[7.0f32]));
+    for replicas in [1, 3] {
+        let s = strategy(replicas);
+        let mut ids = Vec::new();
+        let caller = std::thread::current().id();
+        let value = s
+            .values_from_function(&mut |context| {
+                assert_eq!(std::thread::current().id(), caller);
+                assert_eq!(context.num_replicas_in_sync, replicas);
+                assert!(matches!(context::current(), Current::Default));
+                ids.push(context.replica_id_in_sync_group);
+                Ok(Value::tuple(vec![shared.clone()]))
+            })
+            .unwrap();
+        assert_eq!(ids, (0..replicas).collect::<Vec<_>>());
+        let Value::PerReplica(parts) = value.item(0).unwrap() else { panic!("{value:?}") };
+        assert_eq!(parts.components().len(), replicas);
+    }
+    let s = strategy(2);
+    let mut mixed = |context: umbo::strategy::extended::ValueContext| {
+        Ok(match context.replica_id_in_sync_group {
+            0 => shared.clone(),
+            _ => Value::tuple(vec![shared.clone()]),
+        })
+    };
+    refused(s.values_from_function(&mut mixed), Status::InvalidArgument, "structures differ");
+    let failing = s.values_from_function(&mut |_| Err(Error::DataLoss("in the function".into())));
+    refused(failing, Status::DataLoss, "in the function");
+    let v = variable(&s, "v");
+    let of_variables = s.values_from_function(&mut |_| Ok(Value::Variable(v.clone())));
+    refused(of_variables, Status::InvalidArgument, "a variable cannot be part");
+}
+
+#[test]
+fn every_dtype_is_assigned_gathered_and_copied() {
+    let s = strategy(2);
+    for dtype in DType::ALL {
+        let shape = Shape::new(&[2]).unwrap();
+        let bytes: Vec<u8> = vec![1; 2 * dtype.size()];
+        let component = || Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST).unwrap();
+        let value = Value::per_replica(vec![component(), component()]).unwrap();
+        let raw = |tensor: &Tensor| {
+            let mut all = vec![0; tensor.shape().bytes(dtype).unwrap()];
+            tensor.copy_to_host(&mut all).unwrap();
+            all
+        };
+        let gathered = s.gather(&value, 0, &Reduction::default()).unwrap();
+        assert_eq!(raw(gathered.tensor_of(0).unwrap()), bytes.repeat(2), "{dtype}");
+        let copy = s.broadcast_to(&Value::Tensor(component()), &Destination::Like(value.clone()));
+        assert_eq!(raw(copy.unwrap().tensor_of(1).unwrap()), bytes, "{dtype}");
+        let new = NewVariable {
+            name: "v".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::OnlyFirstReplica,
+        };
+        let zeros = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
+        let v = variables::create(Some(&s), new, Initial::Value(&zeros)).unwrap();
+        s.run(
+            &|context| {
+                let own = Value::Tensor(component());
+                let reduced = context.all_reduce(ReduceOp::Sum, own.clone());
+                if dtype == DType::Bool {
+                    // The merge fails for all, and so does the run.
+                    return reduced.map(Some);
+                }
+                assert_eq!(reduced?.tensor_of(0)?.dtype(), dtype);
+                let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;
+                assert_eq!(Some(mean.tensor_of(0)?.dtype()), dtype.mean_dtype());
+                variables::assign(&v, umbo::cross_device::Assignment::Assign, &own)?;
+                Ok(None)
+            },
+            None,
+        )
+        .map_or_else(
+            |error| assert_eq!((dtype, error.status()), (DType::Bool, Status::InvalidArgument)),
+            |_| assert_eq!(raw(&variables::read(&v).unwrap()), bytes, "{dtype}"),
+        );
+    }
+}

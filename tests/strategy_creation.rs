@@ -1,0 +1,374 @@
+//! Making variables: inside of runs, through creators, and copies of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use umbo::cross_device::Assignment;
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result, Status};
+use umbo::strategy::context::Scope;
+use umbo::strategy::creator::{self, VariableRequest};
+use umbo::strategy::merge::Operation;
+use umbo::strategy::run::Limits;
+use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
+use umbo::strategy::{Options, Strategy};
+use umbo::tensor::{Shape, Tensor};
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+fn new(name: &str) -> NewVariable {
+    NewVariable {
+        name: name.into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::Sum,
+    }
+}
+
+fn make(name: &str, value: f32) -> Result<Variable> {
+    variables::create(None, new(name), Initial::Value(&Tensor::scalar(value)?))
+}
+
+fn value_of(variable: &Variable) -> f32 {
+    read(variable).unwrap().to_vec::<f32>().unwrap()[0]
+}
+
+fn scalar(value: f32) -> Value {
+    Value::Tensor(Tensor::scalar(value).unwrap())
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) -> Error {
+    let Err(error) = result else { panic!("was accepted") };
+    assert_eq!(error.status(), status, "{error}");
+    for part in parts {
+        assert!(error.to_string().contains(part), "'{part}' is not in: {error}");
+    }
+    error
+}
+
+#[test]
+fn replica_0_makes_it_and_the_others_get_the_same() {
+    let s = strategy(3);
+    let result = s
+        .run(
+            &|context| {
+                // Two of one name, found by position; digits that make names differ do not count.
+                let own = context.replica() as f32;
+                let first = make(if context.replica() == 1 { "v_1" } else { "v" }, own)?;
+                let other = make("layer_1/w", 10.0 + own)?;
+                let second = make("v", 20.0 + own)?;
+                let all = [first, other, second].map(Value::Variable);
+                Ok(Some(Value::tuple(all.to_vec())))
+            },
+            None,
+        )
+        .unwrap()
+        .unwrap();
+    let values: Vec<f32> = (0..3)
+        .map(|item| match result.item(item).unwrap() {
+            Value::Variable(variable) => {
+                assert_eq!(variable.device(), DeviceId::HOST);
+                assert!(variables::created_in_scope(&s, &variable));
+                value_of(&variable)
+            }
+            other => panic!("{other:?}: the replicas have different variables"),
+        })
+        .collect();
+    assert_eq!(values, [0.0, 10.0, 20.0], "replica 0's initial values");
+}
+
+#[test]
+fn it_is_an_aggregating_variable_at_once() {
+    let s = strategy(2);
+    let kept = Mutex::new(None);
+    let run = || {
+        s.run(
+            &|context| {
+                let v = make("v", 5.0)?;
+                assign(&v, Assignment::Add, &scalar(1.0 + context.replica() as f32))?;
+                *kept.lock().unwrap() = Some(v);
+                Ok(None)
+            },
+            None,
+        )
+    };
+    run().unwrap();
+    assert_eq!(value_of(kept.lock().unwrap().as_ref().unwrap()), 8.0);
+    // Each run makes new ones: positions count within a run.
+    let before = kept.lock().unwrap().clone().unwrap();
+    run().unwrap();
+    assert!(!before.is_same(kept.lock().unwrap().as_ref().unwrap()));
+}
+
+#[test]
+fn an_initializer_is_called_once_on_replica_0() {
+    let s = strategy(3);
+    let calls = AtomicUsize::new(0);
+    s.run(
+        &|_| {
+            let mut fill = |memory: &Tensor| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                memory.copy_from(&Tensor::scalar(7.0f32)?)
+            };
+            let initial = Initial::Fill {
+                dtype: umbo::tensor::DType::Float32,
+                shape: Shape::scalar(),
+                fill: &mut fill,
+            };
+            assert_eq!(value_of(&variables::create(None, new("v"), initial)?), 7.0);
+            Ok(None)
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(calls.into_inner(), 1);
+}
+
+#[test]
+fn a_variable_of_a_later_replica_alone_is_refused_and_names_the_device() {
+    let s = strategy(2);
+    let device = "/job:localhost/replica:0/task:0/device:CPU:1";
+    let parts = ["mismatching name on device", device, "'v'"];
+    // Replica 0 returns without it.
+    let result = s.run(
+        &|context| {
+            if context.replica() == 1 {
+                make("v", 1.0)?;
+            }
+            Ok(None)
+        },
+        None,
+    );
+    refused(result, Status::FailedPrecondition, &parts);
+    // Replica 0 makes it only after a merge call that the other has not reached.
+    let result = s.run(
+        &|context| {
+            let merge = || {
+                let operation = Operation::MergeCall { function: 1 };
+                context.synchronize(operation, None, Box::new(|_, parts| Ok(parts)))
+            };
+            if context.replica() == 0 {
+                merge()?;
+                make("v", 1.0)?;
+            } else {
+                make("v", 1.0)?;
+                merge()?;
+            }
+            Ok(None)
+        },
+        None,
+    );
+    refused(result, Status::FailedPrecondition, &parts);
+    // One more than replica 0.
+    let result = s.run(
+        &|context| {
+            for _ in 0..=context.replica() {
+                make("v", 1.0)?;
+            }
+            Ok(None)
+        },
+        None,
+    );
+    refused(result, Status::FailedPrecondition, &["number 2 of this name"]);
+    // On replica 0 alone it is accepted.
+    s.run(
+        &|context| {
+            if context.replica() == 0 {
+                make("v", 1.0)?;
+            }
+            Ok(None)
+        },
+        None,
+    )
+    .unwrap();
+}
+
+#[test]
+fn waiting_for_replica_0_ends_with_the_step() {
+    let s = strategy(2);
+    // Replica 0 fails: its error counts.
+    let result = s.run(
+        &|context| match context.replica() {
+            0 => Err(Error::DataLoss("before the variable".into())),
+            _ => make("v", 1.0).map(|_| None),
+        },
+        None,
+    );
+    refused(result, Status::DataLoss, &["before the variable"]);
+    // The run is given up while replica 0 is busy.
+    let limits =
+        Limits { deadline: Some(Instant::now() + Duration::from_millis(50)), ..Limits::default() };
+    let result = s.run_within(
+        Arc::new(|context: &umbo::strategy::ReplicaContext| match context.replica() {
+            0 => {
+                while context.check_live().is_ok() {
+                    std::thread::yield_now();
+                }
+                Ok(None)
+            }
+            _ => make("v", 1.0).map(|_| None),
+        }),
+        None,
+        limits,
+        None,
+    );
+    refused(result, Status::DeadlineExceeded, &[]);
+    s.synchronize().unwrap();
+}
+
+/// What creators of a test saw.
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn note(log: &Log, name: &'static str) -> Scope {
+    let log = Arc::clone(log);
+    creator::enter_scope(Arc::new(move |request: &VariableRequest| {
+        let device = request.device().map(|device| device.canonical_name());
+        log.lock().unwrap().push(format!(
+            "{name} {} {}",
+            request.description().name,
+            if device.is_some() { "placed" } else { "not placed" }
+        ));
+        request.describe(|new| new.name.push_str(name));
+        Ok(None)
+    }))
+}
+
+#[test]
+fn creators_run_from_the_inside_out_around_the_strategys_own() {
+    let s = strategy(2);
+    let log = Log::default();
+    let outer = note(&log, "B");
+    let scope = s.enter_scope().unwrap();
+    let inner = note(&log, "A");
+    let v = make("v", 1.0).unwrap();
+    assert_eq!(v.name(), "vAB");
+    assert_eq!(log.lock().unwrap().split_off(0), ["A v not placed", "B vA placed"]);
+    // In a run only replica 0 asks them.
+    let result = s.run(
+        &|context| {
+            let inside = (context.replica() == 0).then(|| note(&log, "C"));
+            let v = make("v", 1.0)?;
+            inside.map_or(Ok(()), |scope| scope.exit())?;
+            Ok(Some(Value::Variable(v)))
+        },
+        None,
+    );
+    let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
+    assert_eq!(v.name(), "vCAB");
+    log.lock().unwrap().clear();
+    // The same with every replica on a thread of its own.
+    let limits =
+        Limits { deadline: Some(Instant::now() + Duration::from_secs(60)), ..Limits::default() };
+    let run = |_: &umbo::strategy::ReplicaContext| Ok(Some(Value::Variable(make("v", 1.0)?)));
+    let result = s.run_within(Arc::new(run), None, limits, None);
+    let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
+    assert_eq!(v.name(), "vAB");
+    // A scope cannot be left while one that was entered inside is open.
+    refused(scope.exit(), Status::FailedPrecondition, &["innermost"]);
+    inner.exit().unwrap();
+    refused(inner.exit(), Status::FailedPrecondition, &["left already"]);
+    scope.exit().unwrap();
+    log.lock().unwrap().clear();
+    variables::create(Some(&s), new("v"), Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
+        .unwrap();
+    assert_eq!(log.lock().unwrap().split_off(0), ["B v placed"]);
+    outer.exit().unwrap();
+    assert_eq!(make("v", 1.0).unwrap().name(), "v");
+    assert!(log.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_creator_can_change_or_replace_what_is_made() {
+    let s = strategy(2);
+    let stand_in = s.scope(|| make("stand-in", 3.0)).unwrap().unwrap();
+    let replacement = stand_in.clone();
+    let scope = creator::enter_scope(Arc::new(move |request: &VariableRequest| {
+        let description = request.description();
+        match description.name.as_str() {
+            "replaced" => Ok(Some(replacement.clone())),
+            "made by hand" => {
+                assert_eq!(request.initial_value().to_vec::<f32>()?, [1.0]);
+                request.set_initial_value(Tensor::from_slice(
+                    &[4i32, 5],
+                    Shape::new(&[2])?,
+                    DeviceId::HOST,
+                )?);
+                request.describe(|new| {
+                    new.trainable = Some(false);
+                    new.aggregation = Aggregation::OnlyFirstReplica;
+                });
+                let made = request.next()?;
+                assert_eq!(made.shape(), Shape::new(&[2])?);
+                // Returning none gives what `next` made.
+                Ok(None)
+            }
+            _ => Err(Error::DataLoss("in the creator".into())),
+        }
+    }));
+    let made = s.scope(|| make("replaced", 1.0)).unwrap().unwrap();
+    assert!(made.is_same(&stand_in));
+    let made = s.scope(|| make("made by hand", 1.0)).unwrap().unwrap();
+    assert_eq!(read(&made).unwrap().to_vec::<i32>().unwrap(), [4, 5]);
+    assert_eq!(made.spec().aggregation, Aggregation::OnlyFirstReplica);
+    assert!(!made.spec().trainable);
+    refused(s.scope(|| make("other", 1.0)).unwrap(), Status::DataLoss, &["in the creator"]);
+    scope.exit().unwrap();
+}
+
+#[test]
+fn copies_are_independent_and_refused_in_other_scopes() {
+    let (s, other) = (strategy(2), strategy(2));
+    let v = s.scope(|| make("v", 0.0)).unwrap().unwrap();
+    let w = variables::deep_copy(&v).unwrap();
+    assign(&w, Assignment::Assign, &scalar(5.0)).unwrap();
+    assert_eq!((value_of(&v), value_of(&w)), (0.0, 5.0));
+    assert!(variables::created_in_scope(&s, &w));
+    assert_eq!(w.spec().aggregation, Aggregation::Sum);
+    let copy = || variables::deep_copy(&v).map(|_| None);
+    refused(other.scope(copy).unwrap(), Status::FailedPrecondition, &["mixing"]);
+    refused(other.run(&|_| copy(), None), Status::FailedPrecondition, &["mixing"]);
+    assert!(s.scope(copy).unwrap().is_ok());
+    // A copy of the strategy is another strategy.
+    let twin = s.deep_copy().unwrap();
+    assert!(!variables::created_in_scope(&twin, &v));
+    let assigned = twin.scope(|| assign(&v, Assignment::Assign, &scalar(1.0))).unwrap();
+    refused(assigned, Status::FailedPrecondition, &["mixing"]);
+    assert_eq!(twin.compute_device_names(), s.compute_device_names());
+}
+
+#[test]
+fn reads_are_current_in_every_context() {
+    let s = strategy(2);
+    let v = s.scope(|| make("v", 1.0)).unwrap().unwrap();
+    s.run(
+        &|context| {
+            assert_eq!(value_of(&v), 1.0);
+            assign(&v, Assignment::Add, &scalar(1.0))?;
+            assert_eq!(value_of(&v), 3.0);
+            let target = v.clone();
+            let operation = Operation::MergeCall { function: 2 };
+            context.synchronize(
+                operation,
+                None,
+                Box::new(move |_, parts| {
+                    assert_eq!(value_of(&target), 3.0);
+                    assign(&target, Assignment::Assign, &scalar(9.0))?;
+                    assert_eq!(value_of(&target), 9.0);
+                    Ok(parts)
+                }),
+            )?;
+            assert_eq!(value_of(&v), 9.0);
+            Ok(None)
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(value_of(&v), 9.0);
+    assert_eq!(strategy(2).scope(|| value_of(&v)).unwrap(), 9.0);
+}
