@@ -79,7 +79,7 @@ test-c:
 	@$(call section,ctest)
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
 
-test-large: ## Run the tests of tensors with more than 2^31 elements (14 GiB of memory)
+test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
 	@cargo test --locked --release --test reduce -- --ignored more_than
 
 bench: ## Measure the library on this machine

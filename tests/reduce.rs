@@ -330,7 +330,7 @@ fn means_divide_exactly_and_by_the_whole_count() {
 
 /// As many elements as no 32-bit number counts. To be run with `make test-large`.
 #[test]
-#[ignore = "needs 14 GiB of memory"]
+#[ignore = "needs 10 GiB of memory"]
 fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
     let count = (1usize << 31) + 77;
     let filled = |last: u8| {
