@@ -1,6 +1,7 @@
 //! The loops over memory. A kernel takes plain views and knows nothing of tensors, replicas or C.
 
 pub mod combine;
+pub mod concatenate;
 pub mod copy;
 pub mod dtype;
 pub mod half_precision;
@@ -8,9 +9,11 @@ pub mod instruction_set;
 pub mod layout;
 pub mod over_axes;
 pub mod over_replicas;
+pub mod probe;
 pub mod reduction;
 pub mod rows;
 pub mod scatter;
+pub mod streaming;
 pub mod strided;
 pub mod update;
 pub mod view;

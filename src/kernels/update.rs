@@ -5,7 +5,8 @@
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
-//! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
+//! order, in float64, is divided (or multiplied by the reciprocal) in float64, and is rounded to
+//! the element type. There is no fused multiply-add, and
 //! division and square root are IEEE's. So the bits are the same for any split into ranges and any
 //! instruction set.
 
@@ -166,16 +167,21 @@ impl<'a> Pass<'a> {
     fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
         assert_eq!(self.weights.dtype(), F::Element::DTYPE);
         let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
-        // Multiplying by the reciprocal of a power of two is the division, bit for bit, and cheap.
+        // A division costs as much as all the rest of a simple formula. Multiplying by the
+        // reciprocal of a power of two is the division, bit for bit. For other divisors it is off
+        // by less than two units of float64's last place: of no account in float32, whose exact
+        // results stay exact.
         let reciprocal = self.divisor.recip();
-        let is_power_of_two = self.divisor.is_normal()
-            && self.divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        let is_power_of_two = self.divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        let multiplies = self.divisor.is_normal()
+            && reciprocal.is_normal()
+            && (is_power_of_two || F::Element::DTYPE == DType::Float32);
         Update {
             weights: &self.weights,
             slots: slots.expect("a formula is run with the slots that its rule names"),
             contributions: self.contributions,
             divisor: self.divisor,
-            reciprocal: (is_power_of_two && reciprocal.is_finite()).then_some(reciprocal),
+            reciprocal: multiplies.then_some(reciprocal),
             formula,
             elements: self.weights.layout().shape.elements(),
         }
@@ -187,7 +193,7 @@ struct Update<'a, F, const SLOTS: usize> {
     slots: &'a [ViewMut; SLOTS],
     contributions: &'a [Contribution],
     divisor: f64,
-    /// Of the divisor, if multiplying by it gives the same bits as dividing.
+    /// Of the divisor, if multiplying by it is as good as dividing.
     reciprocal: Option<f64>,
     formula: F,
     elements: usize,
