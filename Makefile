@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo cases test test-rust test-loom mutants test-c bench clean
+.PHONY: help setup install demo cases test test-rust test-loom mutants test-c test-large bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -78,6 +78,9 @@ test-c:
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,ctest)
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
+	@cargo test --locked --release --test reduce -- --ignored more_than
 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench

@@ -35,6 +35,9 @@ fn wrong_command_lines_are_explained() {
         (&["bench"], "which benchmark?"),
         (&["bench", "walk"], "unknown benchmark 'walk'"),
         (&["bench", "run", "--replicas", "2000"], "cpu_replicas"),
+        (&["bench", "reduce", "--from", "4T"], "no size"),
+        (&["bench", "gather", "--axis", "2"], "'2' is not possible"),
+        (&["bench", "update", "--rule", "none"], "'none' is not possible"),
     ] {
         let output = umbo(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -91,4 +94,23 @@ fn the_benchmark_of_runs_measures_next_to_its_probes() {
         assert_eq!(row["ratio"].is_null(), row["probe"].is_null(), "{row}");
     }
     assert!(printed(&["bench", "run", "--rounds", "1"]).contains("empty run after a pause"));
+}
+
+#[test]
+fn benchmarks_of_memory_measure_next_to_their_probes() {
+    for (benchmark, option, value) in
+        [("reduce", "--op", "sum"), ("gather", "--axis", "1"), ("update", "--rule", "adam")]
+    {
+        let row = ["bench", benchmark, option, value, "--replicas", "2", "--rounds", "1"];
+        let sizes = ["--from", "4K", "--to", "8K", "--dtype", "float32"];
+        let arguments = [&row[..], &sizes].concat();
+        assert!(printed(&arguments).contains("% roof"));
+        let lines = printed(&[&arguments[..], &["--json"]].concat());
+        let rows: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(rows.iter().all(|row| row["benchmark"] == benchmark));
+        assert!(rows.iter().all(|row| row["percent_of_roof"].as_f64() > Some(0.0)));
+        let sizes: Vec<_> = rows.iter().map(|row| row["bytes"].as_u64()).collect();
+        assert_eq!(sizes, [Some(4096), Some(8192)]);
+    }
 }

@@ -15,6 +15,7 @@ use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::error::Status;
 use umbo::kernels::instruction_set::{self, InstructionSet};
+use umbo::kernels::streaming;
 use umbo::tensor::{DType, Element, Shape, Tensor};
 
 const HOST: DeviceId = DeviceId::HOST;
@@ -199,24 +200,51 @@ proptest! {
 /// Results of everything that is split between workers, on inputs that are large enough for it.
 fn large_results(components: &[Tensor]) -> Vec<Vec<u8>> {
     let mean = |axes: &[i64]| reduce(ReduceOp::Mean, components, Some(axes), HOST, None).unwrap();
-    let sum = copy_to(&components[0], HOST).unwrap();
-    combine_into(Assignment::Add, &sum, &components[1]).unwrap();
-    [mean(&[]), mean(&[0]), mean(&[-1]), sum].iter().map(bytes_of).collect()
+    let sum = |count| reduce(ReduceOp::Sum, &components[..count], None, HOST, None).unwrap();
+    let added = copy_to(&components[0], HOST).unwrap();
+    combine_into(Assignment::Add, &added, &components[1]).unwrap();
+    [mean(&[]), mean(&[0]), mean(&[-1]), sum(1), sum(2), added].iter().map(bytes_of).collect()
 }
 
-/// The same bits for every instruction set and every number of workers.
+/// Gathers along both axes: runs that are whole cache lines, and runs that are not.
+fn large_gathers<T: Model>(random: &mut ChaCha8Rng) -> impl Fn() -> Vec<Vec<u8>> + use<T> {
+    let parts = |sizes: [[usize; 2]; 3], random: &mut ChaCha8Rng| {
+        sizes.map(|size| placed(&size, Placing::Contiguous, || T::any(random)).0)
+    };
+    let along_rows = parts([[300, 65], [0, 65], [517, 65]], random);
+    let along_columns = parts([[300, 67], [300, 1], [300, 64]], random);
+    move || {
+        let all = |components: &[Tensor], axis| {
+            let fresh = gather(components, axis, HOST, None).unwrap();
+            // An output that begins in the middle of a cache line.
+            let room = Shape::new(&[fresh.shape().elements() + 1]).unwrap();
+            let room = Tensor::zeros(T::DTYPE, room, HOST).unwrap();
+            let output = room.slice(0, 1, room.shape()[0], 1).unwrap();
+            let output = output.reshape(fresh.shape()).unwrap();
+            gather(components, axis, HOST, Some(&output)).unwrap();
+            assert_eq!(bytes_of(&fresh), bytes_of(&output));
+            bytes_of(&fresh)
+        };
+        vec![all(&along_rows, 0), all(&along_columns, 1)]
+    }
+}
+
+/// The same bits for every instruction set, every number of workers, and with outputs streamed or
+/// stored.
 fn same_for_all_settings(what: &str, results: impl Fn() -> Vec<Vec<u8>>) {
-    let mut settings = InstructionSet::ALL.map(|set| (set, 1)).to_vec();
-    settings.retain(|(set, _)| set.is_available());
-    let best = settings[settings.len() - 1].0;
-    settings.extend([2, 3, 8].map(|count| (best, count)));
+    let sets = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
+    let streaming = sets.flat_map(|set| [(set, usize::MAX), (set, 1)]);
+    let mut settings: Vec<_> = streaming.map(|(set, from)| (set, from, 1)).collect();
+    let (best, from, _) = settings[settings.len() - 1];
+    settings.extend([2, 3, 8].map(|count| (best, from, count)));
     let mut first = None;
-    for (set, count) in settings {
+    for (set, from, count) in settings {
         instruction_set::select(set).unwrap();
+        streaming::select(from);
         workers::set_count(count).unwrap();
         let results = results();
         let first = first.get_or_insert_with(|| results.clone());
-        assert!(*first == results, "{what}: {set:?}, {count} workers");
+        assert!(*first == results, "{what}: {set:?}, streamed from {from}, {count} workers");
     }
 }
 
@@ -229,6 +257,7 @@ fn same_for_all_settings_of<T: Model>() {
     same_for_all_settings(T::DTYPE.name(), || large_results(&components));
     let dense: Vec<_> = components.into_iter().step_by(2).collect();
     same_for_all_settings(T::DTYPE.name(), || large_results(&dense));
+    same_for_all_settings(T::DTYPE.name(), large_gathers::<T>(&mut random));
 }
 
 // One test for everything that changes the settings, which are the process's: what the others
@@ -297,6 +326,35 @@ fn means_divide_exactly_and_by_the_whole_count() {
     // All axes, and the example with 28 of the reference's guide.
     let parts = [tensor(&[0i32, 1, 2, 3], &[4, 1]), tensor(&[4i32, 5, 6, 7], &[4, 1])];
     same_bits(&reduce(ReduceOp::Sum, &parts, Some(&[0, 1]), HOST, None).unwrap(), &[28i32]);
+}
+
+/// As many elements as no 32-bit number counts. To be run with `make test-large`.
+#[test]
+#[ignore = "needs 10 GiB of memory"]
+fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
+    let count = (1usize << 31) + 77;
+    let filled = |last: u8| {
+        let tensor = Tensor::zeros(DType::UInt8, Shape::new(&[count]).unwrap(), HOST).unwrap();
+        let end = tensor.slice(0, count - 1, count, 1).unwrap();
+        end.copy_from(&row(&[last])).unwrap();
+        tensor
+    };
+    let at = |tensor: &Tensor, position: usize| {
+        tensor.slice(0, position, position + 1, 1).unwrap().to_vec::<u8>().unwrap()[0]
+    };
+    let parts = [filled(3), filled(4)];
+    let sum = reduce(ReduceOp::Sum, &parts, None, HOST, None).unwrap();
+    assert_eq!(
+        [0, count / 2, count - 2, count - 1].map(|position| at(&sum, position)),
+        [0, 0, 0, 7]
+    );
+    let total = reduce(ReduceOp::Mean, &parts, Some(&[0]), HOST, None).unwrap();
+    same_bits(&total, &[(7.0 / (2.0 * count as f64)) as f32]);
+    drop(sum);
+    let both = gather(&parts, 0, HOST, None).unwrap();
+    assert_eq!(both.shape()[0], 2 * count);
+    let positions = [count - 2, count - 1, count, 2 * count - 2, 2 * count - 1];
+    assert_eq!(positions.map(|position| at(&both, position)), [0, 3, 0, 0, 4]);
 }
 
 fn fails(result: umbo::error::Result<impl std::fmt::Debug>, status: Status, needles: &[&str]) {

@@ -2223,17 +2223,17 @@ void umbo_value_release(const struct umbo_value *value);
 /* ---- indexed slices ------------------------------------------------------------------------ */
 
 /**
- * A value that is indexed slices: some rows of a tensor of `rank` and `shape`, by number. Row i
+ * A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
  * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
  *
- * `indices` is int64 of shape [k]; `values` has the shape `shape` but for k rows
+ * `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
  * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
  * range of the indices is checked where they are used.
  */
 umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
                                       const struct umbo_tensor *indices,
                                       int32_t rank,
-                                      const int64_t *shape,
+                                      const int64_t *dense_shape,
                                       struct umbo_value **value);
 
 /**
@@ -2745,9 +2745,8 @@ umbo_status umbo_strategy_update(struct umbo_strategy *strategy,
 
 /**
  * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
- * itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
- * NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
- * callback.
+ * itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result` may
+ * be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
  */
 umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
                                           struct umbo_variable *colocate_with,
@@ -2827,7 +2826,8 @@ umbo_status umbo_strategy_value_container(const struct umbo_strategy *strategy,
                                           struct umbo_value **container);
 
 /**
- * umbo_strategy_run() without options: `args` may be NULL, and `result` may be NULL.
+ * umbo_strategy_run() without options. `args` may be NULL. `result` may be NULL, which discards the
+ * results.
  */
 umbo_status umbo_strategy_call_for_each_replica(struct umbo_strategy *strategy,
                                                 umbo_replica_fn function,
@@ -2854,9 +2854,9 @@ umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
                                                 struct umbo_value **result);
 
 /**
- * The canonical names of the compute devices, in replica order: as many of them as `names` has
- * room for, which is `capacity`. `count` gets how many there are, also if `capacity` is 0 and
- * `names` is not looked at. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+ * The canonical names of the compute devices, in replica order: as many of them as `names`, which
+ * is an array of `capacity` pointers, has room for (NULL if it has none). `count` gets how many
+ * there are. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
  */
 umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
                                          int32_t capacity,
@@ -3330,7 +3330,7 @@ umbo_status umbo_dataset_range(int64_t start,
  * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
  * it says that there are no more. The struct is copied.
  *
- * INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
+ * INVALID_ARGUMENT: a `generator` without `next`, a spec without tensors or with per-replica values;
  * while iterating, an element that is not as the spec says.
  */
 umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,

@@ -3,6 +3,8 @@
 use crate::cross_device::{check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::concatenate::concatenate;
+use crate::kernels::view::View;
 use crate::tensor::{Shape, Tensor};
 
 /// Concatenates `components` along `axis` (negative values count from the back), in replica
@@ -29,6 +31,12 @@ pub fn gather(
         }
         None => Tensor::uninitialized(dtype, shape, destination)?,
     };
+    let dense = |tensor: &Tensor| tensor.layout().is_contiguous();
+    if dense(&result) && components.iter().all(dense) {
+        let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
+        concatenate(&parts, axis, &result.writing()?)?;
+        return Ok(result);
+    }
     let mut start = 0;
     for component in components {
         let stop = start + component.shape()[axis];

@@ -6,10 +6,12 @@
 
 mod copy;
 mod gather;
+mod probe;
 mod reduce;
 
 pub use copy::{Assignment, combine_into, copy_into, copy_to};
 pub use gather::gather;
+pub use probe::move_bytes;
 pub use reduce::reduce;
 
 pub use crate::kernels::reduction::ReduceOp;

@@ -66,7 +66,7 @@ unsafe impl Extensible for umbo_generator {}
 /// A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
 /// it says that there are no more. The struct is copied.
 ///
-/// INVALID_ARGUMENT: a generator without `next`, a spec without tensors or with per-replica values;
+/// INVALID_ARGUMENT: a `generator` without `next`, a spec without tensors or with per-replica values;
 /// while iterating, an element that is not as the spec says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_generator(

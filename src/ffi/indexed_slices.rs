@@ -10,10 +10,10 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 
-/// A value that is indexed slices: some rows of a tensor of `rank` and `shape`, by number. Row i
+/// A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
 /// of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
 ///
-/// `indices` is int64 of shape [k]; `values` has the shape `shape` but for k rows
+/// `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
 /// (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
 /// range of the indices is checked where they are used.
 #[unsafe(no_mangle)]
@@ -21,12 +21,13 @@ pub unsafe extern "C" fn umbo_value_indexed_slices(
     values: *const umbo_tensor,
     indices: *const umbo_tensor,
     rank: i32,
-    shape: *const i64,
+    dense_shape: *const i64,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, shape) = unsafe { (out(value, "value")?, shape_from(rank, shape)?) };
+        let (value, shape) =
+            unsafe { (out(value, "value")?, shape_from(rank, dense_shape, "dense_shape")?) };
         let (values, indices) = (get(values, "values")?, get(indices, "indices")?);
         value.write(make(Value::indexed_slices(values, indices, shape)?)?);
         Ok(())

@@ -97,16 +97,20 @@ pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {
 ///
 /// # Safety
 /// `sizes` is NULL or leads to `rank` numbers.
-pub(crate) unsafe fn shape_from(rank: i32, sizes: *const i64) -> Result<Shape> {
+pub(crate) unsafe fn shape_from(
+    rank: i32,
+    sizes: *const i64,
+    argument: &'static str,
+) -> Result<Shape> {
     if !(0..=UMBO_MAX_RANK).contains(&rank) {
         return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
     }
     // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, rank, "shape") }?;
+    let sizes = unsafe { array(sizes, rank, argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
         *to = usize::try_from(size).map_err(|_| {
-            Error::invalid("shape", format!("dimension {axis} is {size}; sizes are 0 or more"))
+            Error::invalid(argument, format!("dimension {axis} is {size}; sizes are 0 or more"))
         })?;
     }
     Shape::new(&checked[..sizes.len()])
@@ -126,8 +130,9 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) =
-            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let (tensor, shape, device) = unsafe {
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+        };
         tensor.write(make(Tensor::zeros(dtype_from(dtype)?, shape, device)?)?);
         Ok(())
     })
@@ -145,8 +150,9 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) =
-            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let (tensor, shape, device) = unsafe {
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+        };
         tensor.write(make(Tensor::uninitialized(dtype_from(dtype)?, shape, device)?)?);
         Ok(())
     })
@@ -165,8 +171,9 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) =
-            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let (tensor, shape, device) = unsafe {
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+        };
         let dtype = dtype_from(dtype)?;
         // SAFETY: the caller promises as many elements as the shape has.
         let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
@@ -198,8 +205,9 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     let owner = unsafe { UserData::new(user_data, destroy) };
     boundary(move || {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) =
-            unsafe { (out(tensor, "tensor")?, shape_from(rank, shape)?, device_from(device)?) };
+        let (tensor, shape, device) = unsafe {
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+        };
         let dtype = dtype_from(dtype)?;
         let layout = if strides.is_null() {
             Layout::row_major(shape)
@@ -285,7 +293,8 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (reshaped, shape) = unsafe { (out(reshaped, "reshaped")?, shape_from(rank, shape)?) };
+        let (reshaped, shape) =
+            unsafe { (out(reshaped, "reshaped")?, shape_from(rank, shape, "shape")?) };
         reshaped.write(make(borrow(tensor, "tensor", |tensor| tensor.reshape(shape))??)?);
         Ok(())
     })

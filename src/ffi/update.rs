@@ -91,7 +91,7 @@ type Updater = fn(
 #[expect(clippy::too_many_arguments, reason = "the arguments of a C function")]
 unsafe fn update(
     strategy: *const umbo_strategy,
-    (variable, argument): (*const umbo_variable, &'static str),
+    (variable, variable_name): (*const umbo_variable, &'static str),
     function: umbo_update_fn,
     user_data: *mut c_void,
     args: *const umbo_value,
@@ -108,7 +108,7 @@ unsafe fn update(
         // SAFETY: the caller gives NULL or options.
         let grouping = unsafe { grouping_from(options) }?;
         let strategy = get(strategy, "strategy")?;
-        let variable = get(variable, argument)?;
+        let variable = get(variable, variable_name)?;
         let function = present(function, "function")?;
         let args = get_optional(args, "args")?;
         let passed = Passed::new(user_data);
@@ -151,17 +151,14 @@ pub unsafe extern "C" fn umbo_strategy_update(
     options: *const umbo_update_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
+    let (variable, updater) = ((variable.cast_const(), "variable"), Strategy::update);
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe {
-        let variable = (variable.cast_const(), "variable");
-        update(strategy, variable, function, user_data, args, options, result, Strategy::update)
-    }
+    unsafe { update(strategy, variable, function, user_data, args, options, result, updater) }
 }
 
 /// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
-/// itself, such as an optimizer's step count; `function` is given `colocate_with`. `args` may be
-/// NULL, `options` may be NULL, and so may `result` be NULL. FAILED_PRECONDITION in a replica's
-/// callback.
+/// itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result` may
+/// be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     strategy: *mut umbo_strategy,
@@ -172,12 +169,10 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     options: *const umbo_update_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
+    let variable = (colocate_with.cast_const(), "colocate_with");
     let updater = Strategy::update_non_slot;
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe {
-        let colocate_with = (colocate_with.cast_const(), "colocate_with");
-        update(strategy, colocate_with, function, user_data, args, options, result, updater)
-    }
+    unsafe { update(strategy, variable, function, user_data, args, options, result, updater) }
 }
 
 /// The variable beside which state of all of `variables` together is kept: the one whose name comes

@@ -171,7 +171,7 @@ pub unsafe extern "C" fn umbo_variable_create(
                 };
                 let dtype = dtype_from(options.dtype)?;
                 // SAFETY: the caller promises NULL or `rank` numbers.
-                let shape = unsafe { shape_from(options.rank, options.shape) }?;
+                let shape = unsafe { shape_from(options.rank, options.shape, "shape") }?;
                 let initial = Initial::Fill { dtype, shape, fill: &mut fill };
                 variables::create(strategy.as_ref(), new, initial)
             }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};
 use crate::kernels::view::{View, ViewMut};
 
@@ -80,12 +81,17 @@ pub(super) fn check_same(from: &View, to: &ViewMut) -> Result<()> {
 fn copy_elements<T: Copy>(from: &View, to: &ViewMut) {
     let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
     let elements = to.layout().shape.elements();
+    let streaming = streaming::pays(elements.saturating_mul(2 * size_of::<T>()));
     workers::for_each_range(elements, 2 * size_of::<T>(), &|range| {
         let (from, to) = (from.data().cast::<T>(), to.data().cast::<T>());
         // SAFETY: the views promise that their layouts may be read and written and, the written
         // one being exclusive, do not overlap; the range lies in both, and ranges do not overlap.
         unsafe {
-            if from_runs.is_dense() {
+            if from_runs.is_dense() && to_runs.is_dense() && streaming {
+                let (from, to) = (from.add(range.start), to.add(range.start));
+                streaming::write(from.cast(), to.cast(), range.len() * size_of::<T>());
+                streaming::finish();
+            } else if from_runs.is_dense() {
                 to_runs.for_each(range.clone(), |first, offset, stride, length| {
                     let from = from.add(range.start + first);
                     copy_run(from, 1, to.offset(offset), stride, length);

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 pub enum InstructionSet {
     /// What every processor of the architecture has.
     Baseline = 1,
-    /// AVX2 (x86-64).
+    /// AVX2 and F16C (x86-64).
     Avx2 = 2,
-    /// AVX-512 F, BW, DQ and VL (x86-64).
+    /// AVX-512 F, BW, DQ and VL beside those (x86-64).
     Avx512 = 3,
 }
 
@@ -46,10 +46,12 @@ impl InstructionSet {
         match self {
             InstructionSet::Baseline => true,
             #[cfg(target_arch = "x86_64")]
-            InstructionSet::Avx2 => is_x86_feature_detected!("avx2"),
+            InstructionSet::Avx2 => {
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")
+            }
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => {
-                is_x86_feature_detected!("avx2")
+                InstructionSet::Avx2.is_available()
                     && is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
                     && is_x86_feature_detected!("avx512dq")
@@ -115,13 +117,13 @@ pub fn dispatch(kernel: impl Kernel) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 fn run_avx2(kernel: impl Kernel) {
     kernel.run();
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512(kernel: impl Kernel) {
     kernel.run();
 }

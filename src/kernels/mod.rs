@@ -2,6 +2,7 @@
 
 pub mod accumulate;
 pub mod combine;
+pub mod concatenate;
 pub mod copy;
 pub mod dtype;
 pub mod half_precision;
@@ -10,9 +11,11 @@ pub mod layout;
 pub mod measure;
 pub mod over_axes;
 pub mod over_replicas;
+pub mod probe;
 pub mod reduction;
 pub mod rows;
 pub mod scatter;
+pub mod streaming;
 pub mod strided;
 pub mod update;
 pub mod view;

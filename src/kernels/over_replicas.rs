@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::kernels::copy::tiles;
 use crate::kernels::dtype::{DType, for_numeric};
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::reduction::{Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::reduction::{BLOCK, MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -16,11 +17,15 @@ use crate::kernels::view::{View, ViewMut};
 /// the first to the last in a wide accumulator that is rounded once (see [`Reduction`]), so the
 /// result depends on nothing but their values and their order.
 ///
-/// Fails with INVALID_ARGUMENT if there is no input, if shapes or dtypes differ, if the output's
+/// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes differ, if the output's
 /// dtype is not that of the result, and for bool.
 pub fn reduce_over_replicas(op: ReduceOp, inputs: &[View], output: &ViewMut) -> Result<()> {
     let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
     let (dtype, shape) = (first.dtype(), first.layout().shape);
+    if inputs.len() > MAX_ADDENDS {
+        let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+        return Err(Error::invalid("value", problem));
+    }
     let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
     if !inputs.iter().all(agree) {
         return Err(Error::invalid("value", "the components differ in dtype or shape"));
@@ -70,20 +75,29 @@ fn reduce<K: Reduction>(inputs: &[View], output: &ViewMut) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
     let bytes = inputs.len() * size_of::<K::Input>() + size_of::<K::Output>();
-    workers::for_each_range(output.layout().shape.elements(), bytes, &|range| {
-        if dense && few::<K>(inputs, output, &range) {
+    let elements = output.layout().shape.elements();
+    let streaming = streaming::pays(elements.saturating_mul(bytes));
+    workers::for_each_range(elements, bytes, &|range| {
+        if dense && few::<K>(inputs, output, &range, streaming) {
             return;
         }
-        dispatch(Tiles::<K> { inputs, output: output.data().cast(), runs: &runs, range });
+        let output = output.data().cast();
+        dispatch(Tiles::<K> { inputs, output, runs: &runs, streaming, range });
     });
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
-fn few<K: Reduction>(inputs: &[View], output: &ViewMut, range: &Range<usize>) -> bool {
+fn few<K: Reduction>(
+    inputs: &[View],
+    output: &ViewMut,
+    range: &Range<usize>,
+    streaming: bool,
+) -> bool {
     fn exactly<K: Reduction, const R: usize>(
         inputs: &[View],
         output: &ViewMut,
         range: &Range<usize>,
+        streaming: bool,
     ) -> bool {
         // SAFETY: the output's view promises exclusive elements, all of which are written by the
         // worker that has their range; they need not be initialised.
@@ -94,18 +108,18 @@ fn few<K: Reduction>(inputs: &[View], output: &ViewMut, range: &Range<usize>) ->
         // SAFETY: the inputs are dense, of this element type (as `reduce_over_replicas` found),
         // and not written meanwhile, as their views promise.
         let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
-        dispatch(Few::<K, R> { inputs, output });
+        dispatch(Few::<K, R> { inputs, output, streaming });
         true
     }
     match inputs.len() {
-        1 => exactly::<K, 1>(inputs, output, range),
-        2 => exactly::<K, 2>(inputs, output, range),
-        3 => exactly::<K, 3>(inputs, output, range),
-        4 => exactly::<K, 4>(inputs, output, range),
-        5 => exactly::<K, 5>(inputs, output, range),
-        6 => exactly::<K, 6>(inputs, output, range),
-        7 => exactly::<K, 7>(inputs, output, range),
-        8 => exactly::<K, 8>(inputs, output, range),
+        1 => exactly::<K, 1>(inputs, output, range, streaming),
+        2 => exactly::<K, 2>(inputs, output, range, streaming),
+        3 => exactly::<K, 3>(inputs, output, range, streaming),
+        4 => exactly::<K, 4>(inputs, output, range, streaming),
+        5 => exactly::<K, 5>(inputs, output, range, streaming),
+        6 => exactly::<K, 6>(inputs, output, range, streaming),
+        7 => exactly::<K, 7>(inputs, output, range, streaming),
+        8 => exactly::<K, 8>(inputs, output, range, streaming),
         _ => false,
     }
 }
@@ -123,12 +137,58 @@ unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
 struct Few<'a, K: Reduction, const R: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
+    streaming: bool,
 }
 
 impl<K: Reduction, const R: usize> Kernel for Few<'_, K, R> {
     #[inline(always)]
     fn run(self) {
-        few_slices::<K, R>(self.inputs, self.output);
+        let Few { inputs, output, streaming } = self;
+        // Whole lines are streamed: a block that begins at a line is some of them.
+        let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
+        let ahead = if streaming { ahead.min(output.len()) } else { 0 };
+        let blocks = (output.len() - ahead) / BLOCK;
+        for block in 0..blocks {
+            let start = ahead + block * BLOCK;
+            // SAFETY: all of the slices are as long as the output, and the block ends within it.
+            let (inputs, output) = unsafe {
+                let part = |slice: &[K::Input]| &*slice.as_ptr().add(start).cast();
+                (inputs.map(part), &mut *output.as_mut_ptr().add(start).cast())
+            };
+            if streaming {
+                let mut sums = Aligned([MaybeUninit::uninit(); BLOCK]);
+                K::block::<R>(inputs, &mut sums.0);
+                stream_block(&sums, output);
+            } else {
+                K::block::<R>(inputs, output);
+            }
+        }
+        for part in [0..ahead, ahead + blocks * BLOCK..output.len()] {
+            let inputs = inputs.map(|input| &input[part.clone()]);
+            few_slices::<K, R>(inputs, &mut output[part.clone()]);
+        }
+        streaming::finish();
+    }
+}
+
+/// A block in the first cache.
+#[repr(align(64))]
+struct Aligned<T>([MaybeUninit<T>; BLOCK]);
+
+/// Writes a block past the caches to a place that begins at a line.
+#[inline(always)]
+fn stream_block<T>(from: &Aligned<T>, to: &mut [MaybeUninit<T>; BLOCK]) {
+    const { assert!((BLOCK * size_of::<T>()).is_multiple_of(LINE)) };
+    debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
+    for line in 0..BLOCK * size_of::<T>() / LINE {
+        // SAFETY: the block is whole lines, as asserted, at a place of its own that its caller
+        // found to begin at one.
+        unsafe {
+            streaming::write_line(
+                from.0.as_ptr().cast::<[u8; LINE]>().add(line),
+                to.as_mut_ptr().cast::<[u8; LINE]>().add(line),
+            );
+        }
     }
 }
 
@@ -138,16 +198,8 @@ fn few_slices<K: Reduction, const R: usize>(
     inputs: [&[K::Input]; R],
     output: &mut [MaybeUninit<K::Output>],
 ) {
-    assert!(inputs.iter().all(|input| input.len() == output.len()));
     for (position, output) in output.iter_mut().enumerate() {
-        // SAFETY: the lengths agree, as was just asserted.
-        let element =
-            |replica: usize| K::widen(unsafe { *inputs[replica].get_unchecked(position) });
-        let mut sum = element(0);
-        for replica in 1..R {
-            sum = K::add(sum, element(replica));
-        }
-        output.write(K::finish(sum, R as f64));
+        output.write(K::element(inputs.map(|input| input[position])));
     }
 }
 
@@ -157,6 +209,7 @@ struct Tiles<'a, K: Reduction> {
     inputs: &'a [View],
     output: *mut K::Output,
     runs: &'a Runs,
+    streaming: bool,
     range: Range<usize>,
 }
 
@@ -164,6 +217,7 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
     #[inline(always)]
     fn run(self) {
         let count = self.inputs.len() as f64;
+        let stream_tiles = self.streaming && self.runs.is_dense();
         let mut sums = [K::ZERO; TILE];
         let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
         let mut results = [MaybeUninit::<K::Output>::uninit(); TILE];
@@ -193,7 +247,15 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
             }
             // SAFETY: the results were just written; the output may be written, and the tile is
             // this worker's alone.
-            unsafe { self.runs.scatter(self.output, tile, results.assume_init_ref()) };
+            unsafe {
+                if stream_tiles {
+                    let to = self.output.add(tile.start).cast();
+                    streaming::write(results.as_ptr().cast(), to, size_of_val(results));
+                } else {
+                    self.runs.scatter(self.output, tile, results.assume_init_ref());
+                }
+            }
         }
+        streaming::finish();
     }
 }

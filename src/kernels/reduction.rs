@@ -5,12 +5,13 @@
 //! are added exactly and divided in float64.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
 use crate::kernels::dtype::Element;
 use crate::kernels::half_precision::{
-    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16, reduce_f16s,
 };
 
 /// What a reduction computes. The numbers are those of the C constants.
@@ -58,7 +59,31 @@ pub trait Reduction: 'static {
     fn add(left: Self::Accumulator, right: Self::Accumulator) -> Self::Accumulator;
     /// The result for a sum of `count` elements.
     fn finish(sum: Self::Accumulator, count: f64) -> Self::Output;
+
+    /// The result for one element of each of `R` inputs, added from the first to the last.
+    #[inline(always)]
+    fn element<const R: usize>(elements: [Self::Input; R]) -> Self::Output {
+        let mut sum = Self::widen(elements[0]);
+        for &element in &elements[1..] {
+            sum = Self::add(sum, Self::widen(element));
+        }
+        Self::finish(sum, R as f64)
+    }
+
+    /// What [`Reduction::element`] gives, for a block of each input.
+    #[inline(always)]
+    fn block<const R: usize>(
+        inputs: [&[Self::Input; BLOCK]; R],
+        output: &mut [MaybeUninit<Self::Output>; BLOCK],
+    ) {
+        for (position, output) in output.iter_mut().enumerate() {
+            output.write(Self::element(inputs.map(|input| input[position])));
+        }
+    }
 }
+
+/// Elements that are reduced together: a cache line of the narrowest.
+pub const BLOCK: usize = 64;
 
 /// SUM over replicas.
 pub struct Sum<T>(PhantomData<T>);
@@ -75,6 +100,7 @@ macro_rules! reduction {
         |$element:ident| $widen:expr,
         |$left:ident, $right:ident| $add:expr,
         |$sum:ident, $count:ident| $finish:expr
+        $(, { $($more:item)* })?
     ) => {
         impl Reduction for $name<$input> {
             type Input = $input;
@@ -96,17 +122,21 @@ macro_rules! reduction {
             fn finish($sum: $accumulator, $count: f64) -> $output {
                 $finish
             }
+
+            $($($more)*)?
         }
     };
 }
 
 macro_rules! float_reductions {
-    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $from_f64:expr;)*) => {$(
+    ($($float:ty, $wide:ty, $widen:expr, $narrow:expr, $from_f64:expr, $more:tt, $more_mean:tt;)*) => {$(
         reduction!(Sum<$float> -> $float, $wide, 0.0,
-            |element| $widen(element), |left, right| left + right, |sum, _count| $narrow(sum));
+            |element| $widen(element), |left, right| left + right, |sum, _count| $narrow(sum),
+            $more);
         reduction!(Mean<$float> -> $float, $wide, 0.0,
             |element| $widen(element), |left, right| left + right,
-            |sum, count| $narrow(sum / count as $wide));
+            |sum, count| $narrow(sum / count as $wide),
+            $more_mean);
         reduction!(SumOverAxes<$float> -> $float, f64, 0.0,
             |element| f64::from($widen(element)), |left, right| left + right,
             |sum, _count| $from_f64(sum));
@@ -121,35 +151,184 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-float_reductions! {
-    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16;
-    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16;
-    f32, f64, f64::from, f64_to_f32, f64_to_f32;
-    f64, f64, f64::from, f64::from, f64::from;
+/// A block of float16, by the processor's conversions where it has them.
+#[inline(always)]
+fn f16_block<const R: usize>(
+    inputs: [&[f16; BLOCK]; R],
+    divisor: Option<f32>,
+    output: &mut [MaybeUninit<f16>; BLOCK],
+    element: impl Fn([f16; R]) -> f16,
+) {
+    if reduce_f16s(inputs, divisor, output) {
+        return;
+    }
+    for (position, output) in output.iter_mut().enumerate() {
+        output.write(element(inputs.map(|input| input[position])));
+    }
 }
 
-macro_rules! integer_reductions {
-    // The wide type holds the sum of as many elements as memory can hold.
-    ($($integer:ty, $wide:ty, $mean:ty;)*) => {$(
-        integer_reductions!(Sum, Mean, $integer, $wide, $mean);
-        integer_reductions!(SumOverAxes, MeanOverAxes, $integer, $wide, $mean);
-    )*};
-    ($sum:ident, $mean_of:ident, $integer:ty, $wide:ty, $mean:ty) => {
+float_reductions! {
+    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16, {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[f16; BLOCK]; R],
+            output: &mut [MaybeUninit<f16>; BLOCK],
+        ) {
+            f16_block(inputs, None, output, Self::element);
+        }
+    }, {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[f16; BLOCK]; R],
+            output: &mut [MaybeUninit<f16>; BLOCK],
+        ) {
+            f16_block(inputs, Some(R as f32), output, Self::element);
+        }
+    };
+    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16, {}, {};
+    f32, f64, f64::from, f64_to_f32, f64_to_f32, {
+        #[inline(always)]
+        fn element<const R: usize>(elements: [f32; R]) -> f32 {
+            if R == 2 {
+                // A float64 has more than twice the digits, so rounding the sum to it first
+                // changes nothing.
+                return elements[0] + elements[1];
+            }
+            let mut sum = f64::from(elements[0]);
+            for &element in &elements[1..] {
+                sum += f64::from(element);
+            }
+            sum as f32
+        }
+    }, {};
+    f64, f64, f64::from, f64::from, f64::from, {}, {};
+}
+
+/// The most elements that are added over replicas.
+pub const MAX_ADDENDS: usize = 1 << 15;
+
+/// The exact sum of up to [`MAX_ADDENDS`] 64-bit integers, as vectors can add it: the sums of their
+/// upper and of their lower 32 bits.
+#[derive(Clone, Copy)]
+pub struct Halves {
+    high: i64,
+    low: i64,
+}
+
+impl Halves {
+    const ZERO: Halves = Halves { high: 0, low: 0 };
+
+    #[inline(always)]
+    fn new(high: i64, low: u32) -> Halves {
+        Halves { high, low: i64::from(low) }
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Halves) -> Halves {
+        Halves { high: self.high + other.high, low: self.low + other.low }
+    }
+
+    /// The sum, rounded once.
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        // Both halves are exact in a float64, and so is the upper one in its place.
+        let high = self.high + (self.low >> 32);
+        let low = self.low & 0xffff_ffff;
+        high as f64 * 4_294_967_296.0 + low as f64
+    }
+}
+
+macro_rules! integer_sums {
+    ($sum:ident: $($integer:ty),*) => {$(
         reduction!($sum<$integer> -> $integer, $integer, 0,
             |element| element, |left, right| left.wrapping_add(right), |sum, _count| sum);
-        reduction!($mean_of<$integer> -> $mean, $wide, 0,
-            |element| <$wide>::from(element), |left, right| left + right,
-            |sum, count| (sum as f64 / count) as $mean);
-    };
+    )*};
 }
 
-integer_reductions! {
-    i8, i64, f32;
-    u8, i64, f32;
-    i16, i64, f32;
-    u16, i64, f32;
-    i32, i128, f64;
-    u32, i128, f64;
-    i64, i128, f64;
-    u64, i128, f64;
+integer_sums! { Sum: i8, u8, i16, u16, i32, u32, i64, u64 }
+integer_sums! { SumOverAxes: i8, u8, i16, u16, i32, u32, i64, u64 }
+
+/// The wide type holds the sum of as many elements as memory can hold.
+macro_rules! integer_means {
+    ($($name:ident<$integer:ty> -> $mean:ty, $wide:ty;)*) => {$(
+        reduction!($name<$integer> -> $mean, $wide, 0,
+            |element| <$wide>::from(element), |left, right| left + right,
+            |sum, count| (sum as f64 / count) as $mean);
+    )*};
+}
+
+integer_means! {
+    MeanOverAxes<i8> -> f32, i64;
+    MeanOverAxes<u8> -> f32, i64;
+    MeanOverAxes<i16> -> f32, i64;
+    MeanOverAxes<u16> -> f32, i64;
+    MeanOverAxes<i32> -> f64, i128;
+    MeanOverAxes<u32> -> f64, i128;
+    MeanOverAxes<i64> -> f64, i128;
+    MeanOverAxes<u64> -> f64, i128;
+}
+
+/// `$narrow` holds the sum of as many elements as have a loop of their own.
+macro_rules! small_integer_means {
+    ($($integer:ty, $narrow:ty;)*) => {$(
+        reduction!(Mean<$integer> -> f32, i32, 0,
+            |element| i32::from(element), |left, right| left + right,
+            |sum, count| if count <= 256.0 {
+                // Both operands are exact in float32, and the quotient is rounded once.
+                sum as f32 / count as f32
+            } else {
+                (f64::from(sum) / count) as f32
+            }, {
+                #[inline(always)]
+                fn element<const R: usize>(elements: [$integer; R]) -> f32 {
+                    const { assert!(R <= 64) };
+                    let mut sum: $narrow = 0;
+                    for element in elements {
+                        sum += <$narrow>::from(element);
+                    }
+                    Self::finish(i32::from(sum), R as f64)
+                }
+            });
+    )*};
+}
+
+small_integer_means! {
+    i8, i16;
+    u8, i16;
+    i16, i32;
+    u16, i32;
+}
+
+// The sum of as many 32-bit integers is exact in float64.
+reduction!(Mean<i32> -> f64, f64, 0.0,
+    |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
+reduction!(Mean<u32> -> f64, f64, 0.0,
+    |element| f64::from(element), |left, right| left + right, |sum, count| sum / count);
+reduction!(Mean<i64> -> f64, Halves, Halves::ZERO,
+    |element| Halves::new(element >> 32, element as u32),
+    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
+reduction!(Mean<u64> -> f64, Halves, Halves::ZERO,
+    |element| Halves::new((element >> 32) as i64, element as u32),
+    |left, right| left.plus(right), |sum, count| sum.to_f64() / count);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_rounded_like_the_exact_sum() {
+        let interesting = [0, 1, -1, i64::MAX, i64::MIN, 1 << 53, (1 << 53) + 1, -(1 << 53) - 1];
+        let noise = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64);
+        let values: Vec<i64> = interesting.into_iter().chain(noise).collect();
+        for addends in values.windows(7).flat_map(|window| (1..=7).map(|n| &window[..n])) {
+            let exact: i128 = addends.iter().copied().map(i128::from).sum();
+            let halves = addends.iter().copied().map(Mean::<i64>::widen);
+            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
+            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?}");
+            let exact: u128 = addends.iter().map(|&value| u128::from(value as u64)).sum();
+            let halves = addends.iter().map(|&value| Mean::<u64>::widen(value as u64));
+            let sum = halves.fold(Halves::ZERO, Halves::plus).to_f64();
+            assert_eq!(sum.to_bits(), (exact as f64).to_bits(), "{addends:?} unsigned");
+        }
+    }
 }

@@ -228,6 +228,43 @@ struct Update<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     elements: usize,
 }
 
+/// What an update whose gradient is a sum times a number, and nothing else, multiplies with. The
+/// choice is made once, in types, so that the loop of such an update holds no branches for what it
+/// does not do: they keep compilers from holding its blocks in registers.
+#[derive(Clone, Copy)]
+struct Plain(f64);
+
+trait MaybePlain: Copy {
+    fn reciprocal(self) -> Option<f64>;
+}
+
+impl MaybePlain for Plain {
+    #[inline(always)]
+    fn reciprocal(self) -> Option<f64> {
+        Some(self.0)
+    }
+}
+
+/// Not plain: the sum may start from another one, be divided, be clipped, have L2 added.
+impl MaybePlain for () {
+    #[inline(always)]
+    fn reciprocal(self) -> Option<f64> {
+        None
+    }
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Update<'_, F, SLOTS> {
+    /// What the sum is multiplied with, if that is all that is done to it.
+    fn plain_reciprocal(&self) -> Option<f64> {
+        match self.finish {
+            Finish::Multiply(reciprocal) if self.l2.is_none() && self.sum.is_fresh() => {
+                Some(reciprocal)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// One worker's part of an update. Whoever makes it sees to it that the range lies within the
 /// elements and that no other part that runs at the same time shares one of them.
 struct UpdateRange<'a, F: Formula<SLOTS>, const SLOTS: usize> {
@@ -238,32 +275,37 @@ struct UpdateRange<'a, F: Formula<SLOTS>, const SLOTS: usize> {
 impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS> {
     #[inline(always)]
     fn run(self) {
+        let contributions = self.update.sum.contributions;
+        let Some(reciprocal) = self.update.plain_reciprocal() else {
+            return self.run_over(contributions, ());
+        };
         // The usual numbers of replicas have loops of their own, which hold buffer addresses and
         // factors in registers: 10% faster where memory is not the limit.
-        match *self.update.sum.contributions {
-            [a] => self.run_over([a]),
-            [a, b] => self.run_over([a, b]),
-            [a, b, c, d] => self.run_over([a, b, c, d]),
-            [a, b, c, d, e, f, g, h] => self.run_over([a, b, c, d, e, f, g, h]),
-            ref any => self.run_over(any),
+        let plain = Plain(reciprocal);
+        match *contributions {
+            [a] => self.run_over([a], plain),
+            [a, b] => self.run_over([a, b], plain),
+            [a, b, c, d] => self.run_over([a, b, c, d], plain),
+            [a, b, c, d, e, f, g, h] => self.run_over([a, b, c, d, e, f, g, h], plain),
+            ref any => self.run_over(any, plain),
         }
     }
 }
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
     #[inline(always)]
-    fn run_over(self, contributions: impl AsRef<[Contribution]>) {
+    fn run_over(self, contributions: impl AsRef<[Contribution]>, plain: impl MaybePlain) {
         let UpdateRange { update, range } = self;
         let contributions = contributions.as_ref();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, BLOCK>(update, contributions, start) };
+            unsafe { update_block::<F, SLOTS, BLOCK>(update, contributions, plain, start) };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, 1>(update, contributions, start) };
+            unsafe { update_block::<F, SLOTS, 1>(update, contributions, plain, start) };
             start += 1;
         }
     }
@@ -279,13 +321,22 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
 unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     update: &Update<'_, F, SLOTS>,
     contributions: &[Contribution],
+    plain: impl MaybePlain,
     start: usize,
 ) {
     let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
     // SAFETY: the contributions hold as many elements of this type as the weights (`Pass::new` and
     // `Pass::update` asserted it).
-    let sum = unsafe { update.sum.block::<F::Element, N>(contributions, start) };
-    let mut gradient: [F::Element; N] = update.finish.gradient(sum);
+    let sum = unsafe {
+        match plain.reciprocal() {
+            Some(_) => WeightedSum::fresh_block::<F::Element, N>(contributions, start),
+            None => update.sum.block::<F::Element, N>(contributions, start),
+        }
+    };
+    let mut gradient: [F::Element; N] = match plain.reciprocal() {
+        Some(reciprocal) => Finish::Multiply(reciprocal).gradient(sum),
+        None => update.finish.gradient(sum),
+    };
 
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
@@ -293,7 +344,9 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
-    if let Some(l2) = update.l2 {
+    if plain.reciprocal().is_none()
+        && let Some(l2) = update.l2
+    {
         for (gradient, weight) in gradient.iter_mut().zip(weight) {
             *gradient = *gradient + l2 * weight;
         }

@@ -113,6 +113,11 @@ impl<'a> WeightedSum<'a> {
         self.contributions.len() * size_of::<T>() + accumulated
     }
 
+    /// Whether the sum starts from zero.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.accumulated.is_none()
+    }
+
     /// The `N` elements from `start` on of the sum over `contributions`, which are this sum's.
     ///
     /// # Safety
@@ -123,7 +128,7 @@ impl<'a> WeightedSum<'a> {
         contributions: &[Contribution],
         start: usize,
     ) -> [f64; N] {
-        let mut sum = match &self.accumulated {
+        let sum = match &self.accumulated {
             None => [0.0; N],
             // SAFETY: it is float64 and as long as the weights (`starting_from` asserted it),
             // and its builder vouched for reading it.
@@ -131,6 +136,31 @@ impl<'a> WeightedSum<'a> {
                 accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read()
             },
         };
+        // SAFETY: the caller's promise is the same.
+        unsafe { Self::added::<T, N>(sum, contributions, start) }
+    }
+
+    /// The same for a sum that starts from zero.
+    ///
+    /// # Safety
+    /// The contributions are of type `T`, and each has these elements.
+    #[inline(always)]
+    pub(super) unsafe fn fresh_block<T: Real, const N: usize>(
+        contributions: &[Contribution],
+        start: usize,
+    ) -> [f64; N] {
+        // SAFETY: the caller's promise is the same.
+        unsafe { Self::added::<T, N>([0.0; N], contributions, start) }
+    }
+
+    /// # Safety
+    /// The contributions are of type `T`, and each has these elements.
+    #[inline(always)]
+    unsafe fn added<T: Real, const N: usize>(
+        mut sum: [f64; N],
+        contributions: &[Contribution],
+        start: usize,
+    ) -> [f64; N] {
         for part in contributions {
             // SAFETY: the caller's promise, and the view's builder vouched for reading it.
             let gradient: [T; N] =

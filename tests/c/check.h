@@ -131,6 +131,32 @@ static CHECK_MAYBE_UNUSED umbo_value *per_replica_floats(int32_t count, const fl
     return into_per_replica(count, items);
 }
 
+/* Indexed slices of `count` rows of two f32 out of a matrix of `dense_rows` rows. */
+static CHECK_MAYBE_UNUSED umbo_value *make_slices(int64_t count, const float *rows,
+                                                  const int64_t *indices, int64_t dense_rows) {
+    const int64_t rows_shape[2] = {count, 2}, dense_shape[2] = {dense_rows, 2};
+    umbo_tensor *values = make_tensor(UMBO_FLOAT32, 2, rows_shape, rows);
+    umbo_tensor *numbers = make_tensor(UMBO_INT64, 1, &count, indices);
+    umbo_value *slices = NULL;
+    CHECK_OK(umbo_value_indexed_slices(values, numbers, 2, dense_shape, &slices));
+    umbo_tensor_release(numbers);
+    umbo_tensor_release(values);
+    return slices;
+}
+
+/* Whether a value, with its elements in row-major order, is these f32. */
+static CHECK_MAYBE_UNUSED int has_floats(const umbo_value *value, int64_t count,
+                                         const float *expected) {
+    umbo_view view;
+    int64_t size = 1;
+    int32_t axis;
+    CHECK_OK(umbo_value_view(value, NULL, &view));
+    CHECK(view.dtype == UMBO_FLOAT32);
+    for (axis = 0; axis < view.rank; axis++) size *= view.shape[axis];
+    return size == count &&
+           (size == 0 || memcmp(view.data, expected, (size_t)size * sizeof(float)) == 0);
+}
+
 /* A variable of `strategy` with this f32 scalar. */
 static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, float number,
                                                        umbo_aggregation aggregation) {

@@ -1,6 +1,7 @@
 //! Gradients and optimizers, driven as a strategy drives them.
 
 mod allocator;
+mod certificate;
 mod contract;
 mod cross_product;
 mod failures;

@@ -19,12 +19,12 @@ const HANDLES: [&str; 15] = [
     "gradients",
     "optimizer",
     "cancellation",
-    "cluster_resolver",
-    "variable_request",
     "distributed_dataset",
     "element_spec",
+    "cluster_resolver",
     "scope",
     "replica_context",
+    "variable_request",
 ];
 
 /// Numbers that are not 1.
@@ -62,21 +62,31 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             }
         }
     }
-    let mut calls = [String::new(), String::new()];
+    let (mut outside, mut inside, mut creating) = (String::new(), String::new(), String::new());
     for (name, function) in &cases {
-        let on_replica = function.parameters.iter().any(|parameter| is_context(&parameter.kind));
-        writeln!(calls[usize::from(on_replica)], "    {name}();").expect("a string takes it");
+        let takes =
+            |handle| function.parameters.iter().any(|parameter| is_handle(&parameter.kind, handle));
+        let calls = if takes("replica_context") {
+            &mut inside
+        } else if takes("variable_request") {
+            &mut creating
+        } else {
+            &mut outside
+        };
+        writeln!(calls, "    {name}();").expect("a string takes it");
     }
-    let [outside, inside] = calls;
     let program = include_str!("frame.c")
         .replace("/* CASES */\n", &body)
         .replace("    /* OUTSIDE */\n", &outside)
-        .replace("    /* INSIDE */\n", &inside);
+        .replace("    /* INSIDE */\n", &inside)
+        .replace("    /* CREATING */\n", &creating);
     Ok((program, cases.len()))
 }
 
-fn is_context(kind: &str) -> bool {
-    matches!(kind, "umbo_replica_context *" | "const umbo_replica_context *")
+/// Whether a type is this handle, which lives only as long as a callback.
+fn is_handle(kind: &str, handle: &str) -> bool {
+    kind.trim_start_matches("const ").strip_prefix("umbo_").and_then(|rest| rest.strip_suffix(" *"))
+        == Some(handle)
 }
 
 fn write_case(
@@ -214,6 +224,10 @@ fn argument(
     let number = header.integers.contains_key(plain)
         || matches!(plain, "int32_t" | "int64_t" | "size_t" | "double");
     if number && !read_only {
+        if name == "shape" {
+            local(format!("{plain} {name}[UMBO_MAX_RANK];"));
+            return Ok(name.clone());
+        }
         local(format!("{plain} {name} = 0;"));
         return Ok(format!("&{name}"));
     }

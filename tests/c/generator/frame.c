@@ -13,12 +13,12 @@ static struct {
     umbo_gradients *gradients;
     umbo_optimizer *optimizer;
     umbo_cancellation *cancellation;
-    umbo_cluster_resolver *cluster_resolver;
-    umbo_variable_request *variable_request;
     umbo_distributed_dataset *distributed_dataset;
     umbo_element_spec *element_spec;
+    umbo_cluster_resolver *cluster_resolver;
     umbo_scope *scope;
     umbo_replica_context *replica_context;
+    umbo_variable_request *variable_request;
 } good;
 
 static float numbers[1] = {1};
@@ -146,8 +146,18 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
     return UMBO_OK;
 }
 
+static umbo_status in_a_creator(umbo_variable_request *request, void *user_data,
+                                umbo_variable **variable) {
+    (void)user_data;
+    (void)variable;
+    good.variable_request = request;
+    /* CREATING */
+    return UMBO_OK;
+}
+
 int main(void) {
     umbo_dataset *batches = NULL;
+    umbo_scope *creators = NULL;
     ZEROED(umbo_gradients_options, gradients_options);
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
     good.strategy = make_strategy(1);
@@ -164,11 +174,13 @@ int main(void) {
                                    &gradients_options, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
-    CHECK_OK(umbo_cluster_resolver_from_tf_config("{\"cluster\": {\"x\": [\"a:1\"]}}",
-                                                  &good.cluster_resolver));
+    CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
 
     /* OUTSIDE */
     CHECK_OK(umbo_strategy_run(good.strategy, on_a_replica, NULL, NULL, NULL, NULL));
+    CHECK_OK(umbo_variable_creator_scope_enter(in_a_creator, NULL, NULL, &creators));
+    umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
+    CHECK_OK(umbo_scope_exit(creators));
 
     umbo_cluster_resolver_release(good.cluster_resolver);
     umbo_cancellation_release(good.cancellation);

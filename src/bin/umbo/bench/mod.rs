@@ -1,7 +1,11 @@
 //! `umbo bench`: measures the library on this machine.
 
+mod gather;
+mod memory;
+mod reduce;
 mod run;
 mod table;
+mod update;
 
 use lexopt::Arg::{Long, Short, Value};
 
@@ -13,7 +17,10 @@ Usage: umbo bench BENCHMARK [OPTIONS]
 Measures the library on this machine, together with probes of what the machine can do at best.
 
 Benchmarks:
-  run   what a step costs that does nothing
+  run      what a step costs that does nothing
+  reduce   sums and means over replicas, against the speed of memory
+  gather   concatenations, against the speed of memory
+  update   optimizers' updates from all replicas' gradients, against the speed of memory
 
 Options:
   -h, --help   show this help; after a benchmark, that benchmark's
@@ -25,6 +32,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
         Some(Value(benchmark)) => match benchmark.to_str() {
             Some("run") => run::run(arguments),
+            Some("reduce") => reduce::run(arguments),
+            Some("gather") => gather::run(arguments),
+            Some("update") => update::run(arguments),
             _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
         },
         Some(other) => Err(other.unexpected()),

@@ -1,0 +1,276 @@
+//! What the benchmarks of memory-bound operations share: their options, rounds and rows.
+//!
+//! In each round the operation and its probes are timed one after the other, in alternating order,
+//! and compared with each other only: the bandwidth of a shared machine changes between rounds.
+
+use std::time::{Duration, Instant};
+
+use lexopt::Arg::{self, Long, Short};
+use lexopt::{Parser, ValueExt};
+use serde_json::{Map, Value, json};
+use umbo::device::cpu::workers;
+use umbo::error::Result;
+use umbo::tensor::DType;
+
+/// Each sample moves at least this many bytes, by repetition.
+const SAMPLE_BYTES: usize = 16 << 20;
+const MOST_REPETITIONS: usize = 10_000;
+
+/// The options that all of them have.
+pub struct Options {
+    pub from: usize,
+    pub to: usize,
+    pub replicas: Vec<usize>,
+    pub dtypes: Vec<DType>,
+    pub rounds: usize,
+    pub json: bool,
+}
+
+pub const OPTIONS_HELP: &str = "\
+      --from SIZE        bytes of one replica's tensor, first size (default: 4M)
+      --to SIZE          last size; sizes double from row to row (default: 64M)
+      --replicas LIST    1, 2, 4 or 8 (default: 2,4,8)
+      --threads N        threads that share the work (default: one per processor)
+      --rounds N         interleaved rounds of operation and probes (default: 15)
+      --json             print one JSON object for each row
+  -h, --help             show this help
+";
+
+impl Options {
+    /// Reads the command line; `other` takes the options of one benchmark alone and returns
+    /// whether it knew them. `None` means that help is wanted.
+    pub fn parse(
+        arguments: &mut Parser,
+        dtypes: &[DType],
+        mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, lexopt::Error>,
+    ) -> std::result::Result<Option<Options>, lexopt::Error> {
+        let mut options = Options {
+            from: 4 << 20,
+            to: 64 << 20,
+            replicas: vec![2, 4, 8],
+            dtypes: dtypes.to_vec(),
+            rounds: 15,
+            json: false,
+        };
+        while let Some(argument) = arguments.next()? {
+            let name = match argument {
+                Long(name) => name.to_owned(),
+                Short('h') => return Ok(None),
+                other => return Err(other.unexpected()),
+            };
+            match name.as_str() {
+                "help" => return Ok(None),
+                "from" => options.from = arguments.value()?.parse_with(size)?,
+                "to" => options.to = arguments.value()?.parse_with(size)?,
+                "replicas" => {
+                    options.replicas = arguments.value()?.parse_with(|text| {
+                        list(text, |item| item.parse().ok().filter(|r| [1, 2, 4, 8].contains(r)))
+                    })?;
+                }
+                "dtype" => {
+                    let dtype = |item: &str| DType::ALL.into_iter().find(|d| d.name() == item);
+                    options.dtypes = arguments.value()?.parse_with(|text| list(text, dtype))?;
+                }
+                "threads" => {
+                    let count = arguments.value()?.parse()?;
+                    workers::set_count(count).map_err(|error| error.to_string())?;
+                }
+                "rounds" => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
+                "json" => options.json = true,
+                name if other(name, arguments)? => {}
+                name => return Err(Arg::Long(name).unexpected()),
+            }
+        }
+        Ok(Some(options))
+    }
+
+    /// The sizes from the first to the last, doubling.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(self.from.max(64)), |size| size.checked_mul(2))
+            .take_while(|&size| size <= self.to.max(self.from))
+    }
+}
+
+/// `64`, `4K`, `64M` or `1G`.
+fn size(text: &str) -> std::result::Result<usize, String> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((end, 'K' | 'k')) => (&text[..end], 10),
+        Some((end, 'M' | 'm')) => (&text[..end], 20),
+        Some((end, 'G' | 'g')) => (&text[..end], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|bytes| bytes.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("'{text}' is no size; sizes are like 4096, 4K, 64M or 1G"))
+}
+
+/// Items that are separated by commas.
+pub fn list<T>(
+    text: &str,
+    item: impl Fn(&str) -> Option<T>,
+) -> std::result::Result<Vec<T>, String> {
+    let one = |part| item(part).ok_or_else(|| format!("'{part}' is not possible here"));
+    text.split(',').map(one).collect()
+}
+
+/// One thing that is timed; what it returns is the time that counts.
+pub type Timed<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
+
+/// All of `work` counts.
+pub fn whole<'a>(mut work: impl FnMut() -> Result<()> + 'a) -> Timed<'a> {
+    Box::new(move || {
+        let start = Instant::now();
+        work()?;
+        Ok(start.elapsed())
+    })
+}
+
+/// One row of a table: what was measured, and the times of each round.
+pub struct Row {
+    /// Names and values that tell the row from others.
+    labels: Vec<(&'static str, Value)>,
+    /// Bytes that the operation has to read and write.
+    traffic: usize,
+    ours: Vec<f64>,
+    /// The best probe's.
+    probe: Vec<f64>,
+}
+
+impl Row {
+    /// Times `ours` and all `probes` in as many rounds, after one that does not count.
+    pub fn measure(
+        labels: Vec<(&'static str, Value)>,
+        traffic: usize,
+        rounds: usize,
+        ours: Timed<'_>,
+        probes: Vec<Timed<'_>>,
+    ) -> Result<Row> {
+        let mut all: Vec<Timed<'_>> = std::iter::once(ours).chain(probes).collect();
+        let repetitions = (SAMPLE_BYTES / traffic.max(1)).clamp(1, MOST_REPETITIONS);
+        let mut row = Row { labels, traffic, ours: Vec::new(), probe: Vec::new() };
+        let mut times = vec![0.0; all.len()];
+        for round in 0..=rounds {
+            let mut order: Vec<usize> = (0..all.len()).collect();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for index in order {
+                let mut time = Duration::ZERO;
+                for _ in 0..repetitions {
+                    time += all[index]()?;
+                }
+                times[index] = time.as_secs_f64() * 1e6 / repetitions as f64;
+            }
+            if round > 0 {
+                row.ours.push(times[0]);
+                row.probe.push(times[1..].iter().copied().fold(f64::INFINITY, f64::min));
+            }
+        }
+        Ok(row)
+    }
+
+    /// For each round, what the probe needed in percent of what the operation needed.
+    fn percents(&self) -> Vec<f64> {
+        self.ours.iter().zip(&self.probe).map(|(ours, probe)| 100.0 * probe / ours).collect()
+    }
+
+    fn gigabytes_per_second(&self) -> f64 {
+        self.traffic as f64 / quantile(&self.ours, 0.5) / 1e3
+    }
+}
+
+fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let position = share * sorted.len().saturating_sub(1) as f64;
+    let at = |index: f64| sorted.get(index as usize).copied().unwrap_or(f64::NAN);
+    let (low, high) = (at(position.floor()), at(position.ceil()));
+    low + (high - low) * position.fract()
+}
+
+/// What the benchmark prints.
+pub fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
+    let mut text = String::new();
+    if json {
+        for row in rows {
+            let percents = row.percents();
+            let labels: Map<String, Value> = row
+                .labels
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect();
+            let mut object = json!({
+                "benchmark": benchmark,
+                "rounds": row.ours.len(),
+                "threads": workers::count(),
+                "traffic_bytes": row.traffic,
+                "ours_us": quantile(&row.ours, 0.5),
+                "probe_us": quantile(&row.probe, 0.5),
+                "gigabytes_per_second": row.gigabytes_per_second(),
+                "percent_of_roof": quantile(&percents, 0.5),
+                "percent_of_roof_lower_quartile": quantile(&percents, 0.25),
+                "percent_of_roof_upper_quartile": quantile(&percents, 0.75),
+            });
+            if let Some(object) = object.as_object_mut() {
+                object.extend(labels);
+            }
+            text += &format!("{object}\n");
+        }
+        return text;
+    }
+    let Some(first) = rows.first() else { return text };
+    for (name, _) in &first.labels {
+        text += &format!("{name:>13}");
+    }
+    text +=
+        &format!("{:>13}{:>13}{:>9}{:>9}  (quartiles)\n", "time us", "probe us", "GB/s", "% roof");
+    for row in rows {
+        for (_, value) in &row.labels {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text += &format!("{value:>13}");
+        }
+        let percents = row.percents();
+        text += &format!(
+            "{:>13.2}{:>13.2}{:>9.1}{:>9.1}  ({:.1} to {:.1})\n",
+            quantile(&row.ours, 0.5),
+            quantile(&row.probe, 0.5),
+            row.gigabytes_per_second(),
+            quantile(&percents, 0.5),
+            quantile(&percents, 0.25),
+            quantile(&percents, 0.75),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(size("64"), Ok(64));
+        assert_eq!(size("4K"), Ok(4096));
+        assert_eq!(size("2G"), Ok(2 << 30));
+        assert!(size("").is_err() && size("M").is_err() && size("4T").is_err());
+    }
+
+    #[test]
+    fn a_row_compares_within_rounds() {
+        let mut rounds = 0;
+        let ours: Timed<'_> = Box::new(|| {
+            rounds += 1;
+            Ok(Duration::from_micros(20 * rounds))
+        });
+        let mut probes = 0;
+        let probe: Timed<'_> = Box::new(|| {
+            probes += 1;
+            Ok(Duration::from_micros(10 * probes))
+        });
+        let slower: Timed<'_> = Box::new(|| Ok(Duration::from_secs(1)));
+        let labels = vec![("bytes", json!(64))];
+        let row = Row::measure(labels, SAMPLE_BYTES, 5, ours, vec![probe, slower]).unwrap();
+        assert_eq!((row.ours.len(), row.percents()), (5, vec![50.0; 5]));
+        let line: Value = serde_json::from_str(&text("reduce", &[row], true)).unwrap();
+        assert_eq!((&line["percent_of_roof"], &line["bytes"]), (&json!(50.0), &json!(64)));
+    }
+}

@@ -1,0 +1,111 @@
+//! `umbo bench reduce`: reductions over replicas into a tensor that is used again.
+
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::cross_device::{ReduceOp, move_bytes, reduce};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result};
+use umbo::kernels::over_replicas::result_dtype;
+use umbo::tensor::{DType, Shape, Tensor};
+
+use super::memory::{OPTIONS_HELP, Options, Row, list, text, whole};
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench reduce [OPTIONS]
+
+Measures the reduction of one tensor per replica into a tensor that is used again, beside a probe
+that reads and writes the same memory with the same threads, once through the caches and once past
+them; the faster of the two is the roof. Of all numbers medians are shown.
+
+Options:
+      --dtype LIST       element types (default: float32,float64,bfloat16,float16,int32)
+      --op LIST          sum, mean (default: both)
+      --fresh            allocate a result in each call, instead of one for all
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let dtypes = [DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32];
+    let mut ops = vec![ReduceOp::Sum, ReduceOp::Mean];
+    let mut fresh = false;
+    let options = Options::parse(&mut arguments, &dtypes, |name, arguments| {
+        match name {
+            "op" => {
+                ops = arguments.value()?.parse_with(|text| {
+                    let all = [ReduceOp::Sum, ReduceOp::Mean].into_iter();
+                    list(text, |item| all.clone().find(|op| op.name().eq_ignore_ascii_case(item)))
+                })?;
+            }
+            "fresh" => fresh = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    let rows = measure(&options, &ops, fresh).map_err(|error| error.to_string())?;
+    Ok(Report::fine(text("reduce", &rows, options.json)))
+}
+
+fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for &op in ops {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    rows.push(row(options.rounds, dtype, op, replicas, bytes, fresh)?);
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn row(
+    rounds: usize,
+    dtype: DType,
+    op: ReduceOp,
+    replicas: usize,
+    bytes: usize,
+    fresh: bool,
+) -> Result<Row> {
+    let shape = Shape::new(&[bytes / dtype.size()])?;
+    let result = result_dtype(op, dtype)?;
+    let components: Vec<Tensor> =
+        (0..replicas).map(|_| filled(dtype, shape)).collect::<Result<_>>()?;
+    let output = Tensor::zeros(result, shape, DeviceId::HOST)?;
+    let written = shape.bytes(result)?;
+    let ours = whole(|| {
+        reduce(op, &components, None, DeviceId::HOST, (!fresh).then_some(&output)).map(drop)
+    });
+    let probe = |streaming| {
+        let (components, output) = (&components, &output);
+        whole(move || move_bytes(components, Some(output), &[], streaming))
+    };
+    let labels = vec![
+        ("bytes", json!(bytes)),
+        ("dtype", json!(dtype.name())),
+        ("op", json!(op.name())),
+        ("replicas", json!(replicas)),
+    ];
+    let traffic = replicas * bytes + written;
+    Row::measure(labels, traffic, rounds, ours, vec![probe(false), probe(true)])
+}
+
+/// Elements that are small numbers in every dtype.
+pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
+    let pattern: &[u8] = match dtype {
+        DType::Float16 => &[0x00, 0x3c],
+        DType::BFloat16 => &[0x80, 0x3f],
+        DType::Float32 => &[0x00, 0x00, 0x80, 0x3f],
+        DType::Float64 => &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
+        _ => &[3],
+    };
+    let bytes = shape.bytes(dtype)?;
+    let mut data = Vec::new();
+    data.try_reserve_exact(bytes)
+        .map_err(|_| Error::ResourceExhausted(format!("{bytes} bytes to fill a tensor with")))?;
+    data.extend(pattern.iter().copied().cycle().take(bytes));
+    Tensor::from_bytes(dtype, shape, &data, DeviceId::HOST)
+}

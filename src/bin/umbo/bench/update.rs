@@ -1,0 +1,194 @@
+//! `umbo bench update`: reducing the gradients of all replicas and updating the variables.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::cross_device::move_bytes;
+use umbo::error::{Error, Result};
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
+use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::variables::{Initial, NewVariable, create};
+use umbo::strategy::{Options as StrategyOptions, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, text, whole};
+use super::reduce::filled;
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench update [OPTIONS]
+
+Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
+in one pass. Beside it a probe reads the same gradients, and reads and writes the same variable and
+as much state, with the same threads. Of all numbers medians are shown. With several variables the
+probe runs over one that is as large as all of them.
+
+Options:
+      --dtype LIST       element types: float32, float64 (default: float32)
+      --rule LIST        sgd, momentum, adam (default: all)
+      --variables N      variables of --from to --to bytes in all (default: 1)
+";
+
+const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let mut rules = RULES.to_vec();
+    let mut variables = 1usize;
+    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+        match name {
+            "rule" => {
+                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
+                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+            }
+            "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for rule in &rules {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    let row = row(options.rounds, dtype, rule, replicas, bytes, variables);
+                    rows.push(row.map_err(|error| error.to_string())?);
+                }
+            }
+        }
+    }
+    Ok(Report::fine(text("update", &rows, options.json)))
+}
+
+fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
+    Ok(match name {
+        "sgd" => Box::new(Sgd),
+        "momentum" => Box::new(Momentum::new(0.9, false)?),
+        _ => Box::new(Adam::new(0.9, 0.999, 1e-8)?),
+    })
+}
+
+/// Gradients of some variables, the replicas' parts of which are written by hand.
+struct Model {
+    gradients: Arc<Gradients>,
+    replicas: usize,
+    step: u64,
+}
+
+impl Model {
+    fn new(strategy: &Strategy, dtype: DType, count: usize, bytes: usize) -> Result<Model> {
+        let initial = filled(dtype, Shape::new(&[bytes / dtype.size() / count])?)?;
+        let new = NewVariable {
+            name: "w".to_owned(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let variables = (0..count)
+            .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
+            .collect::<Result<_>>()?;
+        let replicas = strategy.num_replicas();
+        let devices = vec![strategy.parameter_device(); replicas];
+        let sum = LossReduction::Sum;
+        let gradients = Gradients::new(strategy.id(), &devices, variables, sum)?;
+        let mut model = Model { gradients, replicas, step: 0 };
+        model.contribute()?;
+        for replica in 0..replicas {
+            for index in 0..count {
+                model.buffer(replica, index)?.copy_from(&initial)?;
+            }
+        }
+        Ok(model)
+    }
+
+    fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
+        self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
+    }
+
+    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    fn contribute(&mut self) -> Result<()> {
+        self.step += 1;
+        self.gradients.first_touch(self.step);
+        for replica in 0..self.replicas {
+            for index in 0..self.gradients.variables().len() {
+                self.buffer(replica, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<()> {
+        for replica in 0..self.replicas {
+            self.gradients.submit(replica, self.step, 3.0)?;
+        }
+        self.gradients.commit(self.step);
+        Ok(())
+    }
+}
+
+fn row(
+    rounds: usize,
+    dtype: DType,
+    rule: &str,
+    replicas: usize,
+    bytes: usize,
+    variables: usize,
+) -> Result<Row> {
+    if bytes / dtype.size() < variables {
+        let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
+        return Err(Error::invalid("variables", problem));
+    }
+    let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
+    let strategy = Strategy::new(&options)?;
+    let mut model = Model::new(&strategy, dtype, variables, bytes)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
+    let slots = optimizer.rule().slots().len();
+
+    let whole_model =
+        if variables == 1 { None } else { Some(Model::new(&strategy, dtype, 1, bytes)?) };
+    let probed = whole_model.as_ref().unwrap_or(&model);
+    let reads: Vec<Tensor> =
+        (0..replicas).map(|replica| probed.buffer(replica, 0).cloned()).collect::<Result<_>>()?;
+    let mut in_place = vec![probed.gradients.variables()[0].committed().clone()];
+    let shape = in_place[0].shape();
+    for slot in 0..slots {
+        in_place.push(state_like(dtype, shape, slot)?);
+    }
+    model.commit()?;
+    apply(&optimizer, &model.gradients)?;
+
+    let labels = vec![
+        ("bytes", json!(bytes)),
+        ("dtype", json!(dtype.name())),
+        ("rule", json!(rule)),
+        ("variables", json!(variables)),
+        ("replicas", json!(replicas)),
+    ];
+    let traffic = bytes * (replicas + 2 * (1 + slots));
+    let ours: Timed<'_> = Box::new(move || {
+        model.contribute()?;
+        model.commit()?;
+        let start = Instant::now();
+        apply(&optimizer, &model.gradients)?;
+        Ok(start.elapsed())
+    });
+    let probe = whole(|| move_bytes(&reads, None, &in_place, false));
+    Row::measure(labels, traffic, rounds, ours, vec![probe])
+}
+
+/// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of
+/// an optimizer's state does.
+fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
+    let skipped = (slot + 1) * 61 * 1024 / dtype.size();
+    let elements = shape.elements();
+    let whole = filled(dtype, Shape::new(&[elements + skipped])?)?;
+    whole.slice(0, skipped, skipped + elements, 1)?.reshape(shape)
+}

@@ -1,0 +1,159 @@
+//! Writing past the caches.
+//!
+//! An ordinary store to a line that is in no cache first reads the line. For a large output that is
+//! written as a whole and not read, that is a third of the traffic of a copy and moves everything
+//! else out of the caches. Streaming (non-temporal) stores of whole lines leave it out. They are
+//! SSE2's, which every x86-64 processor has: memory is the limit, so wider ones gain nothing.
+//! Elsewhere the stores are ordinary ones. The bytes written are the same.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The unit in which memory and caches exchange bytes.
+pub const LINE: usize = 64;
+
+/// Bytes that are brought together in the first cache before they are written as whole lines.
+const TILE: usize = 4096;
+
+/// The size of the last-level cache where the system does not tell it.
+const USUAL_CACHE: usize = 32 << 20;
+
+/// The traffic from which on outputs are streamed; 0 before the first use.
+static SELECTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether an operation that reads and writes so many bytes in all should stream its output: if
+/// they are more than the last-level cache holds, unless [`select`] says otherwise.
+pub fn pays(traffic: usize) -> bool {
+    if cfg!(not(target_arch = "x86_64")) {
+        return false;
+    }
+    let mut threshold = SELECTED.load(Ordering::Relaxed);
+    if threshold == 0 {
+        threshold = last_level_cache().unwrap_or(USUAL_CACHE);
+        select(threshold);
+    }
+    traffic >= threshold
+}
+
+/// The bytes of the third-level cache that the first processor uses. (What `sysconf` tells is, on
+/// some systems, the sum over all of the socket's caches.)
+fn last_level_cache() -> Option<usize> {
+    let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
+    let kibibytes: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+    kibibytes.checked_mul(1024).filter(|&bytes| bytes > 0)
+}
+
+/// From now on operations stream from `traffic` bytes on, in the whole process. Results do not
+/// depend on it.
+pub fn select(traffic: usize) {
+    SELECTED.store(traffic.max(1), Ordering::Relaxed);
+}
+
+/// A place in the first cache for part of an output.
+#[repr(align(64))]
+pub struct Tile([MaybeUninit<u8>; TILE]);
+
+impl Tile {
+    /// A tile that holds nothing yet.
+    #[inline(always)]
+    #[expect(clippy::new_without_default, reason = "a default is something, this is nothing")]
+    pub fn new() -> Tile {
+        Tile([MaybeUninit::uninit(); TILE])
+    }
+
+    /// All of it as elements of a type that divides a line.
+    #[inline(always)]
+    pub fn elements<T: Copy>(&mut self) -> &mut [MaybeUninit<T>] {
+        const { assert!(LINE.is_multiple_of(size_of::<T>()) && align_of::<T>() <= LINE) };
+        let first = self.0.as_mut_ptr().cast();
+        // SAFETY: the tile is aligned to a line, so for `T`; that many elements fill it, and they
+        // need not be initialised.
+        unsafe { std::slice::from_raw_parts_mut(first, TILE / size_of::<T>()) }
+    }
+}
+
+/// Copies `bytes` bytes. Lines of the target that are covered entirely are streamed, the edges
+/// stored. To be followed by [`finish`] before the thread tells others that it is done.
+///
+/// # Safety
+/// `from` may be read and `to` written for `bytes` bytes, and the two do not overlap.
+#[inline(always)]
+pub unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
+    let head = to.addr().wrapping_neg() % LINE;
+    if bytes < head + LINE {
+        // SAFETY: the caller's promise.
+        unsafe { to.copy_from_nonoverlapping(from, bytes) };
+        return;
+    }
+    let lines = (bytes - head) / LINE;
+    let tail = head + lines * LINE;
+    // SAFETY: the caller's promise, for parts of the range: `head` is less than `bytes`, the lines
+    // end at or before `bytes`, and the first of them begins at a multiple of `LINE`.
+    unsafe {
+        to.copy_from_nonoverlapping(from, head);
+        for line in 0..lines {
+            let offset = head + line * LINE;
+            write_line(from.add(offset).cast(), to.add(offset).cast());
+        }
+        to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
+    }
+}
+
+/// Copies one line, streaming it.
+///
+/// # Safety
+/// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
+#[inline(always)]
+pub unsafe fn write_line(from: *const [u8; LINE], to: *mut [u8; LINE]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+        for part in 0..LINE / size_of::<__m128i>() {
+            // SAFETY: the parts are those of the line, and `to` is aligned for them.
+            unsafe { _mm_stream_si128(to.add(part), _mm_loadu_si128(from.add(part))) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.copy_from_nonoverlapping(from, 1)
+    };
+}
+
+/// Makes what this thread has streamed visible to others before anything that it writes next.
+#[inline(always)]
+pub fn finish() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of every x86-64 processor, and the fence touches no memory.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_arrives_and_no_other_is_touched() {
+        let from: Vec<u8> = (0..400).map(|index| index as u8).collect();
+        for start in [0, 1, 17, 63, 64] {
+            for bytes in [0, 1, 63, 64, 65, 127, 128, 129, 300] {
+                let mut to = vec![255u8; 512];
+                // SAFETY: both ranges lie in their vectors.
+                unsafe { write(from.as_ptr().add(3), to.as_mut_ptr().add(start), bytes) };
+                finish();
+                assert_eq!(to[start..start + bytes], from[3..3 + bytes]);
+                assert!(to[..start].iter().chain(&to[start + bytes..]).all(|&byte| byte == 255));
+            }
+        }
+    }
+
+    #[test]
+    fn a_tile_is_whole_lines() {
+        let mut tile = Tile::new();
+        assert_eq!(tile.elements::<f64>().len(), 512);
+        assert!(tile.elements::<u8>().as_ptr().addr().is_multiple_of(LINE));
+    }
+}

@@ -1,0 +1,187 @@
+/* The layout of the public structs, which programs that were built before rely on: nothing here may
+ * change but by additions at an end (and then sizes). The numbers are those of LP64, where
+ * pointers and size_t take 8 bytes. Compiling this as C11 and as C++17 is the test. */
+#include <assert.h>
+#include <stddef.h>
+
+#include <umbo/umbo.h>
+
+#define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "size of " #type)
+#define FIELD(type, field, bytes) \
+    static_assert(offsetof(type, field) == (bytes), "offset of " #type "." #field)
+
+SIZE(void *, 8);
+SIZE(size_t, 8);
+
+SIZE(umbo_error_info, 48);
+FIELD(umbo_error_info, struct_size, 0);
+FIELD(umbo_error_info, status, 8);
+FIELD(umbo_error_info, replica, 12);
+FIELD(umbo_error_info, device, 16);
+FIELD(umbo_error_info, message, 24);
+FIELD(umbo_error_info, payload, 32);
+FIELD(umbo_error_info, payload_destroy, 40);
+
+SIZE(umbo_device, 8);
+FIELD(umbo_device, type, 0);
+FIELD(umbo_device, index, 4);
+
+SIZE(umbo_memory_info, 24);
+FIELD(umbo_memory_info, struct_size, 0);
+FIELD(umbo_memory_info, total_bytes, 8);
+FIELD(umbo_memory_info, available_bytes, 16);
+
+SIZE(umbo_view, 152);
+FIELD(umbo_view, data, 0);
+FIELD(umbo_view, dtype, 8);
+FIELD(umbo_view, rank, 12);
+FIELD(umbo_view, shape, 16);
+FIELD(umbo_view, strides, 80);
+FIELD(umbo_view, device, 144);
+
+SIZE(umbo_strategy_options, 80);
+FIELD(umbo_strategy_options, struct_size, 0);
+FIELD(umbo_strategy_options, compute_devices, 8);
+FIELD(umbo_strategy_options, compute_device_count, 16);
+FIELD(umbo_strategy_options, cpu_replicas, 20);
+FIELD(umbo_strategy_options, parameter_device, 24);
+FIELD(umbo_strategy_options, thread_binding, 32);
+FIELD(umbo_strategy_options, reserved0, 36);
+FIELD(umbo_strategy_options, cluster_resolver, 40);
+FIELD(umbo_strategy_options, reserved, 48);
+
+SIZE(umbo_metric, 32);
+FIELD(umbo_metric, struct_size, 0);
+FIELD(umbo_metric, sum, 8);
+FIELD(umbo_metric, weight, 16);
+FIELD(umbo_metric, mean, 24);
+
+SIZE(umbo_run_options, 64);
+FIELD(umbo_run_options, struct_size, 0);
+FIELD(umbo_run_options, deadline_seconds, 8);
+FIELD(umbo_run_options, cancellation, 16);
+FIELD(umbo_run_options, user_data_destroy, 24);
+FIELD(umbo_run_options, reserved, 32);
+
+SIZE(umbo_batch_position, 40);
+FIELD(umbo_batch_position, struct_size, 0);
+FIELD(umbo_batch_position, first_example, 8);
+FIELD(umbo_batch_position, local_examples, 16);
+FIELD(umbo_batch_position, global_examples, 24);
+FIELD(umbo_batch_position, step, 32);
+
+SIZE(umbo_reduce_options, 72);
+FIELD(umbo_reduce_options, struct_size, 0);
+FIELD(umbo_reduce_options, axes, 8);
+FIELD(umbo_reduce_options, axis_count, 16);
+FIELD(umbo_reduce_options, reserved0, 20);
+FIELD(umbo_reduce_options, destination, 24);
+FIELD(umbo_reduce_options, output, 32);
+FIELD(umbo_reduce_options, reserved, 40);
+
+SIZE(umbo_destination, 32);
+FIELD(umbo_destination, struct_size, 0);
+FIELD(umbo_destination, device, 8);
+FIELD(umbo_destination, like, 16);
+FIELD(umbo_destination, variable, 24);
+
+SIZE(umbo_update_options, 48);
+FIELD(umbo_update_options, struct_size, 0);
+FIELD(umbo_update_options, grouping, 8);
+FIELD(umbo_update_options, reserved0, 12);
+FIELD(umbo_update_options, reserved, 16);
+
+SIZE(umbo_value_context, 16);
+FIELD(umbo_value_context, struct_size, 0);
+FIELD(umbo_value_context, replica_id_in_sync_group, 8);
+FIELD(umbo_value_context, num_replicas_in_sync, 12);
+
+SIZE(umbo_variable_options, 88);
+FIELD(umbo_variable_options, struct_size, 0);
+FIELD(umbo_variable_options, initializer, 8);
+FIELD(umbo_variable_options, initializer_user_data, 16);
+FIELD(umbo_variable_options, dtype, 24);
+FIELD(umbo_variable_options, rank, 28);
+FIELD(umbo_variable_options, shape, 32);
+FIELD(umbo_variable_options, trainable, 40);
+FIELD(umbo_variable_options, synchronization, 44);
+FIELD(umbo_variable_options, aggregation, 48);
+FIELD(umbo_variable_options, reserved0, 52);
+FIELD(umbo_variable_options, reserved, 56);
+
+SIZE(umbo_generator, 40);
+FIELD(umbo_generator, struct_size, 0);
+FIELD(umbo_generator, begin, 8);
+FIELD(umbo_generator, next, 16);
+FIELD(umbo_generator, reset, 24);
+FIELD(umbo_generator, end, 32);
+
+SIZE(umbo_map_options, 24);
+FIELD(umbo_map_options, struct_size, 0);
+FIELD(umbo_map_options, element_spec, 8);
+FIELD(umbo_map_options, parallel_calls, 16);
+FIELD(umbo_map_options, reserved0, 20);
+
+SIZE(umbo_shuffle_options, 32);
+FIELD(umbo_shuffle_options, struct_size, 0);
+FIELD(umbo_shuffle_options, buffer_size, 8);
+FIELD(umbo_shuffle_options, seed, 16);
+FIELD(umbo_shuffle_options, keep_order_each_pass, 24);
+FIELD(umbo_shuffle_options, reserved0, 28);
+
+SIZE(umbo_distribute_options, 64);
+FIELD(umbo_distribute_options, struct_size, 0);
+FIELD(umbo_distribute_options, split, 8);
+FIELD(umbo_distribute_options, drop_partial_step, 12);
+FIELD(umbo_distribute_options, host_only, 16);
+FIELD(umbo_distribute_options, per_replica_buffer_size, 20);
+FIELD(umbo_distribute_options, replication_mode, 24);
+FIELD(umbo_distribute_options, place_dataset_on_device, 28);
+FIELD(umbo_distribute_options, reserved, 32);
+
+SIZE(umbo_input_context, 24);
+FIELD(umbo_input_context, struct_size, 0);
+FIELD(umbo_input_context, num_input_pipelines, 8);
+FIELD(umbo_input_context, input_pipeline_id, 12);
+FIELD(umbo_input_context, num_replicas_in_sync, 16);
+FIELD(umbo_input_context, reserved0, 20);
+
+SIZE(umbo_gradients_options, 48);
+FIELD(umbo_gradients_options, struct_size, 0);
+FIELD(umbo_gradients_options, loss_reduction, 8);
+FIELD(umbo_gradients_options, reserved0, 12);
+FIELD(umbo_gradients_options, reserved, 16);
+
+SIZE(umbo_sgd_options, 48);
+FIELD(umbo_sgd_options, struct_size, 0);
+FIELD(umbo_sgd_options, learning_rate, 8);
+FIELD(umbo_sgd_options, reserved, 16);
+
+SIZE(umbo_momentum_options, 64);
+FIELD(umbo_momentum_options, struct_size, 0);
+FIELD(umbo_momentum_options, learning_rate, 8);
+FIELD(umbo_momentum_options, momentum, 16);
+FIELD(umbo_momentum_options, nesterov, 24);
+FIELD(umbo_momentum_options, reserved0, 28);
+FIELD(umbo_momentum_options, reserved, 32);
+
+SIZE(umbo_adam_options, 72);
+FIELD(umbo_adam_options, struct_size, 0);
+FIELD(umbo_adam_options, learning_rate, 8);
+FIELD(umbo_adam_options, beta1, 16);
+FIELD(umbo_adam_options, beta2, 24);
+FIELD(umbo_adam_options, epsilon, 32);
+FIELD(umbo_adam_options, reserved, 40);
+
+SIZE(umbo_apply_options, 40);
+FIELD(umbo_apply_options, struct_size, 0);
+FIELD(umbo_apply_options, reserved, 8);
+
+SIZE(umbo_apply_report, 40);
+FIELD(umbo_apply_report, struct_size, 0);
+FIELD(umbo_apply_report, applied, 8);
+FIELD(umbo_apply_report, deferred, 12);
+FIELD(umbo_apply_report, variables_updated, 16);
+FIELD(umbo_apply_report, reserved0, 20);
+FIELD(umbo_apply_report, total_weight, 24);
+FIELD(umbo_apply_report, iterations, 32);

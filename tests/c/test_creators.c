@@ -1,0 +1,237 @@
+/* Variable creators: what they see, what they change, in which order, where. */
+#include "check.h"
+
+static umbo_variable *create(umbo_strategy *strategy, const char *name) {
+    umbo_variable *variable = NULL;
+    umbo_tensor *initial = make_float(1);
+    CHECK_OK(umbo_variable_create(strategy, name, initial, NULL, &variable));
+    umbo_tensor_release(initial);
+    return variable;
+}
+
+static int has_name(const umbo_variable *variable, const char *expected) {
+    const char *name = NULL;
+    CHECK_OK(umbo_variable_name(variable, &name));
+    return strcmp(name, expected) == 0;
+}
+
+/* Changes all there is to change. */
+static umbo_status change(umbo_variable_request *request, void *user_data,
+                          umbo_variable **variable) {
+    const float numbers[2] = {7, 8};
+    umbo_tensor *initial = NULL, *other = make_floats(2, numbers);
+    umbo_view view;
+    const char *name = NULL;
+    umbo_trainable trainable = -1;
+    umbo_aggregation aggregation = -1;
+    umbo_synchronization synchronization = -1;
+    *(int *)user_data += 1;
+    CHECK(*variable == NULL);
+    CHECK_OK(umbo_variable_request_name(request, &name));
+    CHECK(strcmp(name, "w") == 0);
+    CHECK_OK(umbo_variable_request_initial_value(request, &initial));
+    CHECK_OK(umbo_tensor_view(initial, &view));
+    CHECK(view.rank == 0 && *(const float *)view.data == 1);
+    umbo_tensor_release(initial);
+    CHECK_OK(umbo_variable_request_trainable(request, &trainable));
+    CHECK_OK(umbo_variable_request_aggregation(request, &aggregation));
+    CHECK_OK(umbo_variable_request_synchronization(request, &synchronization));
+    /* The strategy's own creator has run before and has resolved the default. */
+    CHECK(trainable == UMBO_TRAINABLE_YES && aggregation == UMBO_AGGREGATION_NONE);
+    CHECK(synchronization == UMBO_SYNCHRONIZATION_AUTO);
+
+    CHECK_OK(umbo_variable_request_set_name(request, "renamed"));
+    CHECK_OK(umbo_variable_request_name(request, &name));
+    CHECK(strcmp(name, "renamed") == 0);
+    CHECK_OK(umbo_variable_request_set_initial_value(request, other));
+    CHECK_OK(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
+    CHECK_OK(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_SUM));
+    CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_WRITE));
+    CHECK_STATUS(umbo_variable_request_set_aggregation(request, 9), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_trainable(request, 9), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_synchronization(request, 9), UMBO_INVALID_ARGUMENT);
+    umbo_tensor_release(other);
+    return UMBO_OK; /* made from the request as it now is */
+}
+
+static void count_destroyed(void *user_data) { *(int *)user_data += 100; }
+
+static void changing(umbo_strategy *strategy) {
+    umbo_scope *scope = NULL;
+    umbo_variable *variable;
+    umbo_aggregation aggregation = -1;
+    umbo_synchronization synchronization = -1;
+    umbo_tensor *value = NULL;
+    umbo_view view;
+    int32_t trainable = -1;
+    int calls = 0;
+    CHECK_OK(umbo_variable_creator_scope_enter(change, &calls, count_destroyed, &scope));
+    variable = create(strategy, "w");
+    CHECK(calls == 1);
+    CHECK_OK(umbo_scope_exit(scope));
+    CHECK(calls == 101); /* exactly once */
+    CHECK(has_name(variable, "renamed"));
+    CHECK_OK(umbo_variable_trainable(variable, &trainable));
+    CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
+    CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
+    CHECK(trainable == 0 && aggregation == UMBO_AGGREGATION_SUM);
+    CHECK(synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
+    CHECK_OK(umbo_variable_read(variable, &value));
+    CHECK_OK(umbo_tensor_view(value, &view));
+    CHECK(view.rank == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
+    umbo_tensor_release(value);
+    umbo_variable_release(variable);
+    umbo_variable_release(create(strategy, "w")); /* the scope is left: nobody is asked */
+    CHECK(calls == 101);
+}
+
+/* Appends a letter to the name, before the rest of the creators. */
+typedef struct {
+    const char *letter;
+    int sees_device;
+} appender;
+
+static umbo_status append(umbo_variable_request *request, void *user_data,
+                          umbo_variable **variable) {
+    const appender *self = (const appender *)user_data;
+    const char *name = NULL, *device = NULL;
+    char longer[32];
+    CHECK_OK(umbo_variable_request_name(request, &name));
+    CHECK(strlen(name) + 2 <= sizeof(longer));
+    strcpy(longer, name);
+    strcat(longer, self->letter);
+    CHECK_OK(umbo_variable_request_set_name(request, longer));
+    CHECK_OK(umbo_variable_request_device(request, &device));
+    CHECK((device != NULL) == self->sees_device);
+    return umbo_variable_request_next(request, variable);
+}
+
+/* From the innermost outwards; the strategy's own stands where its scope was entered. */
+static void order(umbo_strategy *strategy) {
+    appender around = {"a", 1}, outer = {"b", 0}, inner = {"c", 0};
+    umbo_scope *scopes[4];
+    umbo_variable *variable;
+    const char *device = NULL;
+    int index;
+    CHECK_OK(umbo_variable_creator_scope_enter(append, &around, NULL, &scopes[0]));
+    CHECK_OK(umbo_strategy_scope_enter(strategy, &scopes[1]));
+    CHECK_OK(umbo_variable_creator_scope_enter(append, &outer, NULL, &scopes[2]));
+    CHECK_OK(umbo_variable_creator_scope_enter(append, &inner, NULL, &scopes[3]));
+    variable = create(NULL, "v");
+    CHECK(has_name(variable, "vcba"));
+    CHECK_OK(umbo_variable_device(variable, &device));
+    CHECK(strstr(device, "CPU:0") != NULL);
+    CHECK_STATUS(umbo_scope_exit(scopes[2]), UMBO_FAILED_PRECONDITION); /* not the innermost */
+    for (index = 3; index >= 0; index--) CHECK_OK(umbo_scope_exit(scopes[index]));
+    umbo_variable_release(variable);
+}
+
+static umbo_status substitute(umbo_variable_request *request, void *user_data,
+                              umbo_variable **variable) {
+    umbo_variable *other = (umbo_variable *)user_data;
+    (void)request;
+    CHECK_OK(umbo_variable_retain(other));
+    *variable = other;
+    return UMBO_OK;
+}
+
+static umbo_status twice(umbo_variable_request *request, void *user_data,
+                         umbo_variable **variable) {
+    CHECK_OK(umbo_variable_request_next(request, (umbo_variable **)user_data));
+    CHECK_OK(umbo_variable_request_set_name(request, "second"));
+    return umbo_variable_request_next(request, variable);
+}
+
+static umbo_status refuse(umbo_variable_request *request, void *user_data,
+                          umbo_variable **variable) {
+    *(umbo_variable_request **)user_data = request;
+    (void)variable;
+    return umbo_set_last_error(UMBO_PERMISSION_DENIED, "no more variables", NULL, NULL);
+}
+
+static void other_results(umbo_strategy *strategy) {
+    umbo_scope *scope = NULL;
+    umbo_variable *existing = create(strategy, "existing"), *made, *first = NULL;
+    umbo_variable_request *stale = NULL;
+    umbo_tensor *initial = make_float(1);
+    const char *name = NULL;
+    CHECK_OK(umbo_variable_creator_scope_enter(substitute, existing, NULL, &scope));
+    made = create(strategy, "new");
+    CHECK(has_name(made, "existing"));
+    umbo_variable_release(made);
+    CHECK_OK(umbo_scope_exit(scope));
+
+    CHECK_OK(umbo_variable_creator_scope_enter(twice, &first, NULL, &scope));
+    made = create(strategy, "first");
+    CHECK(has_name(first, "first") && has_name(made, "second"));
+    umbo_variable_release(made);
+    umbo_variable_release(first);
+    CHECK_OK(umbo_scope_exit(scope));
+
+    made = NULL;
+    CHECK_OK(umbo_variable_creator_scope_enter(refuse, &stale, NULL, &scope));
+    CHECK_STATUS(umbo_variable_create(strategy, "x", initial, NULL, &made),
+                 UMBO_PERMISSION_DENIED);
+    CHECK_MESSAGE("no more variables");
+    CHECK(made == NULL);
+    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_INVALID_ARGUMENT);
+    CHECK_OK(umbo_scope_exit(scope));
+    umbo_tensor_release(initial);
+    umbo_variable_release(existing);
+}
+
+typedef struct {
+    int calls;
+    int32_t replica;
+} observed;
+
+static umbo_status observe(umbo_variable_request *request, void *user_data,
+                           umbo_variable **variable) {
+    observed *self = (observed *)user_data;
+    umbo_replica_context *context = NULL;
+    (void)request;
+    (void)variable;
+    self->calls++;
+    CHECK_OK(umbo_current_replica_context(&context));
+    self->replica = context == NULL ? -1 : replica_id(context);
+    return UMBO_OK;
+}
+
+static umbo_status create_on_replicas(umbo_replica_context *context, const umbo_value *args,
+                                      void *user_data, umbo_value **result) {
+    umbo_variable *variable = create(NULL, "shared");
+    (void)context;
+    (void)args;
+    (void)user_data;
+    CHECK_OK(umbo_value_from_variable(variable, result));
+    umbo_variable_release(variable);
+    return UMBO_OK;
+}
+
+/* With several replicas one of them makes the variable, and the creator is asked there only. */
+static void in_a_run(umbo_strategy *strategy) {
+    observed seen = {0, -5};
+    umbo_scope *scope = NULL;
+    umbo_value *result = NULL;
+    CHECK_OK(umbo_variable_creator_scope_enter(observe, &seen, NULL, &scope));
+    CHECK_OK(umbo_strategy_run(strategy, create_on_replicas, NULL, NULL, NULL, &result));
+    CHECK(seen.calls == 1 && seen.replica == 0);
+    CHECK(kind_of(result) == UMBO_VALUE_VARIABLE); /* the same for all */
+    umbo_value_release(result);
+    CHECK_OK(umbo_scope_exit(scope));
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_scope *scope = NULL;
+    int calls = 0;
+    changing(strategy);
+    order(strategy);
+    other_results(strategy);
+    in_a_run(strategy);
+    CHECK_STATUS(umbo_variable_creator_scope_enter(NULL, &calls, count_destroyed, &scope),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK(calls == 100 && scope == NULL); /* destroyed also by a call that fails */
+    umbo_strategy_release(strategy);
+    return finish();
+}

@@ -1,0 +1,389 @@
+/* What libraries on top of a strategy use: destinations, broadcasting, non-slot state, colocation. */
+#include "check.h"
+
+static umbo_destination on_device(const char *device) {
+    ZEROED(umbo_destination, destination);
+    destination.device = device;
+    return destination;
+}
+
+static umbo_destination on_devices_of(const umbo_value *like) {
+    ZEROED(umbo_destination, destination);
+    destination.like = like;
+    return destination;
+}
+
+static int lies_on(const umbo_value *value, umbo_device_type type, int32_t index) {
+    umbo_view view;
+    CHECK_OK(umbo_value_view(value, NULL, &view));
+    return view.device.type == type && view.device.index == index;
+}
+
+/* A copy on each device of a per-replica destination, which lie on different ones. */
+static umbo_value *on_two_devices(void) {
+    const float number = 0;
+    umbo_tensor *tensors[2] = {NULL, NULL};
+    umbo_value *items[2];
+    CHECK_OK(umbo_tensor_from_data(UMBO_FLOAT32, 0, NULL, &number, "CPU:0", &tensors[0]));
+    CHECK_OK(umbo_tensor_from_data(UMBO_FLOAT32, 0, NULL, &number, "CPU:1", &tensors[1]));
+    items[0] = into_value(tensors[0]);
+    items[1] = into_value(tensors[1]);
+    return into_per_replica(2, items);
+}
+
+static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
+    const float numbers[2] = {1, 2};
+    umbo_value *value = per_replica_floats(2, numbers), *like = on_two_devices();
+    umbo_value *plain = float_value(5), *result = NULL, *item = NULL;
+    umbo_destination device = on_device("CPU:1"), devices = on_devices_of(like);
+    ZEROED(umbo_destination, beside);
+    beside.variable = variable;
+    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
+    CHECK(lies_on(result, UMBO_DEVICE_CPU, 1));
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_MEAN, value, &beside, &result));
+    CHECK(float_of(result) == 1.5f && lies_on(result, UMBO_DEVICE_CPU, 0));
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &devices, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && count_of(result) == 2);
+    CHECK(float_at(result, 0) == 3 && float_at(result, 1) == 3);
+    CHECK_OK(umbo_value_item(result, 1, &item));
+    CHECK(lies_on(item, UMBO_DEVICE_CPU, 1));
+    umbo_value_release(item);
+    umbo_value_release(result);
+
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, plain, &device, &result),
+                 UMBO_INVALID_ARGUMENT);
+    device = on_device(NULL); /* no field at all, and two of them */
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("destination");
+    devices.device = "CPU:0";
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &devices, &result),
+                 UMBO_INVALID_ARGUMENT);
+    device = on_device("");
+    CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK(result == NULL);
+    umbo_value_release(plain);
+    umbo_value_release(like);
+    umbo_value_release(value);
+}
+
+static void batch_reduce_to(umbo_strategy *strategy) {
+    const float numbers[2] = {1, 2};
+    umbo_value *first = per_replica_floats(2, numbers), *plain = float_value(5);
+    umbo_value *like = on_two_devices(), *results = NULL, *item = NULL;
+    const umbo_value *values[2];
+    umbo_destination destinations[2];
+    values[0] = first;
+    values[1] = plain; /* one component: its sum is itself */
+    destinations[0] = on_device("CPU:1");
+    destinations[1] = on_devices_of(like);
+    CHECK_OK(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 2, values, destinations,
+                                           &results));
+    CHECK(kind_of(results) == UMBO_VALUE_TUPLE && count_of(results) == 2);
+    CHECK_OK(umbo_value_item(results, 0, &item));
+    CHECK(float_of(item) == 3 && lies_on(item, UMBO_DEVICE_CPU, 1));
+    umbo_value_release(item);
+    CHECK_OK(umbo_value_item(results, 1, &item));
+    CHECK(kind_of(item) == UMBO_VALUE_PER_REPLICA && float_at(item, 1) == 5);
+    umbo_value_release(item);
+    umbo_value_release(results);
+    results = NULL;
+    CHECK_STATUS(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 0, values, destinations,
+                                               &results),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("values");
+    CHECK(results == NULL);
+    umbo_value_release(like);
+    umbo_value_release(plain);
+    umbo_value_release(first);
+}
+
+static void broadcast_to(umbo_strategy *strategy, const umbo_variable *variable) {
+    umbo_strategy *fallback = NULL;
+    umbo_value *plain = float_value(5), *like = on_two_devices(), *result = NULL, *item = NULL;
+    umbo_value *leaf = NULL, *tuple = NULL;
+    umbo_destination device = on_device("CPU:1"), devices = on_devices_of(like);
+    CHECK_OK(umbo_strategy_broadcast_to(strategy, plain, &device, &result));
+    CHECK(float_of(result) == 5 && lies_on(result, UMBO_DEVICE_CPU, 1));
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_broadcast_to(strategy, plain, &devices, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_PER_REPLICA && float_at(result, 0) == 5);
+    CHECK_OK(umbo_value_item(result, 1, &item));
+    CHECK(float_of(item) == 5 && lies_on(item, UMBO_DEVICE_CPU, 1));
+    umbo_value_release(item);
+    umbo_value_release(result);
+    CHECK_OK(umbo_value_from_variable(variable, &leaf)); /* what it holds, not itself */
+    CHECK_OK(umbo_strategy_broadcast_to(strategy, leaf, &device, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TENSOR);
+    CHECK(float_of(result) == float_of_variable(variable));
+    umbo_value_release(result);
+
+    result = NULL;
+    CHECK_OK(umbo_value_tuple(1, (const umbo_value *const *)&plain, &tuple));
+    CHECK_STATUS(umbo_strategy_broadcast_to(strategy, tuple, &device, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_broadcast_to(strategy, like, &device, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_OK(umbo_default_strategy(&fallback));
+    CHECK_STATUS(umbo_strategy_broadcast_to(fallback, plain, &device, &result),
+                 UMBO_UNIMPLEMENTED);
+    CHECK(result == NULL);
+    umbo_strategy_release(fallback);
+    umbo_value_release(tuple);
+    umbo_value_release(leaf);
+    umbo_value_release(like);
+    umbo_value_release(plain);
+}
+
+/* Adds the argument, and returns what it was. */
+static umbo_status add(umbo_variable *variable, const umbo_value *args, void *user_data,
+                       umbo_value **result) {
+    int32_t cross_replica = 0;
+    CHECK_OK(umbo_in_cross_replica_context(&cross_replica));
+    CHECK(cross_replica == 1);
+    *(int *)user_data += 1;
+    UMBO_TRY(umbo_variable_assign_add(variable, args));
+    return umbo_value_clone(args, result);
+}
+
+typedef umbo_status (*update_function)(umbo_strategy *strategy, umbo_variable *variable,
+                                       umbo_update_fn function, void *user_data,
+                                       const umbo_value *args, const umbo_update_options *options,
+                                       umbo_value **result);
+
+/* Of a per-replica argument the first component; ungrouped results are tuples of one. */
+static void updates(umbo_strategy *strategy, update_function update) {
+    const float numbers[2] = {3, 100};
+    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
+    umbo_value *args = per_replica_floats(2, numbers), *result = NULL;
+    int calls = 0;
+    ZEROED(umbo_update_options, options);
+    CHECK_OK(update(strategy, variable, add, &calls, args, NULL, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
+    CHECK(calls == 1 && float_of_variable(variable) == 4);
+    umbo_value_release(result);
+    options.grouping = UMBO_UPDATE_UNGROUPED;
+    CHECK_OK(update(strategy, variable, add, &calls, args, &options, &result));
+    CHECK(kind_of(result) == UMBO_VALUE_TUPLE && count_of(result) == 1);
+    CHECK(float_at(result, 0) == 3 && calls == 2 && float_of_variable(variable) == 7);
+    umbo_value_release(result);
+    CHECK_OK(update(strategy, variable, add, &calls, args, &options, NULL)); /* discarded */
+    CHECK(float_of_variable(variable) == 10);
+    result = NULL;
+    options.grouping = 7;
+    CHECK_STATUS(update(strategy, variable, add, &calls, args, &options, &result),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("grouping");
+    CHECK(result == NULL && calls == 3);
+    umbo_value_release(args);
+    umbo_variable_release(variable);
+}
+
+typedef struct {
+    umbo_strategy *strategy;
+    umbo_variable *variable;
+    int calls[2];
+} replica_updates;
+
+/* In a replica's callback an update synchronises and takes replica 0's; a non-slot one may not be. */
+static umbo_status update_inside(umbo_replica_context *context, const umbo_value *args,
+                                 void *user_data, umbo_value **result) {
+    replica_updates *updates_ = (replica_updates *)user_data;
+    const int32_t id = replica_id(context);
+    umbo_value *own = float_value((float)(id + 1)), *part = NULL;
+    (void)args;
+    CHECK_STATUS(umbo_strategy_update_non_slot(updates_->strategy, updates_->variable, add,
+                                               &updates_->calls[id], own, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_strategy_update(updates_->strategy, updates_->variable, add,
+                                  &updates_->calls[id], own, NULL, &part));
+    CHECK(float_of(part) == 1);
+    umbo_value_release(part);
+    umbo_value_release(own);
+    (void)result;
+    return UMBO_OK;
+}
+
+static void updates_in_replicas(umbo_strategy *strategy) {
+    replica_updates updates_;
+    memset(&updates_, 0, sizeof(updates_));
+    updates_.strategy = strategy;
+    updates_.variable = make_variable(strategy, 10, UMBO_AGGREGATION_NONE);
+    CHECK_OK(umbo_strategy_run(strategy, update_inside, &updates_, NULL, NULL, NULL));
+    CHECK(updates_.calls[0] == 1 && updates_.calls[1] == 0);
+    CHECK(float_of_variable(updates_.variable) == 11);
+    umbo_variable_release(updates_.variable);
+}
+
+static umbo_variable *named(umbo_strategy *strategy, const char *name) {
+    umbo_variable *variable = NULL;
+    umbo_tensor *initial = make_float(0);
+    CHECK_OK(umbo_variable_create(strategy, name, initial, NULL, &variable));
+    umbo_tensor_release(initial);
+    return variable;
+}
+
+static void non_slot_devices(umbo_strategy *strategy) {
+    umbo_variable *variables[3], *chosen = NULL;
+    const char *name = NULL;
+    int index;
+    variables[0] = named(strategy, "kernel");
+    variables[1] = named(strategy, "bias");
+    variables[2] = named(strategy, "scale");
+    CHECK_OK(umbo_strategy_non_slot_devices(
+        strategy, 3, (const umbo_variable *const *)variables, &chosen));
+    CHECK_OK(umbo_variable_name(chosen, &name));
+    CHECK(strcmp(name, "bias") == 0);
+    umbo_variable_release(chosen);
+    chosen = NULL;
+    CHECK_STATUS(umbo_strategy_non_slot_devices(
+                     strategy, 0, (const umbo_variable *const *)variables, &chosen),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK(chosen == NULL);
+    for (index = 0; index < 3; index++) umbo_variable_release(variables[index]);
+}
+
+static umbo_status make_one(umbo_strategy *strategy, void *user_data) {
+    (void)strategy;
+    *(umbo_variable **)user_data = named(NULL, "beside");
+    return UMBO_OK;
+}
+
+static umbo_status refuse(umbo_strategy *strategy, void *user_data) {
+    (void)strategy;
+    (void)user_data;
+    return umbo_set_last_error(UMBO_ABORTED, "not here", NULL, NULL);
+}
+
+static void colocation(umbo_strategy *strategy, const umbo_variable *variable) {
+    umbo_variable *foreign = named(NULL, "foreign"), *made = NULL;
+    umbo_scope *scope = NULL;
+    const char *device = NULL, *expected = NULL;
+    CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_strategy_scope_enter(strategy, &scope));
+    CHECK_OK(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made));
+    CHECK_OK(umbo_variable_device(made, &device));
+    CHECK_OK(umbo_variable_device(variable, &expected));
+    CHECK(strcmp(device, expected) == 0);
+    umbo_variable_release(made);
+    made = NULL;
+    CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, foreign, make_one, &made),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, refuse, NULL), UMBO_ABORTED);
+    CHECK_MESSAGE("not here");
+    CHECK(made == NULL);
+    CHECK_OK(umbo_scope_exit(scope));
+    umbo_variable_release(foreign);
+}
+
+static umbo_status double_it(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                             umbo_value **result) {
+    (void)context;
+    (void)user_data;
+    return return_float(2 * float_of(args), result);
+}
+
+static void running_and_reading(umbo_strategy *strategy, const umbo_variable *variable) {
+    const float numbers[2] = {1, 2};
+    umbo_value *args = per_replica_floats(2, numbers), *result = NULL, *container = NULL;
+    umbo_dataset *dataset = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_tensor *read = NULL;
+    umbo_view view;
+    CHECK_OK(umbo_strategy_call_for_each_replica(strategy, double_it, NULL, args, &result));
+    CHECK(float_at(result, 0) == 2 && float_at(result, 1) == 4);
+    umbo_value_release(result);
+    CHECK_OK(umbo_strategy_value_container(strategy, args, &container));
+    CHECK(kind_of(container) == UMBO_VALUE_PER_REPLICA && float_at(container, 1) == 2);
+    umbo_value_release(container);
+    CHECK_OK(umbo_strategy_read_var(strategy, variable, &read));
+    CHECK_OK(umbo_tensor_view(read, &view));
+    CHECK(*(const float *)view.data == float_of_variable(variable));
+    umbo_tensor_release(read);
+    CHECK_OK(umbo_dataset_range(0, 3, 1, &dataset));
+    CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+    result = NULL;
+    CHECK_STATUS(umbo_strategy_run_steps_on_iterator(strategy, double_it, NULL, iterator, 1,
+                                                     &result),
+                 UMBO_UNIMPLEMENTED);
+    CHECK_MESSAGE("umbo_strategy_run");
+    CHECK(result == NULL);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(dataset);
+    umbo_value_release(args);
+}
+
+static void devices(umbo_strategy *strategy) {
+    umbo_strategy *fallback = NULL;
+    const char *names[3] = {NULL, NULL, NULL};
+    int32_t count = 0;
+    CHECK_OK(umbo_strategy_worker_devices(strategy, 0, NULL, &count));
+    CHECK(count == 2);
+    CHECK_OK(umbo_strategy_worker_devices(strategy, 1, names, &count)); /* as many as fit */
+    CHECK(count == 2 && names[0] != NULL && names[1] == NULL);
+    CHECK_OK(umbo_strategy_worker_devices(strategy, 3, names, &count));
+    CHECK(strcmp(names[1], "/job:localhost/replica:0/task:0/device:CPU:1") == 0);
+    CHECK(names[2] == NULL);
+    CHECK_OK(umbo_strategy_parameter_devices(strategy, 3, names, &count));
+    CHECK(count == 1 && strcmp(names[0], "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
+    CHECK_STATUS(umbo_strategy_worker_devices(strategy, -1, names, &count), UMBO_INVALID_ARGUMENT);
+    CHECK_OK(umbo_default_strategy(&fallback));
+    CHECK_STATUS(umbo_strategy_worker_devices(fallback, 3, names, &count),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_parameter_devices(fallback, 3, names, &count),
+                 UMBO_FAILED_PRECONDITION);
+    umbo_strategy_release(fallback);
+}
+
+/* There is one logical device per replica: arguments are checked, then nothing is offered. */
+static void logical_devices(umbo_strategy *strategy) {
+    const int64_t shape[2] = {2, 4}, whole[2] = {1, 1}, split[2] = {1, 2}, uneven[2] = {1, 3};
+    const int64_t none[2] = {1, 0};
+    const float numbers[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    umbo_tensor *tensor = make_tensor(UMBO_FLOAT32, 2, shape, numbers), *annotated = NULL;
+    CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, 0, &annotated),
+                 UMBO_UNIMPLEMENTED);
+    CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, 1, &annotated),
+                 UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, -1, &annotated),
+                 UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_replicate_to_logical_devices(strategy, tensor, &annotated),
+                 UMBO_UNIMPLEMENTED);
+    CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, whole, &annotated),
+                 UMBO_UNIMPLEMENTED);
+    CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 1, whole, &annotated),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, split, &annotated),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, uneven, &annotated),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, none, &annotated),
+                 UMBO_INVALID_ARGUMENT);
+    CHECK(annotated == NULL);
+    umbo_tensor_release(tensor);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_variable *variable = make_variable(strategy, 6, UMBO_AGGREGATION_NONE);
+    reduce_to(strategy, variable);
+    batch_reduce_to(strategy);
+    broadcast_to(strategy, variable);
+    updates(strategy, umbo_strategy_update);
+    updates(strategy, umbo_strategy_update_non_slot);
+    updates_in_replicas(strategy);
+    non_slot_devices(strategy);
+    colocation(strategy, variable);
+    running_and_reading(strategy, variable);
+    devices(strategy);
+    logical_devices(strategy);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+    return finish();
+}

@@ -1,0 +1,97 @@
+//! The certificate of determinism: the same weights after 100 steps, whatever computes them.
+
+use std::thread;
+
+use umbo::device::DeviceId;
+use umbo::device::cpu::workers;
+use umbo::kernels::instruction_set::{self, InstructionSet};
+use umbo::optimizer::GradientMode::Overwrite;
+use umbo::optimizer::LossReduction::Mean;
+use umbo::strategy::commit::StepParticipant;
+use umbo::tensor::{Element, Shape, Tensor};
+
+use crate::setup::*;
+
+const REPLICAS: usize = 4;
+const STEPS: u64 = 100;
+/// More bytes than one thread does alone, and neither whole blocks nor whole ranges.
+const ELEMENTS: usize = 9 * 1024 + 13;
+const DOUBLES: usize = 97;
+/// Replicas and steps take their gradients from different places of the same noise.
+const NOISE: usize = 1009;
+
+fn noise(elements: usize) -> Vec<f64> {
+    let number = |index: usize| ((index * 7919 + 104_729) % NOISE) as f64 / NOISE as f64 - 0.5;
+    (0..elements).map(number).collect()
+}
+
+/// In which order the replicas write and submit.
+#[derive(Clone, Copy, Debug)]
+enum Arrival {
+    Forwards,
+    Backwards,
+    /// From threads of their own, in whatever order.
+    Threads,
+}
+
+fn row<T: Element>(values: &[T]) -> Tensor {
+    Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap()
+}
+
+/// The bits of both variables after all steps.
+fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>) {
+    let doubles = noise(NOISE + ELEMENTS);
+    let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
+    let (a, b) = (variable("a", &singles[..ELEMENTS]), variable("b", &doubles[..DOUBLES]));
+    let [singles, doubles] = [row(&singles), row(&doubles)];
+    let gradients = gradients(REPLICAS, &[&a, &b], Mean);
+    let optimizer = optimizer(rule, 0.01);
+    for step in 1..=STEPS {
+        gradients.first_touch(step);
+        let contribute = |replica: usize| {
+            let start = (replica * 211 + step as usize * 37) % NOISE;
+            for (index, noise) in [(0, &singles), (1, &doubles)] {
+                let buffer = gradients.view(replica, step, index, Overwrite).unwrap();
+                let part = noise.slice(0, start, start + buffer.shape()[0], 1).unwrap();
+                buffer.copy_from(&part).unwrap();
+            }
+            gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
+        };
+        match arrival {
+            Arrival::Forwards => (0..REPLICAS).for_each(contribute),
+            Arrival::Backwards => (0..REPLICAS).rev().for_each(contribute),
+            Arrival::Threads => thread::scope(|scope| {
+                let contribute = &contribute;
+                for replica in 0..REPLICAS {
+                    scope.spawn(move || contribute(replica));
+                }
+            }),
+        }
+        gradients.commit(step);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    let doubles = value::<f64>(&b).iter().map(|value| value.to_bits()).collect();
+    (bits(&value(&a)), doubles)
+}
+
+#[test]
+fn weights_after_100_steps_are_the_same_bits() {
+    let best = instruction_set::selected();
+    for rule in ["momentum", "adam"] {
+        workers::set_count(1).unwrap();
+        instruction_set::select(InstructionSet::Baseline).unwrap();
+        let expected = trained(rule, Arrival::Forwards);
+        let sets = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
+        let settings = (1..=8).map(|count| (best, count, Arrival::Forwards));
+        let settings = settings
+            .chain(sets.map(|set| (set, 2, Arrival::Forwards)))
+            .chain([Arrival::Backwards, Arrival::Threads].map(|arrival| (best, 3, arrival)));
+        for (set, count, arrival) in settings {
+            instruction_set::select(set).unwrap();
+            workers::set_count(count).unwrap();
+            let trained = trained(rule, arrival);
+            assert!(trained == expected, "{rule}: {set:?}, {count} workers, {arrival:?}");
+        }
+    }
+    instruction_set::select(best).unwrap();
+}
