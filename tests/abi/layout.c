@@ -149,7 +149,7 @@ FIELD(umbo_input_context, reserved0, 20);
 SIZE(umbo_gradients_options, 48);
 FIELD(umbo_gradients_options, struct_size, 0);
 FIELD(umbo_gradients_options, loss_reduction, 8);
-FIELD(umbo_gradients_options, reserved0, 12);
+FIELD(umbo_gradients_options, accumulation_steps, 12);
 FIELD(umbo_gradients_options, reserved, 16);
 
 SIZE(umbo_sgd_options, 48);
@@ -173,15 +173,89 @@ FIELD(umbo_adam_options, beta2, 24);
 FIELD(umbo_adam_options, epsilon, 32);
 FIELD(umbo_adam_options, reserved, 40);
 
+SIZE(umbo_adamw_options, 80);
+FIELD(umbo_adamw_options, struct_size, 0);
+FIELD(umbo_adamw_options, learning_rate, 8);
+FIELD(umbo_adamw_options, beta1, 16);
+FIELD(umbo_adamw_options, beta2, 24);
+FIELD(umbo_adamw_options, epsilon, 32);
+FIELD(umbo_adamw_options, weight_decay, 40);
+FIELD(umbo_adamw_options, reserved, 48);
+
+SIZE(umbo_lamb_options, 80);
+FIELD(umbo_lamb_options, struct_size, 0);
+FIELD(umbo_lamb_options, learning_rate, 8);
+FIELD(umbo_lamb_options, beta1, 16);
+FIELD(umbo_lamb_options, beta2, 24);
+FIELD(umbo_lamb_options, epsilon, 32);
+FIELD(umbo_lamb_options, weight_decay, 40);
+FIELD(umbo_lamb_options, reserved, 48);
+
+SIZE(umbo_adagrad_options, 64);
+FIELD(umbo_adagrad_options, struct_size, 0);
+FIELD(umbo_adagrad_options, learning_rate, 8);
+FIELD(umbo_adagrad_options, initial_accumulator, 16);
+FIELD(umbo_adagrad_options, epsilon, 24);
+FIELD(umbo_adagrad_options, reserved, 32);
+
+SIZE(umbo_rmsprop_options, 80);
+FIELD(umbo_rmsprop_options, struct_size, 0);
+FIELD(umbo_rmsprop_options, learning_rate, 8);
+FIELD(umbo_rmsprop_options, decay, 16);
+FIELD(umbo_rmsprop_options, momentum, 24);
+FIELD(umbo_rmsprop_options, epsilon, 32);
+FIELD(umbo_rmsprop_options, centered, 40);
+FIELD(umbo_rmsprop_options, reserved0, 44);
+FIELD(umbo_rmsprop_options, reserved, 48);
+
+SIZE(umbo_ftrl_options, 80);
+FIELD(umbo_ftrl_options, struct_size, 0);
+FIELD(umbo_ftrl_options, learning_rate, 8);
+FIELD(umbo_ftrl_options, beta, 16);
+FIELD(umbo_ftrl_options, l1, 24);
+FIELD(umbo_ftrl_options, l2, 32);
+FIELD(umbo_ftrl_options, initial_accumulator, 40);
+FIELD(umbo_ftrl_options, reserved, 48);
+
+SIZE(umbo_optimizer_options, 112);
+FIELD(umbo_optimizer_options, struct_size, 0);
+FIELD(umbo_optimizer_options, weight_decay, 8);
+FIELD(umbo_optimizer_options, clip_norm, 16);
+FIELD(umbo_optimizer_options, clip_value, 24);
+FIELD(umbo_optimizer_options, non_finite, 32);
+FIELD(umbo_optimizer_options, dynamic_loss_scale, 36);
+FIELD(umbo_optimizer_options, loss_scale, 40);
+FIELD(umbo_optimizer_options, loss_scale_growth_factor, 48);
+FIELD(umbo_optimizer_options, loss_scale_backoff_factor, 56);
+FIELD(umbo_optimizer_options, loss_scale_floor, 64);
+FIELD(umbo_optimizer_options, loss_scale_growth_interval, 72);
+FIELD(umbo_optimizer_options, reserved, 80);
+
+SIZE(umbo_group_options, 64);
+FIELD(umbo_group_options, struct_size, 0);
+FIELD(umbo_group_options, learning_rate_factor, 8);
+FIELD(umbo_group_options, weight_decay, 16);
+FIELD(umbo_group_options, no_weight_decay, 24);
+FIELD(umbo_group_options, frozen, 28);
+FIELD(umbo_group_options, reserved, 32);
+
 SIZE(umbo_apply_options, 40);
 FIELD(umbo_apply_options, struct_size, 0);
-FIELD(umbo_apply_options, reserved, 8);
+FIELD(umbo_apply_options, flush, 8);
+FIELD(umbo_apply_options, measure_norm, 12);
+FIELD(umbo_apply_options, reserved, 16);
 
-SIZE(umbo_apply_report, 40);
+SIZE(umbo_apply_report, 80);
 FIELD(umbo_apply_report, struct_size, 0);
 FIELD(umbo_apply_report, applied, 8);
 FIELD(umbo_apply_report, deferred, 12);
 FIELD(umbo_apply_report, variables_updated, 16);
-FIELD(umbo_apply_report, reserved0, 20);
+FIELD(umbo_apply_report, skipped, 20);
 FIELD(umbo_apply_report, total_weight, 24);
 FIELD(umbo_apply_report, iterations, 32);
+FIELD(umbo_apply_report, gradient_norm, 40);
+FIELD(umbo_apply_report, learning_rate, 48);
+FIELD(umbo_apply_report, loss_scale, 56);
+FIELD(umbo_apply_report, non_finite_variable, 64);
+FIELD(umbo_apply_report, clipped, 72);
+FIELD(umbo_apply_report, accumulated_runs, 76);

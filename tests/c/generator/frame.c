@@ -77,6 +77,14 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
                                                         : UMBO_INTERNAL;
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
+                                                       double *learning_rate) {
+    (void)step;
+    (void)user_data;
+    *learning_rate = 0.1;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
     (void)strategy;
     (void)user_data;
