@@ -37,7 +37,12 @@ COMPARISONS = [
     ("input, shuffled; peer's loop eager", "input, shuffled, eager", INPUT, True),
     ("input, shuffled; peer's loop in a graph", "input, shuffled, graph", INPUT, True),
     ("input, in order; peer's loop eager", "input, in order, eager", INPUT + ["--no-shuffle"], True),
-    ("input, in order; peer's loop in a graph", "input, in order, graph", INPUT + ["--no-shuffle"], True),
+    (
+        "input, in order; peer's loop in a graph",
+        "input, in order, graph",
+        INPUT + ["--no-shuffle"],
+        True,
+    ),
     ("empty run, 2 replicas", "run", RUN, False),
     ("reduce, SUM, 4 replicas, into a new tensor", "reduce", REDUCE + ["--fresh"], False),
     ("reduce, SUM, 4 replicas, into one used again", "reduce", REDUCE, False),
@@ -48,9 +53,10 @@ COMPARISONS = [
 def environment():
     """The Python of the private environment, or why there is none."""
     python = BUILD / "venv" / "bin" / "python"
-    if subprocess.run([python, "-c", "import tensorflow"], capture_output=True).returncode == 0 \
-            if python.exists() else False:
-        return python, None
+    if python.exists():
+        tried = subprocess.run([python, "-c", "import tensorflow"], capture_output=True)
+        if tried.returncode == 0:
+            return python, None
     print("installing tensorflow-cpu into build/peers", file=sys.stderr)
     BUILD.mkdir(parents=True, exist_ok=True)
     for command in (
@@ -153,7 +159,8 @@ def number(value, form=",.0f"):
 
 def table(results):
     lines = [
-        "| workload | unit | Umbo | peer | Umbo is faster by (least to most) | probe | percent of probe |",
+        "| workload | unit | Umbo | peer | Umbo is faster by (least to most) | probe |"
+        " percent of probe |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in results:
