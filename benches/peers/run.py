@@ -153,8 +153,10 @@ def compare(umbo, peer, comparison, rounds):
     return result
 
 
-def number(value, form=",.0f"):
-    return "not measured" if value is None else format(value, form)
+def number(value, form=None):
+    if value is None:
+        return "not measured"
+    return format(value, form or (",.2f" if value < 100 else ",.0f"))
 
 
 def table(results):
@@ -164,13 +166,11 @@ def table(results):
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in results:
-        small = row["unit"] == "us" and (row["ours"] or 0) < 100
-        form = ",.2f" if small else ",.0f"
         ratio = number(row["ratio"], ".1f")
         if row["ratio"] is not None:
             ratio += f" ({row['least']:.1f} to {row['most']:.1f})"
-        cells = [row["name"], row["unit"], number(row["ours"], form), number(row["peer"], form)]
-        cells += [ratio, number(row["probe"], form), number(row["percent"])]
+        cells = [row["name"], row["unit"], number(row["ours"]), number(row["peer"])]
+        cells += [ratio, number(row["probe"]), number(row["percent"], ",.0f")]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
