@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo cases test test-rust test-loom mutants test-c test-large bench clean
+.PHONY: help setup install demo cases test test-rust test-loom mutants test-c test-large bench bench-peers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -86,6 +86,12 @@ bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
 	@cargo bench --locked
+
+bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
+	@scripts/setup.sh bench
+	@cargo build --locked --release --bin umbo
+	@$(call section,Benchmarks beside peers)
+	@benches/peers/run.py
 
 clean: ## Remove everything that was built
 	@rm -rf build target

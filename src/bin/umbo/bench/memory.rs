@@ -178,7 +178,8 @@ impl Row {
     }
 }
 
-fn quantile(values: &[f64], share: f64) -> f64 {
+/// The value that `share` of the values do not exceed, between two of them if need be.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let position = share * sorted.len().saturating_sub(1) as f64;

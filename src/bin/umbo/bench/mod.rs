@@ -1,6 +1,7 @@
 //! `umbo bench`: measures the library on this machine.
 
 mod gather;
+mod input;
 mod memory;
 mod reduce;
 mod run;
@@ -20,6 +21,7 @@ Benchmarks:
   run      what a step costs that does nothing
   reduce   sums and means over replicas, against the speed of memory
   gather   concatenations, against the speed of memory
+  input    batches on their way to the replicas, against the speed of a copy
   update   optimizers' updates from all replicas' gradients, against the speed of memory
 
 Options:
@@ -34,6 +36,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("run") => run::run(arguments),
             Some("reduce") => reduce::run(arguments),
             Some("gather") => gather::run(arguments),
+            Some("input") => input::run(arguments),
             Some("update") => update::run(arguments),
             _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
         },
