@@ -836,8 +836,9 @@ typedef struct umbo_distribute_options {
    */
   umbo_split split;
   /**
-   * 1: a last step in which not every replica gets something to work on is left out. 0: it is
-   * completed with components without rows (zero, where elements are scalars).
+   * 1: a last step for which the dataset runs out before every replica has its element or its
+   * share is left out. 0: it is completed with components without rows (zero, where elements are
+   * scalars). With UMBO_SPLIT_CEIL each batch is a whole step, so there is none to leave out.
    */
   int32_t drop_partial_step;
   /**
@@ -3768,15 +3769,15 @@ umbo_status umbo_optimizer_create_ftrl(struct umbo_strategy *strategy,
 /* ---- optimizers ---------------------------------------------------------------------------- */
 
 /**
- * Replaces all settings of the optimizer, from the next apply on; NULL: everything is off. The loss
- * scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
+ * Replaces all settings of the optimizer, from the next apply on. `options` may be NULL: everything
+ * is off. The loss scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
  * out of range or exclude each other.
  */
 umbo_status umbo_optimizer_configure(struct umbo_optimizer *optimizer,
                                      const struct umbo_optimizer_options *options);
 
 /**
- * Treats `count` variables, from the next apply on, as the options say. A variable is in one group
+ * Treats `count` variables, from the next apply on, as `options` (NULL: all defaults) say. A variable is in one group
  * at most; those in none are treated as umbo_optimizer_configure() says.
  *
  * INVALID_ARGUMENT: a variable of another strategy or in a group already (none of the variables is

@@ -47,8 +47,9 @@ pub struct umbo_distribute_options {
     pub struct_size: usize,
     /// How the rows of batches are split.
     pub split: umbo_split,
-    /// 1: a last step in which not every replica gets something to work on is left out. 0: it is
-    /// completed with components without rows (zero, where elements are scalars).
+    /// 1: a last step for which the dataset runs out before every replica has its element or its
+    /// share is left out. 0: it is completed with components without rows (zero, where elements are
+    /// scalars). With UMBO_SPLIT_CEIL each batch is a whole step, so there is none to leave out.
     pub drop_partial_step: i32,
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,

@@ -216,8 +216,8 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
     })
 }
 
-/// Replaces all settings of the optimizer, from the next apply on; NULL: everything is off. The loss
-/// scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
+/// Replaces all settings of the optimizer, from the next apply on. `options` may be NULL: everything
+/// is off. The loss scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
 /// out of range or exclude each other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_configure(
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
     })
 }
 
-/// Treats `count` variables, from the next apply on, as the options say. A variable is in one group
+/// Treats `count` variables, from the next apply on, as `options` (NULL: all defaults) say. A variable is in one group
 /// at most; those in none are treated as umbo_optimizer_configure() says.
 ///
 /// INVALID_ARGUMENT: a variable of another strategy or in a group already (none of the variables is
