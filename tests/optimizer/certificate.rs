@@ -76,6 +76,7 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>) {
 
 #[test]
 fn weights_after_100_steps_are_the_same_bits() {
+    let _changes = WORKER_COUNT.write();
     let best = instruction_set::selected();
     for rule in ["momentum", "adam"] {
         workers::set_count(1).unwrap();

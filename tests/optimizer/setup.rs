@@ -1,6 +1,6 @@
 //! A strategy's part of the work, by hand: variables, steps, and access to memory.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, RwLock, Weak};
 
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
@@ -21,6 +21,10 @@ use umbo::tensor::{Element, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable, VariableSpec};
 
 pub const STRATEGY: u64 = 7;
+
+/// Held for writing while a test changes how many workers there are, for reading by tests that
+/// count allocations: a new worker's thread is allocated by whoever finds it missing.
+pub static WORKER_COUNT: RwLock<()> = RwLock::new(());
 
 struct NoKeeper;
 

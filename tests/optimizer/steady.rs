@@ -12,6 +12,7 @@ use crate::setup::*;
 
 #[test]
 fn steady_step_allocates_nothing() {
+    let _keeps = WORKER_COUNT.read();
     for rule in RULES {
         let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
         let gradients = gradients(3, &[&a, &b], Mean);
@@ -38,6 +39,7 @@ fn steady_step_allocates_nothing() {
 /// The same with everything on that an apply can do.
 #[test]
 fn steady_step_with_every_feature_allocates_nothing() {
+    let _keeps = WORKER_COUNT.read();
     for rule in RULES {
         let (a, b) = (variable("a", &[1.0f32; 40_000]), variable("b", &[1.0f64; 3]));
         let variables = vec![a.clone(), b.clone()];
