@@ -1,0 +1,152 @@
+//! Deadlines, cancellation, and callbacks that come back late.
+
+use crate::*;
+
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.changed.wait(open).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_late_callback_drains_and_the_strategy_is_usable_again() {
+    for replicas in [1, 2, 3] {
+        for waiting in [false, true] {
+            let s = strategy(replicas);
+            let v = variable(&s, Aggregation::Sum, 1.0);
+            let gate = Arc::new(Gate::default());
+            let dropped = Arc::new(AtomicBool::new(false));
+            struct Baggage(Arc<AtomicBool>);
+            impl Drop for Baggage {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::SeqCst);
+                }
+            }
+            let late = replicas - 1;
+            let function = {
+                let (gate, v) = (Arc::clone(&gate), v.clone());
+                move |context: &ReplicaContext| {
+                    if context.replica() == late {
+                        gate.pass();
+                        assert!(context.is_cancelled());
+                        let refused = assign(&v, Assignment::Add, &scalar(1.0));
+                        assert_eq!(refused.unwrap_err().status(), Status::Cancelled);
+                        return Ok(None);
+                    }
+                    if waiting {
+                        assign(&v, Assignment::Add, &scalar(1.0))?;
+                    }
+                    Ok(None)
+                }
+            };
+            let deadline = Some(Instant::now() + Duration::from_millis(30));
+            let error = s.run_within(
+                Arc::new(function),
+                Some(scalar(0.0)),
+                Limits { deadline, ..Limits::default() },
+                Some(Box::new(Baggage(Arc::clone(&dropped)))),
+            );
+            refused(error, Status::DeadlineExceeded, &[&format!("replica {late}")]);
+            assert!(!dropped.load(Ordering::SeqCst));
+            assert_eq!(value_of(&v), 1.0);
+            let drains = [&format!("replica {late}"), "draining"];
+            refused(
+                s.run(&|_| Ok(None), None),
+                Status::FailedPrecondition,
+                &[drains[0], "draining"],
+            );
+            let write = assign(&v, Assignment::Add, &scalar(1.0));
+            refused(write, Status::FailedPrecondition, &[drains[0], drains[1]]);
+            gate.open();
+            s.synchronize().unwrap();
+            assert!(s.late_replicas().is_empty());
+            s.run(
+                &|_| {
+                    assign(&v, Assignment::Add, &scalar(1.0))?;
+                    Ok(None)
+                },
+                None,
+            )
+            .unwrap();
+            assert_eq!(value_of(&v), 1.0 + replicas as f32);
+            let patience = Instant::now() + Duration::from_secs(20);
+            while !dropped.load(Ordering::SeqCst) {
+                assert!(Instant::now() < patience, "the baggage was never dropped");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_strategy_can_be_released_while_a_callback_is_late() {
+    let gate = Arc::new(Gate::default());
+    let back = Arc::new(Gate::default());
+    {
+        let s = strategy(2);
+        let (gate, back) = (Arc::clone(&gate), Arc::clone(&back));
+        let function = move |_: &ReplicaContext| {
+            gate.pass();
+            back.open();
+            Ok(None)
+        };
+        let token = Cancellation::new();
+        token.cancel();
+        let limits = Limits { cancellation: Some(token), ..Limits::default() };
+        let never = s.run_within(Arc::new(|_| panic!("runs")), None, limits, None);
+        refused(never, Status::Cancelled, &[]);
+        let deadline = Some(Instant::now() + Duration::from_millis(20));
+        let limits = Limits { deadline, ..Limits::default() };
+        let error = s.run_within(Arc::new(function), None, limits, None);
+        refused(error, Status::DeadlineExceeded, &["replica 0", "replica 1"]);
+    }
+    gate.open();
+    back.pass();
+}
+
+#[test]
+fn a_token_ends_a_run_that_computes_and_one_that_waits() {
+    let s = strategy(2);
+    for waiting in [false, true] {
+        let token = Cancellation::new();
+        let gate = Arc::new(Gate::default());
+        let function = {
+            let (gate, token) = (Arc::clone(&gate), token.clone());
+            move |context: &ReplicaContext| {
+                if context.replica() == 0 {
+                    if waiting {
+                        // Cancelled from inside: the other replica waits in a merge call or is
+                        // about to.
+                        token.cancel();
+                    }
+                    gate.pass();
+                    return Ok(None);
+                }
+                if !waiting {
+                    token.cancel();
+                }
+                merge_sum(context, 1.0)
+            }
+        };
+        let limits = Limits { cancellation: Some(token), ..Limits::default() };
+        let error = s.run_within(Arc::new(function), None, limits, None);
+        refused(error, Status::Cancelled, &["replica 0"]);
+        gate.open();
+        s.synchronize().unwrap();
+        s.run(&|context| merge_sum(context, 1.0), None).unwrap();
+    }
+}

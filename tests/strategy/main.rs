@@ -1,0 +1,92 @@
+//! The strategy from its users' side: contexts, runs, merge calls, the commit point, failures.
+
+mod commit;
+mod contexts;
+mod late;
+mod merge_calls;
+mod run;
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex};
+pub(crate) use std::time::{Duration, Instant};
+
+pub(crate) use umbo::cross_device::{Assignment, ReduceOp};
+pub(crate) use umbo::device::DeviceId;
+pub(crate) use umbo::error::{Error, Result, Status};
+pub(crate) use umbo::strategy::cancellation::Cancellation;
+pub(crate) use umbo::strategy::collective::{Destination, Reduction};
+pub(crate) use umbo::strategy::context::{Current, current, set_strategy};
+pub(crate) use umbo::strategy::extended::Grouping;
+pub(crate) use umbo::strategy::merge::Operation;
+pub(crate) use umbo::strategy::metrics::Metric;
+pub(crate) use umbo::strategy::run::Limits;
+pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
+pub(crate) use umbo::strategy::{Options, ReplicaContext, Strategy};
+pub(crate) use umbo::tensor::{Shape, Tensor};
+pub(crate) use umbo::values::Value;
+pub(crate) use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+fn tensor(values: &[f32]) -> Tensor {
+    Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap()
+}
+
+fn scalar(value: f32) -> Value {
+    Value::Tensor(Tensor::scalar(value).unwrap())
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    // The tests' tensors are contiguous float32 that nobody writes while they are read.
+    assert!(tensor.layout().is_contiguous());
+    let count = tensor.shape().elements();
+    let data = tensor.data().cast::<f32>();
+    // SAFETY: contiguous float32 elements of a live tensor, as just said.
+    (0..count).map(|index| unsafe { data.add(index).read() }).collect()
+}
+
+fn components(value: &Value) -> Vec<Vec<f32>> {
+    let Value::PerReplica(value) = value else { panic!("{value:?} is not per replica") };
+    value.components().iter().map(numbers).collect()
+}
+
+fn variable(strategy: &Strategy, aggregation: Aggregation, value: f32) -> Variable {
+    let new = NewVariable {
+        name: "v".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation,
+    };
+    let initial = Tensor::scalar(value).unwrap();
+    variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap()
+}
+
+fn value_of(variable: &Variable) -> f32 {
+    numbers(&read(variable).unwrap())[0]
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) -> Error {
+    let Err(error) = result else { panic!("was accepted") };
+    let text = error.to_string();
+    assert_eq!(error.status(), status, "{text}");
+    for part in parts {
+        assert!(text.contains(part), "'{part}' is not in: {text}");
+    }
+    error
+}
+
+fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {
+    context.synchronize(
+        Operation::MergeCall { function: 1 },
+        Some(scalar(value)),
+        Box::new(|strategy, values| {
+            let values: Vec<Value> = values.into_iter().flatten().collect();
+            let merged = Value::merge(&values, false, "args")?;
+            let sum = strategy.reduce(ReduceOp::Sum, &merged, &Reduction::default())?;
+            Ok(vec![Some(sum); values.len()])
+        }),
+    )
+}

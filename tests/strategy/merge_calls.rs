@@ -1,0 +1,131 @@
+//! Merge calls, and the collectives that are made of them.
+
+use crate::*;
+
+#[test]
+fn a_merge_call_runs_once_in_cross_replica_context_on_the_callers_thread() {
+    for replicas in 2..5 {
+        let strategy = strategy(replicas);
+        let caller = std::thread::current().id();
+        let calls = Arc::new(AtomicUsize::new(0));
+        for bounded in [false, true] {
+            let calls = Arc::clone(&calls);
+            let function = move |context: &ReplicaContext| {
+                for _ in 0..3 {
+                    let sum = merge_sum(context, context.replica() as f32 + 1.0)?.unwrap();
+                    let expected = (replicas * (replicas + 1) / 2) as f32;
+                    assert_eq!(numbers(sum.tensor_of(0)?), [expected]);
+                }
+                let calls = Arc::clone(&calls);
+                context.synchronize(
+                    Operation::MergeCall { function: 2 },
+                    None,
+                    Box::new(move |strategy, values| {
+                        calls.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(std::thread::current().id(), caller);
+                        assert!(matches!(current(), Current::CrossReplica(_)));
+                        let scope = strategy.enter_scope()?;
+                        scope.exit()?;
+                        Ok(values)
+                    }),
+                )
+            };
+            if bounded {
+                let deadline = Some(Instant::now() + Duration::from_secs(60));
+                let limits = Limits { deadline, ..Limits::default() };
+                strategy.run_within(Arc::new(function), None, limits, None).unwrap();
+            } else {
+                strategy.run(&function, None).unwrap();
+            }
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn runs_inside_of_merge_calls_are_served_by_the_waiting_replicas() {
+    for bounded in [false, true] {
+        let strategy = strategy(3);
+        let function = |context: &ReplicaContext| {
+            let result = context.synchronize(
+                Operation::MergeCall { function: 1 },
+                None,
+                Box::new(|strategy, _| {
+                    let inner = strategy
+                        .run(&|context| merge_sum(context, context.replica() as f32), None)?
+                        .unwrap();
+                    assert_eq!(numbers(inner.tensor_of(0)?), [3.0]);
+                    Ok(vec![Some(inner); 3])
+                }),
+            )?;
+            Ok(result)
+        };
+        let result = if bounded {
+            let limits = Limits { cancellation: Some(Cancellation::new()), ..Limits::default() };
+            strategy.run_within(Arc::new(function), None, limits, None)
+        } else {
+            strategy.run(&function, None)
+        };
+        assert_eq!(numbers(result.unwrap().unwrap().tensor_of(0).unwrap()), [3.0]);
+    }
+}
+
+#[test]
+fn replicas_that_disagree_about_merge_calls_are_told_who_was_where() {
+    let strategy = strategy(3);
+    for misfit in 0..3 {
+        let error = strategy.run(
+            &|context| match context.replica() == misfit {
+                true => Ok(None),
+                false => merge_sum(context, 1.0),
+            },
+            None,
+        );
+        let place = format!("replica {misfit} has returned");
+        refused(error, Status::FailedPrecondition, &[&place, "merge_call"]);
+        let error = strategy.run(
+            &|context| {
+                let op = if context.replica() == misfit { ReduceOp::Mean } else { ReduceOp::Sum };
+                context.all_reduce(op, scalar(1.0)).map(Some)
+            },
+            None,
+        );
+        refused(error, Status::FailedPrecondition, &["all_reduce SUM", "all_reduce MEAN"]);
+    }
+    strategy.run(&|context| merge_sum(context, 1.0), None).unwrap();
+}
+
+#[test]
+fn collectives_give_each_replica_its_own_copy() {
+    let s = strategy(3);
+    let result = s
+        .run(
+            &|context| {
+                let own = tensor(&[context.replica() as f32]);
+                let sum = context.all_reduce(ReduceOp::Sum, Value::Tensor(own.clone()))?;
+                let all = context.all_gather(Value::Tensor(own), 0)?;
+                Ok(Some(Value::tuple(vec![sum, all])))
+            },
+            None,
+        )
+        .unwrap()
+        .unwrap();
+    assert_eq!(components(&result.item(0).unwrap()), vec![vec![3.0]; 3]);
+    assert_eq!(components(&result.item(1).unwrap()), vec![vec![0.0, 1.0, 2.0]; 3]);
+    let uneven =
+        Value::per_replica(vec![tensor(&[0.0, 1.0, 2.0, 3.0]), tensor(&[4.0, 5.0]), tensor(&[])])
+            .unwrap();
+    let axes = |axes: Option<Vec<i64>>| Reduction { axes, ..Reduction::default() };
+    let mean = s.reduce(ReduceOp::Mean, &uneven, &axes(Some(vec![0]))).unwrap();
+    assert_eq!(numbers(mean.tensor_of(0).unwrap()), [2.5]);
+    refused(s.reduce(ReduceOp::Sum, &uneven, &axes(None)), Status::InvalidArgument, &["axes"]);
+    let plain = Value::Tensor(tensor(&[1.0, 2.0]));
+    refused(s.reduce(ReduceOp::Sum, &plain, &axes(None)), Status::InvalidArgument, &["SUM"]);
+    let sum = s.reduce(ReduceOp::Sum, &plain, &axes(Some(vec![0]))).unwrap();
+    assert_eq!(numbers(sum.tensor_of(0).unwrap()), [9.0]);
+    let to = Destination::Like(uneven.clone());
+    let copies = s.reduce_to(ReduceOp::Mean, &plain, &to).unwrap();
+    assert_eq!(components(&copies), vec![vec![1.0, 2.0]; 3]);
+    let local = s.local_results(&uneven).unwrap();
+    assert_eq!(local.count(), 3);
+}

@@ -1,0 +1,185 @@
+//! Runs: results, threads, failures, metrics, and the devices they are for.
+
+use crate::*;
+
+#[test]
+fn results_are_merged_leaf_by_leaf_and_the_same_object_stays_plain() {
+    let strategy = strategy(3);
+    let shared = tensor(&[1.0, 2.0]);
+    let result = strategy
+        .run(
+            &|context| {
+                let own = scalar(context.replica() as f32);
+                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())])))
+            },
+            None,
+        )
+        .unwrap()
+        .unwrap();
+    assert_eq!(components(&result.item(0).unwrap()), [[0.0], [1.0], [2.0]]);
+    let Value::Tensor(plain) = result.item(1).unwrap() else { panic!("was wrapped") };
+    assert!(plain.is_same(&shared));
+    let mixed = strategy.run(&|context| Ok((context.replica() == 0).then(|| scalar(0.0))), None);
+    refused(mixed, Status::InvalidArgument, &["1 of 3"]);
+}
+
+#[test]
+fn one_replica_wraps_nothing() {
+    let strategy = strategy(1);
+    let result = strategy.run(&|_| Ok(Some(scalar(5.0))), None).unwrap().unwrap();
+    assert!(matches!(result, Value::Tensor(_)));
+}
+
+#[test]
+fn replicas_run_concurrently_on_their_own_threads() {
+    let strategy = strategy(4);
+    let barrier = Barrier::new(4);
+    let threads = Mutex::new(Vec::new());
+    for _ in 0..3 {
+        strategy
+            .run(
+                &|_| {
+                    barrier.wait();
+                    threads.lock().unwrap().push(std::thread::current().id());
+                    Ok(None)
+                },
+                None,
+            )
+            .unwrap();
+    }
+    let mut threads = threads.into_inner().unwrap();
+    threads.sort_by_key(|id| format!("{id:?}"));
+    threads.dedup();
+    assert_eq!(threads.len(), 4);
+}
+
+#[test]
+fn the_first_failure_in_replica_order_decides_and_all_are_listed() {
+    let strategy = strategy(4);
+    let fail = |status: Status, message: &str| -> Error {
+        Error::Callback { status, message: message.into(), payload: None }
+    };
+    let error = strategy.run(
+        &|context| match context.replica() {
+            1 => Err(fail(Status::DataLoss, "one")),
+            3 => Err(fail(Status::Aborted, "three")),
+            _ => Ok(None),
+        },
+        None,
+    );
+    let error = refused(error, Status::DataLoss, &["replica 1", "one", "replica 3", "three"]);
+    let Error::Replicas(failures) = error else { panic!("not a list of replicas") };
+    assert_eq!(failures.failures.len(), 2);
+
+    // The others wait in a merge call and are stopped: that does not count as failing.
+    let error = strategy.run(
+        &|context| match context.replica() {
+            2 => Err(fail(Status::Aborted, "two")),
+            _ => merge_sum(context, 1.0),
+        },
+        None,
+    );
+    refused(error, Status::Aborted, &["replica 2", "two", "replica 0", "CANCELLED"]);
+
+    let error = strategy.run(
+        &|context| {
+            context.synchronize(
+                Operation::MergeCall { function: 1 },
+                None,
+                Box::new(|_, _| Err(Error::DataLoss("in the merge".into()))),
+            )
+        },
+        None,
+    );
+    refused(error, Status::DataLoss, &["in the merge"]);
+    let error = strategy.run(&|_| panic!("oh no"), None);
+    refused(error, Status::Internal, &["replica 0", "oh no"]);
+    strategy.run(&|context| merge_sum(context, 1.0), None).unwrap();
+}
+
+#[test]
+fn threads_take_turns_on_one_strategy() {
+    let s = strategy(2);
+    let v = variable(&s, Aggregation::Sum, 0.0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    s.run(
+                        &|_| {
+                            assign(&v, Assignment::Add, &scalar(1.0))?;
+                            Ok(None)
+                        },
+                        None,
+                    )
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(value_of(&v), 400.0);
+}
+
+#[test]
+fn metrics_and_batch_positions_know_their_replicas() {
+    let s = strategy(3);
+    let batch = Value::per_replica(vec![
+        tensor(&[1.0, 2.0]).with_examples(2),
+        tensor(&[3.0]).with_examples(1),
+        tensor(&[]).with_examples(0),
+    ])
+    .unwrap();
+    s.run(
+        &|context| {
+            let position = context.batch_position();
+            let expected = [(0, 2), (2, 1), (3, 0)][context.replica()];
+            assert_eq!(
+                (position.first_example, position.local_examples),
+                (expected.0, Some(expected.1))
+            );
+            assert_eq!(position.global_examples, 3);
+            let part = context.arguments().unwrap();
+            let rows = numbers(part.tensor_of(context.replica())?);
+            let sum = rows.iter().sum::<f32>().into();
+            context.add_metric("loss", Metric { sum, weight: rows.len() as f64 })?;
+            let scratch = context.scratch(100)?;
+            assert!((scratch as usize).is_multiple_of(64));
+            Ok(None)
+        },
+        Some(batch),
+    )
+    .unwrap();
+    assert_eq!(s.metric("loss"), Some(Metric { sum: 6.0, weight: 3.0 }));
+    assert!(s.run(&|_| Err(Error::DataLoss("no".into())), None).is_err());
+    assert_eq!(s.metric("loss"), Some(Metric { sum: 6.0, weight: 3.0 }));
+    let short = Value::per_replica(vec![tensor(&[1.0])]).unwrap();
+    refused(s.run(&|_| Ok(None), Some(short)), Status::InvalidArgument, &["args", "3 replicas"]);
+}
+
+#[test]
+fn devices_are_checked_when_a_strategy_is_made() {
+    let names = |names: &[&str]| {
+        Strategy::new(&Options {
+            compute_devices: Some(names.iter().map(|&name| name.to_owned()).collect()),
+            ..Options::default()
+        })
+        .map(|_| ())
+    };
+    refused(names(&[]), Status::InvalidArgument, &["compute_devices"]);
+    refused(names(&["CPU:0", "/cpu:0"]), Status::InvalidArgument, &["twice"]);
+    refused(names(&["foo"]), Status::InvalidArgument, &["foo"]);
+    refused(names(&["CPU:4000"]), Status::NotFound, &["CPU:4000"]);
+    let both = Options {
+        compute_devices: Some(vec!["CPU:0".into()]),
+        cpu_replicas: 2,
+        ..Options::default()
+    };
+    refused(Strategy::new(&both).map(|_| ()), Status::InvalidArgument, &["cpu_replicas"]);
+    let s = strategy(2);
+    assert_eq!(s.parameter_device(), DeviceId::HOST);
+    assert_eq!(s.compute_device_names()[1], "/job:localhost/replica:0/task:0/device:CPU:1");
+    let copy = s.deep_copy().unwrap();
+    assert!(!copy.is_same(&s) && copy.compute_devices() == s.compute_devices());
+    let v = variable(&s, Aggregation::None, 0.0);
+    assert!(variables::created_in_scope(&s, &v) && !variables::created_in_scope(&copy, &v));
+}
