@@ -1,10 +1,13 @@
 //! Datasets and iterators through the C functions.
 
+mod calls;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 use std::ptr;
 
+use calls::{made, ok, refused};
 use umbo::ffi::*;
 
 /// The system's allocator, counting the allocations of each thread.
@@ -31,32 +34,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn last_message() -> String {
-    // SAFETY: the text lives until the thread's next call.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
-}
-
-#[track_caller]
-fn ok(status: umbo_status) {
-    assert_eq!(status, UMBO_OK, "{}", last_message());
-}
-
-#[track_caller]
-fn refused(status: umbo_status, expected: umbo_status, part: &str) {
-    let message = last_message();
-    assert_eq!(status, expected, "{message}");
-    assert!(message.contains(part), "'{part}' is not in: {message}");
-}
-
-/// The output of a function that makes something.
-#[track_caller]
-fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
-    let mut output = ptr::null_mut();
-    ok(make(&raw mut output));
-    assert!(!output.is_null());
-    output
-}
 
 /// The numbers 0 to before `count`, as float32.
 fn numbers(count: usize) -> *mut umbo_dataset {

@@ -1,37 +1,14 @@
 //! Datasets from the caller's functions, and distribution, through the C functions: who releases
 //! what, which failures come back, and what options mean.
 
-use std::ffi::{CStr, c_void};
+mod calls;
+
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use calls::{last_message, made, ok, refused};
 use umbo::ffi::*;
-
-fn last_message() -> String {
-    // SAFETY: the text lives until the thread's next call.
-    unsafe { CStr::from_ptr(umbo_last_error_message()) }.to_string_lossy().into_owned()
-}
-
-#[track_caller]
-fn ok(status: umbo_status) {
-    assert_eq!(status, UMBO_OK, "{}", last_message());
-}
-
-#[track_caller]
-fn refused(status: umbo_status, expected: umbo_status, part: &str) {
-    let message = last_message();
-    assert_eq!(status, expected, "{message}");
-    assert!(message.contains(part), "'{part}' is not in: {message}");
-}
-
-/// The output of a function that makes something.
-#[track_caller]
-fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
-    let mut output = ptr::null_mut();
-    ok(make(&raw mut output));
-    assert!(!output.is_null());
-    output
-}
 
 /// What the callbacks below are given.
 #[derive(Default)]
