@@ -5,6 +5,7 @@ pub mod combine;
 pub mod concatenate;
 pub mod copy;
 pub mod dtype;
+pub mod gradient_element;
 pub mod half_precision;
 pub mod instruction_set;
 pub mod layout;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
+use crate::kernels::view::{Span, SpanMut};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
@@ -22,9 +23,15 @@ pub(super) struct Accumulation {
 
 #[derive(Default)]
 struct Sum {
-    tensor: Option<Tensor>,
-    /// One of the runs wrote the variable; else what the tensor holds does not count.
+    memory: Option<Memory>,
+    /// One of the runs wrote the variable; else what the memory holds does not count.
     written: bool,
+}
+
+struct Memory {
+    reading: Span,
+    writing: SpanMut,
+    _owner: Tensor,
 }
 
 impl Accumulation {
@@ -37,26 +44,34 @@ impl Accumulation {
     /// Has memory for the sum of variable `index`.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
         let sum = &mut self.sums[index];
-        if sum.tensor.is_none() {
+        if sum.memory.is_none() {
             let (dtype, shape) = (DType::Float64, variable.shape());
             let storage = Arc::new(Storage::zeroed(shape.bytes(dtype)?, variable.device())?);
-            let layout = Layout::row_major(shape);
-            sum.tensor = Some(Tensor::from_storage(storage, dtype, layout, 0)?);
+            let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), 0)?;
+            let spans = (tensor.reading()?.span(), tensor.writing()?.into_span());
+            let (Some(reading), Some(writing)) = spans else {
+                return Err(Error::Internal("a fresh sum is not contiguous".into()));
+            };
+            sum.memory = Some(Memory { reading, writing, _owner: tensor });
         }
         Ok(())
     }
 
     /// The sum of variable `index`, if a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<&Tensor> {
-        self.sums[index].tensor.as_ref().filter(|_| self.sums[index].written)
+    pub(super) fn of_variable(&self, index: usize) -> Option<Span> {
+        let sum = &self.sums[index];
+        sum.memory.as_ref().filter(|_| sum.written).map(|memory| memory.reading)
     }
 
-    /// The memory of variable `index`, if there is some, to be added to or, if nothing in it counts
-    /// (true), to be overwritten; from now on it counts.
-    pub(super) fn claim(&mut self, index: usize) -> Option<(&Tensor, bool)> {
-        let sum = &mut self.sums[index];
-        let tensor = sum.tensor.as_ref()?;
-        Some((tensor, !std::mem::replace(&mut sum.written, true)))
+    /// The memory of variable `index`, if it was reserved.
+    pub(super) fn memory(&self, index: usize) -> Option<&SpanMut> {
+        self.sums[index].memory.as_ref().map(|memory| &memory.writing)
+    }
+
+    /// From now on what the memory of variable `index` holds counts. Returns whether it did not
+    /// before, and so is to be overwritten, not added to.
+    pub(super) fn claim(&mut self, index: usize) -> bool {
+        !std::mem::replace(&mut self.sums[index].written, true)
     }
 
     /// Forgets what was accumulated, and keeps the memory.

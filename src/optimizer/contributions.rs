@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
+use crate::kernels::view::Span;
 use crate::optimizer::gradients::{Gradients, Replica};
-use crate::tensor::Tensor;
 
 /// What the replicas submitted in one step, which is committed or about to be.
 #[derive(Clone, Copy)]
@@ -48,11 +48,11 @@ impl<'a> Contributions<'a> {
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
     /// of replicas that wrote it and whose weight is not 0.
-    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
+    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span)> + use<'a> {
         self.gradients.replicas.iter().filter_map(move |own| {
             let wrote = own.viewed.in_step(index, self.step);
             let weight = own.weight();
-            (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
+            (wrote && weight != 0.0).then(|| (weight, own.spans[index]))
         })
     }
 }

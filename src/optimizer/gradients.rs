@@ -10,8 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::update;
+use crate::kernels::view::Span;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::plan::Plan;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
@@ -101,11 +103,14 @@ pub struct Gradients {
     claimed: AtomicBool,
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
+    plan: Mutex<Plan>,
 }
 
 pub(super) struct Replica {
     /// One per variable, in this replica's slab.
-    pub(super) buffers: Vec<Tensor>,
+    buffers: Vec<Tensor>,
+    /// What an apply reads of each buffer.
+    pub(super) spans: Vec<Span>,
     /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
     /// The last step in which this replica submitted.
@@ -190,8 +195,10 @@ impl Gradients {
         check_variables(strategy, &variables)?;
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
+            let buffers = slab(replica, device, &variables)?;
             replicas.push(CachePadded::new(Replica {
-                buffers: slab(replica, device, &variables)?,
+                spans: buffers.iter().map(span).collect::<Result<_>>()?,
+                buffers,
                 viewed: Viewed::new(variables.len()),
                 submitted: AtomicU64::new(0),
                 weight: AtomicU64::new(0),
@@ -202,6 +209,7 @@ impl Gradients {
             devices: devices.to_vec(),
             accumulation_steps: steps,
             accumulation: Mutex::new(Accumulation::new(variables.len())),
+            plan: Mutex::new(Plan::default()),
             variables,
             loss_reduction,
             replicas,
@@ -233,6 +241,12 @@ impl Gradients {
     /// What earlier runs have contributed. For the apply that has claimed the gradients.
     pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
         self.accumulation.lock()
+    }
+
+    /// What the last optimizer does with each variable. For the apply that has claimed the
+    /// gradients.
+    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock()
     }
 
     /// How many replicas contribute.
@@ -280,7 +294,7 @@ impl Gradients {
             )));
         }
         if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
-            update::fill(&mut buffer.writing()?, 0.0);
+            buffer.fill_zeros()?;
         }
         viewed.store(step, Ordering::Release);
         Ok(buffer)
@@ -445,6 +459,11 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn span(buffer: &Tensor) -> Result<Span> {
+    let contiguous = buffer.reading()?.span();
+    contiguous.ok_or_else(|| Error::Internal("a gradient buffer is not contiguous".into()))
 }
 
 /// One replica's buffers: a single allocation, each buffer at a cache line of its own.

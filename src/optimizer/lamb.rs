@@ -72,6 +72,10 @@ impl UpdateRule for Lamb {
         Ok(scalars)
     }
 
+    fn measures(&self) -> bool {
+        true
+    }
+
     fn measure(&self, mut scalars: Scalars, pass: &Pass<'_>) -> Scalars {
         let squares =
             for_real!(pass.dtype(), T => pass.measure(Norms(self.direction::<T>(&scalars))));

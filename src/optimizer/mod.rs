@@ -18,11 +18,15 @@ pub mod ftrl;
 pub mod gradients;
 pub mod lamb;
 pub mod momentum;
+mod plan;
 pub mod rmsprop;
 pub mod rule;
 pub mod settings;
 pub mod sgd;
+mod sources;
 pub mod state;
+mod variables;
+mod work;
 
 pub use action::ApplyAction;
 pub use apply::{ApplyOptions, ApplyReport, Outcome, apply, apply_with};

@@ -8,7 +8,7 @@ use umbo::error::{Error, Result, Status};
 use umbo::kernels::update::Pass;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{Gradients, LossScaling, Optimizer, Settings, UpdateRule};
+use umbo::optimizer::{Gradients, Group, LossScaling, Optimizer, Settings, UpdateRule};
 use umbo::strategy::commit::StepParticipant;
 use umbo::values::variable::Variable;
 
@@ -102,6 +102,11 @@ impl Training {
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
+        // Variables that are treated alike share their scalars, and a fault there is one fault.
+        for (index, variable) in variables.iter().enumerate() {
+            let group = Group { learning_rate_factor: 1.0 + index as f64, ..Group::default() };
+            optimizer.add_group(&[variable.clone()], group).unwrap();
+        }
         let until = AtomicUsize::new(match fault {
             Fault::Schedule(number) | Fault::Rate(number) => number,
             _ => usize::MAX,
