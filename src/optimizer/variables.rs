@@ -9,6 +9,7 @@ use crate::kernels::update;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::gradients::CACHE_SHIFT;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};
+use crate::tensor::slab::Slab;
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
@@ -20,6 +21,8 @@ const LARGE: usize = 2 << 20;
 /// None is ever forgotten, so positions stay.
 #[derive(Default)]
 pub(super) struct Variables {
+    /// One for each slot of the rule, for small variables.
+    slabs: Vec<Slab>,
     /// By [`Variable::key`].
     positions: HashMap<usize, usize>,
     states: Vec<VariableState>,
@@ -70,8 +73,12 @@ impl Variables {
         let count = rule.slots().len();
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).map_err(out_of_memory)?;
+        self.slabs.try_reserve(count).map_err(out_of_memory)?;
         for (index, slot) in rule.slots().iter().enumerate() {
-            slots.push(allocate(variable, index, slot)?);
+            if self.slabs.len() == index {
+                self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
+            }
+            slots.push(allocate(&mut self.slabs[index], variable, index, slot)?);
         }
         // Room first: adding then allocates nothing, and nothing is added by halves.
         self.positions.try_reserve(1).map_err(out_of_memory)?;
@@ -129,16 +136,20 @@ fn span(tensor: &Tensor) -> Result<SpanMut> {
 /// The slot's initial tensor. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
 /// from those of the variable, of the replicas' gradients (which are shifted the other way) and of
 /// the variable's other slots, since one pass touches them all at once.
-fn allocate(variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
+fn allocate(slab: &mut Slab, variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
     const PERIOD: usize = 64 << 10;
     let (dtype, shape) = (variable.dtype(), variable.shape());
     let bytes = shape.bytes(dtype)?;
-    let offset = if bytes >= LARGE { PERIOD - CACHE_SHIFT * (index + 1) % PERIOD } else { 0 };
-    let whole = bytes.checked_add(offset).ok_or_else(|| {
-        Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
-    })?;
-    let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
-    let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?;
+    let tensor = if bytes < LARGE {
+        slab.zeros(dtype, shape, variable.device())?
+    } else {
+        let offset = PERIOD - CACHE_SHIFT * (index + 1) % PERIOD;
+        let whole = bytes.checked_add(offset).ok_or_else(|| {
+            Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
+        })?;
+        let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
+        Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
+    };
     if slot.initial != 0.0 {
         update::fill(&mut tensor.writing()?, slot.initial);
     }
