@@ -70,11 +70,13 @@ impl WeightedSum<'_> {
 
 impl Pass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
-    /// one that an update would use, without the L2 term. Nothing is written or allocated.
+    /// one that an update would use, without the L2 term. Nothing is written or allocated. Asserted:
+    /// the pass is one over the whole variable.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
     ) -> [f64; SUMS] {
+        assert!(self.is_whole());
         assert_eq!(self.dtype(), <M::Element as Element>::DTYPE);
         let (slots, sum) = (self.slots::<SLOTS>(), self.sum());
         let bytes = sum.bytes::<M::Element>() + (1 + SLOTS) * size_of::<M::Element>();

@@ -7,6 +7,9 @@
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
+//! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
+//! before, and touches no others.
+//!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
 //! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
 //! division and square root are IEEE's. So the bits are the same for any split into ranges and any
@@ -127,6 +130,8 @@ pub struct Pass<'a> {
     weights: ViewMut,
     slots: &'a mut [ViewMut],
     sum: WeightedSum<'a>,
+    /// The rows that are updated; all if it is not said.
+    rows: Option<&'a [usize]>,
     l2: f64,
 }
 
@@ -152,7 +157,28 @@ impl<'a> Pass<'a> {
             assert_eq!((view.dtype(), layout.shape.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
-        Pass { weights, slots, sum, l2: 0.0 }
+        Pass { weights, slots, sum, rows: None, l2: 0.0 }
+    }
+
+    /// The update of some rows of `weights` and `slots`, the slices along dimension 0: of row
+    /// `rows[i]` by row `i` of `sums`, divided by `divisor`. No other row is touched.
+    ///
+    /// Asserted, beside what [`Pass::new`] asserts: the rows ascend, none comes twice, and the
+    /// weights have them; `sums` is float64, contiguous, and has as many rows, of as many elements.
+    pub fn at_rows(
+        weights: ViewMut,
+        slots: &'a mut [ViewMut],
+        rows: &'a [usize],
+        sums: View,
+        divisor: f64,
+    ) -> Pass<'a> {
+        let (dtype, shape) = (weights.dtype(), weights.layout().shape);
+        assert!(rows.is_sorted_by(|a, b| a < b) && rows.last().is_none_or(|&row| row < shape[0]));
+        let elements = rows.len() * row_elements(&weights);
+        let mut pass = Pass::new(weights, slots, &[], divisor);
+        pass.sum = WeightedSum::new(dtype, elements, &[], divisor).starting_from(Some(sums));
+        pass.rows = Some(rows);
+        pass
     }
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
@@ -183,9 +209,18 @@ impl<'a> Pass<'a> {
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
         let update = self.update(formula);
         let bytes = self.sum.bytes::<F::Element>() + 2 * (1 + SLOTS) * size_of::<F::Element>();
-        workers::for_each_range(update.elements, bytes, &|range| {
-            dispatch(UpdateRange { update: &update, range });
-        });
+        match self.rows {
+            None => workers::for_each_range(update.elements, bytes, &|range| {
+                dispatch(UpdateRange { update: &update, range });
+            }),
+            Some(rows) => {
+                let elements = row_elements(&self.weights);
+                workers::for_each_task(rows.len(), bytes * elements, &|range| {
+                    let (update, first) = (&update, range.start);
+                    dispatch(UpdateRows { update, rows: &rows[range], first, elements });
+                });
+            }
+        }
     }
 
     fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
@@ -199,6 +234,11 @@ impl<'a> Pass<'a> {
             formula,
             elements: self.weights.layout().shape.elements(),
         }
+    }
+
+    /// Whether all rows are updated.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows.is_none()
     }
 
     /// The weights.
@@ -216,6 +256,11 @@ impl<'a> Pass<'a> {
     pub(super) fn sum(&self) -> &WeightedSum<'a> {
         &self.sum
     }
+}
+
+/// The elements of one row.
+fn row_elements(view: &ViewMut) -> usize {
+    view.layout().shape[1..].iter().product()
 }
 
 struct Update<'a, F: Formula<SLOTS>, const SLOTS: usize> {
@@ -300,13 +345,47 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, BLOCK>(update, contributions, plain, start) };
+            unsafe { update_block::<F, SLOTS, BLOCK>(update, contributions, plain, start, start) };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, 1>(update, contributions, plain, start) };
+            unsafe { update_block::<F, SLOTS, 1>(update, contributions, plain, start, start) };
             start += 1;
+        }
+    }
+}
+
+/// One worker's part of an update of some rows: `rows`, whose gradients are the rows from `first`
+/// on of the sum. Whoever makes it sees to it that no other part that runs at the same time has one
+/// of them.
+struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
+    update: &'a Update<'a, F, SLOTS>,
+    rows: &'a [usize],
+    first: usize,
+    /// Of one row.
+    elements: usize,
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
+    #[inline(always)]
+    fn run(self) {
+        let UpdateRows { update, rows, first, elements } = self;
+        for (position, row) in rows.iter().enumerate() {
+            let (start, place) = ((first + position) * elements, row * elements);
+            let mut done = 0;
+            while elements - done >= BLOCK {
+                let (start, place) = (start + done, place + done);
+                // SAFETY: the sum and the weights have these elements of the row, which is this
+                // part's (`Pass::at_rows` asserted that rows exist and differ).
+                unsafe { update_block::<F, SLOTS, BLOCK>(update, &[], (), start, place) };
+                done += BLOCK;
+            }
+            while done < elements {
+                // SAFETY: as above.
+                unsafe { update_block::<F, SLOTS, 1>(update, &[], (), start + done, place + done) };
+                done += 1;
+            }
         }
     }
 }
@@ -316,17 +395,19 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
 /// `contributions` are those of the update.
 ///
 /// # Safety
-/// The `N` elements from `start` on exist, and no other call at the same time has one of them.
+/// The `N` elements of the gradient from `start` on exist, and those of weights and slots from
+/// `place` on, and no other call at the same time has one of the latter.
 #[inline(always)]
 unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     update: &Update<'_, F, SLOTS>,
     contributions: &[Contribution],
     plain: impl MaybePlain,
     start: usize,
+    place: usize,
 ) {
-    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
-    // SAFETY: the contributions hold as many elements of this type as the weights (`Pass::new` and
-    // `Pass::update` asserted it).
+    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
+    // SAFETY: the sum has these elements, and its contributions are of this type (`Pass::new`,
+    // `Pass::at_rows` and `Pass::update` asserted it).
     let sum = unsafe {
         match plain.reciprocal() {
             Some(_) => WeightedSum::fresh_block::<F::Element, N>(contributions, start),
@@ -341,7 +422,7 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
         update.slots.each_ref().map(|slot| block(slot.data()));
-    // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
+    // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
     if plain.reciprocal().is_none()

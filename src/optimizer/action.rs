@@ -132,6 +132,7 @@ impl ApplyAction {
         let unscale = 1.0 / state.loss_scale;
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
         self.reserve_operands(state)?;
+        sources.merge_rows(state, self.optimizer.rule())?;
         let mut measured = Measured::default();
         let plan = if !update {
             sources.reserve_sums(state)?;
@@ -192,12 +193,11 @@ impl ApplyAction {
                 continue;
             }
             let mut parts = std::mem::take(&mut state.contributions);
-            let result = sources.collect(index, &mut parts).and_then(|()| {
-                let accumulated = sources.accumulated(index)?;
-                let elements = variable.shape().elements();
-                let sum = WeightedSum::new(variable.dtype(), elements, &parts, sources.divisor);
-                Ok(sum.starting_from(accumulated).squares())
-            });
+            let result = match sources.accumulation.rows(index) {
+                Some(rows) => rows.gradient(variable.dtype(), sources.divisor),
+                None => sources.gradient(index, variable, &mut parts),
+            };
+            let result = result.map(|gradient| gradient.squares());
             parts.clear();
             state.contributions = parts;
             let squares = result?;
@@ -247,17 +247,24 @@ impl ApplyAction {
             let Some(known) = variables.get_mut(&variable.key()) else { continue };
             let Some(scalars) = known.prepared.take() else { continue };
             let usable = "variables, state and gradients are contiguous host memory, as prepared";
-            sources.collect(index, parts).expect(usable);
             slots.extend(known.slots.iter().map(|slot| slot.writing().expect(usable)));
             let weights = variable.visible().writing().expect(usable);
             let l2 = match rule.weight_decay() {
                 WeightDecay::L2 => scalars.rates.weight_decay,
                 WeightDecay::Decoupled => 0.0,
             };
-            let pass = Pass::new(weights, slots, parts, sources.divisor)
-                .starting_from(sources.accumulated(index).expect(usable))
-                .clipped(clipping)
-                .with_l2(l2);
+            let pass = match sources.accumulation.rows(index) {
+                Some(rows) => {
+                    let sums = rows.sums().expect(usable);
+                    Pass::at_rows(weights, slots, rows.rows(), sums, sources.divisor)
+                }
+                None => {
+                    sources.collect(index, parts).expect(usable);
+                    Pass::new(weights, slots, parts, sources.divisor)
+                        .starting_from(sources.accumulated(index).expect(usable))
+                }
+            };
+            let pass = pass.clipped(clipping).with_l2(l2);
             let scalars = rule.measure(scalars, &pass);
             rule.update(&scalars, pass);
             parts.clear();
@@ -274,6 +281,9 @@ impl ApplyAction {
         let gradients = sources.gradients;
         for (index, variable) in gradients.variables().iter().enumerate() {
             if state.group(variable).frozen || !sources.contributions.has_variable(index) {
+                continue;
+            }
+            if sources.accumulation.keep_rows(index) {
                 continue;
             }
             let usable = "sums and gradients are contiguous host memory, as prepared";
@@ -372,8 +382,8 @@ impl<'a> Sources<'a> {
     /// Whether variable `index` is to be updated: it is not frozen, and a replica of non-zero
     /// weight wrote it in one of the runs.
     fn has_variable(&self, index: usize, state: &State) -> bool {
-        let written = self.accumulation.of_variable(index).is_some()
-            || self.contributions.has_variable(index);
+        let written =
+            self.accumulation.has_variable(index) || self.contributions.has_variable(index);
         written && !state.group(&self.gradients.variables()[index]).frozen
     }
 
@@ -383,6 +393,34 @@ impl<'a> Sources<'a> {
         for (weight, buffer) in self.contributions.of_variable(index) {
             let factor = reduction.factor(weight) * self.unscale;
             parts.push(Contribution { gradient: buffer.reading()?, factor });
+        }
+        Ok(())
+    }
+
+    /// The gradient of a variable that is no table, which looks at `parts`.
+    fn gradient<'p>(
+        &self,
+        index: usize,
+        variable: &Variable,
+        parts: &'p mut Vec<Contribution>,
+    ) -> Result<WeightedSum<'p>> {
+        self.collect(index, parts)?;
+        let elements = variable.shape().elements();
+        let sum = WeightedSum::new(variable.dtype(), elements, parts, self.divisor);
+        Ok(sum.starting_from(self.accumulated(index)?))
+    }
+
+    /// Merges the rows of the last run into the gradients of tables that may be updated by `rule`.
+    fn merge_rows(&mut self, state: &State, rule: &dyn UpdateRule) -> Result<()> {
+        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        let factor = |weight| reduction.factor(weight) * unscale;
+        for (index, variable) in self.gradients.variables().iter().enumerate() {
+            let frozen = state.group(variable).frozen;
+            let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
+            if !rule.is_elementwise() && rows.clone().next().is_some() {
+                return Err(needs_all_rows(variable, rule));
+            }
+            self.accumulation.merge_rows(index, variable, rows)?;
         }
         Ok(())
     }
@@ -431,6 +469,17 @@ fn prepare_variable(
     }
     known.prepared = Some(rule.prepare(rates, &known.running)?);
     Ok(())
+}
+
+fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    Error::invalid(
+        "gradients",
+        format!(
+            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+             changed. Use another rule for it, or make its gradients without row_sparse",
+            rule.name()
+        ),
+    )
 }
 
 fn not_finite(variable: &Variable) -> Error {

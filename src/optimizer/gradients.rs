@@ -1,5 +1,5 @@
-//! What replicas contribute to an update: one gradient buffer per replica and variable, and the
-//! weight with which each replica submits.
+//! What replicas contribute to an update: one gradient buffer per replica and variable, or rows of
+//! a table ([`rows`](crate::optimizer::rows)), and the weight with which each replica submits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,9 +12,11 @@ use crate::error::{Error, Result};
 use crate::kernels::update;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::rows::{AddedRows, ReplicaRows};
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
+use crate::values::indexed_slices::IndexedSlices;
 use crate::values::variable::Variable;
 
 /// How a replica's callback reduces the losses of its examples, and so what its gradient stands
@@ -75,6 +77,24 @@ impl GradientMode {
     }
 }
 
+/// How gradients are kept, beside what they are of.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientsOptions<'a> {
+    /// How many applies make one update, at least 1. An apply updates variables only when it is the
+    /// last of them; those before add to a sum. The update is that of one run with all of the
+    /// contributions: one weighted sum, divided by the weight of all runs.
+    pub accumulation_steps: u64,
+    /// For each variable whether its gradients are row-sparse, which costs no buffers of its size;
+    /// or empty, if none are. Such a variable has one dimension at least.
+    pub row_sparse: &'a [bool],
+}
+
+impl Default for GradientsOptions<'_> {
+    fn default() -> Self {
+        GradientsOptions { accumulation_steps: 1, row_sparse: &[] }
+    }
+}
+
 /// How far a buffer is shifted against the one before, in bytes. It is a whole number of
 /// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
 /// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
@@ -104,14 +124,22 @@ pub struct Gradients {
 }
 
 pub(super) struct Replica {
-    /// One per variable, in this replica's slab.
-    pub(super) buffers: Vec<Tensor>,
+    /// One per variable.
+    pub(super) buffers: Vec<Buffer>,
     /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
     /// The last step in which this replica submitted.
     pub(super) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
     weight: AtomicU64,
+}
+
+/// Where a replica writes what it contributes to one variable.
+pub(super) enum Buffer {
+    /// All elements, in the replica's slab.
+    Dense(Tensor),
+    /// Some rows.
+    Rows(ReplicaRows),
 }
 
 /// A step number for each variable, in memory of which no other replica writes a cache line.
@@ -174,9 +202,7 @@ impl Gradients {
         Gradients::accumulating(strategy, devices, variables, loss_reduction, 1)
     }
 
-    /// As [`Gradients::new`], but an apply updates variables only when it is the `steps`-th since the
-    /// last update; those before add to a sum. The update is that of one run with all of the
-    /// contributions: one weighted sum, divided by the weight of all runs. `steps` is at least 1.
+    /// As [`Gradients::new`], but an update takes `steps` applies.
     pub fn accumulating(
         strategy: u64,
         devices: &[DeviceId],
@@ -184,14 +210,28 @@ impl Gradients {
         loss_reduction: LossReduction,
         steps: u64,
     ) -> Result<Arc<Gradients>> {
-        if steps == 0 {
+        let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
+        Gradients::with_options(strategy, devices, variables, loss_reduction, options)
+    }
+
+    /// As [`Gradients::new`], with options.
+    pub fn with_options(
+        strategy: u64,
+        devices: &[DeviceId],
+        variables: Vec<Variable>,
+        loss_reduction: LossReduction,
+        options: GradientsOptions<'_>,
+    ) -> Result<Arc<Gradients>> {
+        if options.accumulation_steps == 0 {
             return Err(Error::invalid("accumulation_steps", "0; must be at least 1"));
         }
         check_variables(strategy, &variables)?;
+        check_tables(&variables, options.row_sparse)?;
+        let is_table = |index: usize| options.row_sparse.get(index).copied().unwrap_or(false);
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
             replicas.push(CachePadded::new(Replica {
-                buffers: slab(replica, device, &variables)?,
+                buffers: buffers(replica, device, &variables, is_table)?,
                 viewed: Viewed::new(variables.len()),
                 submitted: AtomicU64::new(0),
                 weight: AtomicU64::new(0),
@@ -200,8 +240,8 @@ impl Gradients {
         Ok(Arc::new(Gradients {
             strategy,
             devices: devices.to_vec(),
-            accumulation_steps: steps,
-            accumulation: Mutex::new(Accumulation::new(variables.len())),
+            accumulation_steps: options.accumulation_steps,
+            accumulation: Mutex::new(Accumulation::new(&variables, is_table)?),
             variables,
             loss_reduction,
             replicas,
@@ -269,6 +309,69 @@ impl Gradients {
         index: usize,
         mode: GradientMode,
     ) -> Result<&Tensor> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let Buffer::Dense(buffer) = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {:?} were made for rows (row_sparse); add rows to it",
+                self.variables[index]
+            )));
+        };
+        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
+            update::fill(&mut buffer.writing()?, 0.0);
+        }
+        viewed.store(step, Ordering::Release);
+        Ok(buffer)
+    }
+
+    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be written
+    /// until the replica submits: their numbers and their gradients. A row that is named several
+    /// times, here, in another call or by another replica, counts as the sum. The variable then
+    /// counts as written by this replica in this step, also with 0 rows. Allocates nothing once a
+    /// step had as many rows, in as many calls.
+    ///
+    /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
+    /// memory, if the step is over, or if the replica has submitted.
+    pub fn add_rows(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        rows: usize,
+    ) -> Result<AddedRows> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let table = &self.variables[index];
+        let Buffer::Rows(own) = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {table:?} were not made for rows; say so when they are made                  (row_sparse), or view and write them"
+            )));
+        };
+        let added = own.add(table, step, rows)?;
+        viewed.store(step, Ordering::Release);
+        Ok(added)
+    }
+
+    /// The same with copies of `slices`, which are of the variable's dtype and shape.
+    pub fn add_indexed_slices(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        slices: &IndexedSlices,
+    ) -> Result<()> {
+        let (_, _) = self.writable(replica, step, index)?;
+        let table = &self.variables[index];
+        if (slices.dtype(), slices.dense_shape()) != (table.dtype(), table.shape()) {
+            let (dtype, shape) = (slices.dtype(), slices.dense_shape());
+            let problem = format!("slices of {dtype} and shape {shape} for {table:?}");
+            return Err(Error::invalid("slices", problem));
+        }
+        let added = self.add_rows(replica, step, index, slices.indices().shape()[0])?;
+        added.indices.copy_from(slices.indices())?;
+        added.values.copy_from(slices.values())
+    }
+
+    /// What replica `replica` writes for variable `index`, and the step in which it last did.
+    fn writable(&self, replica: usize, step: u64, index: usize) -> Result<(&Buffer, &AtomicU64)> {
         let own = self.replica_in_step(replica, step)?;
         let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
             let problem = format!("{index}; there are {} variables", self.variables.len());
@@ -279,18 +382,14 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step; view and write them before"
             )));
         }
-        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
-            update::fill(&mut buffer.writing()?, 0.0);
-        }
-        viewed.store(step, Ordering::Release);
-        Ok(buffer)
+        Ok((buffer, viewed))
     }
 
     /// Replica `replica` has written what it wants to contribute in this step, with `weight`:
     /// usually the examples that the gradients stand for. With weight 0 nothing of it is read.
     ///
-    /// Fails if the weight is not finite or negative, if the step is over, or if the replica
-    /// submitted in this step before.
+    /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
+    /// step is over, or if the replica submitted in this step before.
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
         let own = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
@@ -302,8 +401,23 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step already; submit once"
             )));
         }
+        if weight != 0.0 {
+            self.check_rows(replica, own, step)?;
+        }
         own.weight.store(weight.to_bits(), Ordering::Release);
         own.submitted.store(step, Ordering::Release);
+        Ok(())
+    }
+
+    /// Refuses indices that are no rows of their variable.
+    fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+        for (index, (buffer, table)) in own.buffers.iter().zip(&self.variables).enumerate() {
+            if let Buffer::Rows(rows) = buffer
+                && own.viewed.in_step(index, step)
+            {
+                rows.pieces().check(table, replica)?;
+            }
+        }
         Ok(())
     }
 
@@ -447,14 +561,38 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
     Ok(())
 }
 
-/// One replica's buffers: a single allocation, each buffer at a cache line of its own.
-fn slab(replica: usize, device: DeviceId, variables: &[Variable]) -> Result<Vec<Tensor>> {
+fn check_tables(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
+    if ![0, variables.len()].contains(&row_sparse.len()) {
+        let problem = format!("{} choices for {} variables", row_sparse.len(), variables.len());
+        return Err(Error::invalid("row_sparse", problem));
+    }
+    let tables = row_sparse.iter().zip(variables).enumerate();
+    for (index, (&is_table, variable)) in tables {
+        if is_table && variable.shape().rank() == 0 {
+            let name = format!("row_sparse[{index}]");
+            return Err(Error::invalid(name, format!("{variable:?} is a scalar, which has no rows")));
+        }
+    }
+    Ok(())
+}
+
+/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
+/// line of its own.
+fn buffers(
+    replica: usize,
+    device: DeviceId,
+    variables: &[Variable],
+    is_table: impl Fn(usize) -> bool,
+) -> Result<Vec<Buffer>> {
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
     // Variables start where allocations start, so even the first slab is shifted.
     let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
     let mut offsets = Vec::new();
-    for variable in variables {
+    for (index, variable) in variables.iter().enumerate() {
         offsets.push(end);
+        if is_table(index) {
+            continue;
+        }
         let bytes = variable.shape().bytes(variable.dtype())?;
         end = end
             .checked_add(bytes)
@@ -462,9 +600,14 @@ fn slab(replica: usize, device: DeviceId, variables: &[Variable]) -> Result<Vec<
             .ok_or_else(too_large)?;
     }
     let storage = Arc::new(Storage::zeroed(end, device)?);
-    let buffers = offsets.into_iter().zip(variables).map(|(offset, variable)| {
+    let buffers = offsets.into_iter().zip(variables).enumerate();
+    let buffers = buffers.map(|(index, (offset, variable))| {
+        if is_table(index) {
+            return Ok(Buffer::Rows(ReplicaRows::new(device)));
+        }
         let layout = Layout::row_major(variable.shape());
-        Tensor::from_storage(Arc::clone(&storage), variable.dtype(), layout, offset)
+        let storage = Arc::clone(&storage);
+        Ok(Buffer::Dense(Tensor::from_storage(storage, variable.dtype(), layout, offset)?))
     });
     buffers.collect()
 }
