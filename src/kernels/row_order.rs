@@ -61,7 +61,8 @@ impl RowOrder {
     pub fn add_rows(&mut self, rows: &[usize]) {
         let first = self.entries.len();
         let entries = rows.iter().enumerate();
-        self.entries.extend(entries.map(|(position, &row)| Entry { row, number: first + position }));
+        self.entries
+            .extend(entries.map(|(position, &row)| Entry { row, number: first + position }));
     }
 
     /// The same for indices of a table of `rows` rows, which are checked while they are copied:

@@ -32,12 +32,7 @@ pub struct RowPart {
 /// Asserted, not reported: all are contiguous, their rows have the elements that those of `sums`
 /// have, entries and rows are as many as the order says, `parts` are of one dtype that can be
 /// updated, and `sums` is float64.
-pub fn sum_rows(
-    order: &RowOrder,
-    accumulated: Option<View>,
-    parts: &[RowPart],
-    sums: &ViewMut,
-) {
+pub fn sum_rows(order: &RowOrder, accumulated: Option<View>, parts: &[RowPart], sums: &ViewMut) {
     let shape = sums.layout().shape;
     let width = shape[1..].iter().product();
     assert!(sums.layout().is_contiguous() && sums.dtype() == DType::Float64);

@@ -570,7 +570,10 @@ fn check_tables(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
     for (index, (&is_table, variable)) in tables {
         if is_table && variable.shape().rank() == 0 {
             let name = format!("row_sparse[{index}]");
-            return Err(Error::invalid(name, format!("{variable:?} is a scalar, which has no rows")));
+            return Err(Error::invalid(
+                name,
+                format!("{variable:?} is a scalar, which has no rows"),
+            ));
         }
     }
     Ok(())

@@ -62,14 +62,16 @@ mod tests {
 
     #[test]
     fn memory_is_kept() {
-        let mut buffer =
-            RowBuffer::new(DType::Float32, shape(&[9, 2, 3]), DeviceId::HOST).unwrap();
+        let mut buffer = RowBuffer::new(DType::Float32, shape(&[9, 2, 3]), DeviceId::HOST).unwrap();
         assert_eq!(buffer.tensor().shape(), shape(&[0, 2, 3]));
         buffer.resize(5).unwrap();
         let data = buffer.tensor().data();
         for rows in [0, 3, 5] {
             buffer.resize(rows).unwrap();
-            assert_eq!((buffer.tensor().data(), buffer.tensor().shape()), (data, shape(&[rows, 2, 3])));
+            assert_eq!(
+                (buffer.tensor().data(), buffer.tensor().shape()),
+                (data, shape(&[rows, 2, 3]))
+            );
         }
         // A tensor that somebody holds stays what it is.
         let held = buffer.tensor().clone();

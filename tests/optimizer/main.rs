@@ -7,6 +7,8 @@ mod cross_product;
 mod failures;
 mod oracle;
 mod plain;
+mod rows;
+mod rows_contract;
 mod setup;
 mod steady;
 mod transaction;
