@@ -9,6 +9,8 @@ mod oracle;
 mod plain;
 mod rows;
 mod rows_contract;
+#[cfg(target_os = "linux")]
+mod rows_memory;
 mod setup;
 mod steady;
 mod transaction;
