@@ -52,8 +52,11 @@ movielens: ## Learn MovieLens-100k with row-sparse gradients against the install
 	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
 	@cmake --build build/c_examples --parallel $(JOBS)
 	@$(call section,Train)
-	@build/c_examples/04_matrix_factorisation --seed $(SEED) \
-	  $(addprefix --data ,$(wildcard build/movielens/ml-100k.inter))
+	@if [ -e build/movielens/ml-100k.inter ]; then \
+	  build/c_examples/04_matrix_factorisation --seed $(SEED) --data build/movielens/ml-100k.inter; \
+	else \
+	  build/c_examples/04_matrix_factorisation --seed $(SEED); \
+	fi
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build

@@ -210,10 +210,9 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
 ) -> umbo_status {
     boundary(|| {
         let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
-        let slices = slices_of(&slices, "slices")?;
         in_context(ctx, "umbo_gradients_add_indexed_slices", |context| {
             borrow(gradients, "gradients", |gradients| {
-                gradients.add_indexed_slices_in(context, index, slices)
+                gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
             })?
         })
     })

@@ -417,3 +417,45 @@ fn duplicates_are_added_up_in_float64() {
     apply(&optimizer("sgd", 1.0), &gradients).unwrap();
     assert_eq!(value::<f32>(&variable), [0.0, 0.0, -2.0, -2.0, 0.0, 0.0]);
 }
+
+/// Training on 30 examples a step, split into parts of these sizes, one for each replica.
+fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
+    const ROWS: usize = 5;
+    const WIDTH: usize = 18;
+    let mut noise = Noise(11);
+    let mut numbers =
+        |count: usize| noise.take(count).into_iter().map(|v| v as f32).collect::<Vec<f32>>();
+    let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
+    let gradients = row_gradients(sizes.len(), &[&variable], Sum, &[true], 1);
+    let optimizer = optimizer(rule, 0.1);
+    for step in 1..=4 {
+        let values = numbers(30 * WIDTH);
+        let mut first = 0;
+        for (replica, &size) in sizes.iter().enumerate() {
+            let examples = first..first + size;
+            let indices: Vec<i64> =
+                examples.clone().map(|example| (example * example % ROWS) as i64).collect();
+            let values = &values[examples.start * WIDTH..examples.end * WIDTH];
+            add_rows(&gradients, step, replica, 0, &indices, values);
+            first += size;
+        }
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        submit(&gradients, step, &weights);
+        gradients.commit(step);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    bits(&value(&variable))
+}
+
+/// Of sums over examples: the additions are those of one replica, in the same order, so that their
+/// rounding is the same, too.
+#[test]
+fn replicas_change_no_bit() {
+    for rule in ELEMENTWISE {
+        let one = trained_in_parts(rule, &[30]);
+        for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
+        {
+            assert!(trained_in_parts(rule, sizes) == one, "{rule} {sizes:?}");
+        }
+    }
+}
