@@ -98,9 +98,12 @@ fn the_benchmark_of_runs_measures_next_to_its_probes() {
 
 #[test]
 fn benchmarks_of_memory_measure_next_to_their_probes() {
-    for (benchmark, option, value) in
-        [("reduce", "--op", "sum"), ("gather", "--axis", "1"), ("update", "--rule", "adam")]
-    {
+    for (benchmark, option, value) in [
+        ("reduce", "--op", "sum"),
+        ("gather", "--axis", "1"),
+        ("update", "--rule", "adam"),
+        ("rows", "--width", "64"),
+    ] {
         let row = ["bench", benchmark, option, value, "--replicas", "2", "--rounds", "1"];
         let sizes = ["--from", "4K", "--to", "8K", "--dtype", "float32"];
         let arguments = [&row[..], &sizes].concat();

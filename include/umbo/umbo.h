@@ -77,7 +77,7 @@
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
   { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
-#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, NULL, { 0, 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
 #define UMBO_MOMENTUM_OPTIONS_INIT \
   { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
@@ -922,13 +922,21 @@ typedef struct umbo_gradients_options {
    * How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
    * contributions are one sum, divided by the weight of all these runs, as if one run had submitted
    * them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
-   * 1 costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+   * 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
+   * rows that were touched). 0 stands for 1.
    */
   int32_t accumulation_steps;
   /**
+   * NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
+   * which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
+   * contribute to it by umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() instead
+   * of umbo_gradients_view(). It has no buffers of its size, and an apply costs by the rows.
+   */
+  const int32_t *row_sparse;
+  /**
    * Zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } umbo_gradients_options;
 
 /**
@@ -3649,7 +3657,7 @@ umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
  * views is not updated.
  *
  * Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
- * such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+ * such variable. FAILED_PRECONDITION: a row-sparse variable, not in a run of the strategy that the gradients were made
  * for, or submitted already. CANCELLED: the run has returned without this replica.
  */
 umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
@@ -3659,13 +3667,53 @@ umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
                                 struct umbo_view *view);
 
 /**
+ * Adds `rows` rows (0 or more) to what this replica contributes to row-sparse variable `index` in
+ * this step, and gives room to write them, on the replica's device, until the replica submits:
+ * `indices`, int64 of shape [rows], takes which rows of the variable they are, and `values`, of the
+ * variable's dtype and shape but for the number of rows, their gradients. Both hold whatever they
+ * held before. A further call in the step adds further rows; the first views stay valid.
+ *
+ * Rows may come in any order. One that is named several times, in a call, in several or by several
+ * replicas, stands for the sum of what is given for it; what is done with sums is the same as for
+ * other variables. But the update is lazy: rows that nobody named, and what the optimizer keeps for
+ * them, stay as they are, so that momentum and weight decay act on the rows that were named alone.
+ * Adam's t counts the updates of the variable. An apply with LAMB is INVALID_ARGUMENT. A variable to
+ * which replicas add 0 rows counts as updated; one to which none adds any, not even 0, does not.
+ *
+ * Sums are in replica order, then in the order in which rows were added, so the bits depend neither
+ * on threads nor on who comes first.
+ *
+ * Replicas call this at the same time, and nobody waits; nothing is allocated once a step had as
+ * many rows in as many calls. An index that is no row of the variable is OUT_OF_RANGE from the call
+ * that submits with a weight other than 0. FAILED_PRECONDITION: not declared row-sparse; else as
+ * for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
+ */
+umbo_status umbo_gradients_add_rows(struct umbo_replica_context *ctx,
+                                    struct umbo_gradients *gradients,
+                                    int32_t index,
+                                    int64_t rows,
+                                    struct umbo_view *indices,
+                                    struct umbo_view *values);
+
+/**
+ * Adds copies of the rows of `slices` to what this replica contributes to row-sparse variable
+ * `index` in this step: indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they
+ * differ). Otherwise as umbo_gradients_add_rows().
+ */
+umbo_status umbo_gradients_add_indexed_slices(struct umbo_replica_context *ctx,
+                                              struct umbo_gradients *gradients,
+                                              int32_t index,
+                                              const struct umbo_value *slices);
+
+/**
  * Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
  * its part of the run's arguments. A replica without examples submits too, and what it wrote is not
  * read.
  *
  * FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
  * examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
- * as for umbo_gradients_view().
+ * as for umbo_gradients_view(). OUT_OF_RANGE: an index among the rows that this replica added is no
+ * row of its variable; the replica has not submitted then.
  */
 umbo_status umbo_gradients_submit(struct umbo_replica_context *ctx,
                                   struct umbo_gradients *gradients);

@@ -7,11 +7,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use half::{bf16, f16};
-
 use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::DType;
-use crate::kernels::gradient_element::GradientElement;
+use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::view::SpanMut;
 use crate::kernels::weighted_sum::{Contribution, common_dtype};
@@ -25,27 +23,14 @@ pub fn accumulate(sum: &SpanMut, fresh: bool, contributions: &[Contribution], pa
     let (elements, range) = (sum.elements(), part.range());
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
-    match dtype {
-        DType::Float16 => run::<f16>(sum, fresh, contributions, range),
-        DType::BFloat16 => run::<bf16>(sum, fresh, contributions, range),
-        DType::Float32 => run::<f32>(sum, fresh, contributions, range),
-        DType::Float64 => run::<f64>(sum, fresh, contributions, range),
-        other => unreachable!("no gradient is of {other}"),
-    }
-}
-
-/// The range is within the elements, and of those the only part that is worked on.
-fn run<G: GradientElement>(
-    sum: &SpanMut,
-    fresh: bool,
-    contributions: &[Contribution],
-    range: Range<usize>,
-) {
     let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
-    // SAFETY: the span promises exclusive elements, of which the range exists and is this call's.
+    // SAFETY: the span promises exclusive elements, of which the range exists, and of those this is
+    // the only part that is worked on.
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
-    let element = std::marker::PhantomData::<G>;
-    dispatch(Stretch { sum, fresh, contributions, range, element });
+    for_gradient_dtype!(dtype, G => {
+        let element = std::marker::PhantomData::<G>;
+        dispatch(Stretch { sum, fresh, contributions, range, element });
+    });
 }
 
 /// The elements of the sum in the range. The contributions have the range, too, and are of type

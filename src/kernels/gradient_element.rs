@@ -52,6 +52,33 @@ pub fn is_supported(variable: DType, gradient: DType) -> bool {
     }
 }
 
+/// Runs an expression with `$element` standing for the Rust type of a gradient's dtype. Other
+/// dtypes are a defect of the caller.
+macro_rules! for_gradient_dtype {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float16 => {
+                type $element = half::f16;
+                $body
+            }
+            $crate::kernels::dtype::DType::BFloat16 => {
+                type $element = half::bf16;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float32 => {
+                type $element = f32;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float64 => {
+                type $element = f64;
+                $body
+            }
+            other => unreachable!("no gradient is of {other}"),
+        }
+    };
+}
+pub(crate) use for_gradient_dtype;
+
 /// Runs an expression with `$element` standing for the Rust type of the gradients, of a dtype, of
 /// variables of the Rust type `$variable`.
 macro_rules! for_gradient {

@@ -105,11 +105,13 @@ impl Squares {
 
 impl Pass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
-    /// one that an update would use, without the L2 term. Nothing is written or allocated.
+    /// one that an update would use, without the L2 term. Nothing is written or allocated. Asserted:
+    /// the pass is one over the whole variable.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
     ) -> [f64; SUMS] {
+        assert!(self.is_whole());
         match self.sum().gradient_dtype {
             DType::Float16 => self.measure_with::<<M::Element as Real>::Float16, M, _, _>(measure),
             DType::BFloat16 => {

@@ -14,6 +14,8 @@ pub mod over_axes;
 pub mod over_replicas;
 pub mod probe;
 pub mod reduction;
+pub mod row_order;
+pub mod row_sum;
 pub mod rows;
 pub mod scatter;
 pub mod streaming;

@@ -7,6 +7,9 @@
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
+//! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
+//! before, and touches no others.
+//!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
 //! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
 //! division and square root are IEEE's. So the bits are the same for any split into ranges and any
@@ -147,7 +150,19 @@ pub struct Pass<'a> {
     slots: &'a [SpanMut],
     sum: WeightedSum<'a>,
     l2: f64,
+    /// The rows that are updated; all if it is not said.
+    rows: Option<Rows<'a>>,
+    /// Of the elements, or of the rows, those that are updated.
     range: Range<usize>,
+}
+
+/// Rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Which.
+    pub numbers: &'a [usize],
+    /// The elements of one row.
+    pub elements: usize,
 }
 
 /// Elements that go through the registers together: one cache line of float32.
@@ -170,7 +185,28 @@ impl<'a> Pass<'a> {
             assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
-        Pass { weights, slots, sum, l2: 0.0, range: 0..elements }
+        Pass { weights, slots, sum, l2: 0.0, rows: None, range: 0..elements }
+    }
+
+    /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
+    /// divided by `divisor`. No other row is touched.
+    ///
+    /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
+    /// the pass is run: the rows ascend, none comes twice, and the weights have them.
+    pub fn at_rows(
+        weights: &'a SpanMut,
+        slots: &'a [SpanMut],
+        rows: Rows<'a>,
+        sums: Span,
+        divisor: f64,
+    ) -> Pass<'a> {
+        let mut pass = Pass::new(weights, slots, &[], divisor);
+        let elements = rows.numbers.len() * rows.elements;
+        let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
+        pass.sum = sum.starting_from(Some(sums));
+        pass.range = 0..rows.numbers.len();
+        pass.rows = Some(rows);
+        pass
     }
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
@@ -179,10 +215,11 @@ impl<'a> Pass<'a> {
         self
     }
 
-    /// The same for one worker's part of the elements.
+    /// The same for one worker's part of the elements, or of the rows.
     pub fn over(mut self, part: &Part) -> Pass<'a> {
+        let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
         self.range = part.range();
-        assert!(self.range.end <= self.weights.elements());
+        assert!(self.range.end <= whole);
         self
     }
 
@@ -206,6 +243,9 @@ impl<'a> Pass<'a> {
 
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+        if let Some(rows) = self.rows {
+            return self.run_at(rows, formula);
+        }
         match self.sum.gradient_dtype {
             DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
             DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
@@ -214,8 +254,28 @@ impl<'a> Pass<'a> {
     }
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+        let update = &self.update::<G, F, SLOTS>(formula);
+        dispatch(UpdateRange { update, range: self.range.clone() });
+    }
+
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(self, rows: Rows<'_>, formula: F) {
+        let Rows { numbers, elements } = rows;
+        // With the row before, which may be another worker's.
+        let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
+        let table = self.weights.elements();
+        assert!(own.is_sorted_by(|before, after| before < after));
+        assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
+        let update = &self.update::<F::Element, F, SLOTS>(formula);
+        let (first, rows) = (self.range.start, &numbers[self.range.clone()]);
+        dispatch(UpdateRows { update, rows, first, elements });
+    }
+
+    fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
+        &self,
+        formula: F,
+    ) -> Update<'_, G, F, SLOTS> {
         assert_eq!((self.weights.dtype(), self.sum.gradient_dtype), (F::Element::DTYPE, G::DTYPE));
-        let update = Update {
+        Update {
             weights: self.weights,
             slots: self.slots(),
             sum: &self.sum,
@@ -223,8 +283,12 @@ impl<'a> Pass<'a> {
             l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
             formula,
             gradient: PhantomData::<G>,
-        };
-        dispatch(UpdateRange { update: &update, range: self.range.clone() });
+        }
+    }
+
+    /// Whether all rows are updated.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows.is_none()
     }
 
     /// The weights.
@@ -331,13 +395,51 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, 
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe { update_block::<G, F, SLOTS, BLOCK>(update, contributions, plain, start) };
+            unsafe {
+                update_block::<G, F, SLOTS, BLOCK>(update, contributions, plain, start, start)
+            };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, plain, start) };
+            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, plain, start, start) };
             start += 1;
+        }
+    }
+}
+
+/// One worker's part of an update of some rows: `rows`, whose gradients are the rows from `first`
+/// on of the sum. Whoever makes it sees to it that no other part that runs at the same time has one
+/// of them.
+struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
+    update: &'a Update<'a, F::Element, F, SLOTS>,
+    rows: &'a [usize],
+    first: usize,
+    /// Of one row.
+    elements: usize,
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
+    #[inline(always)]
+    fn run(self) {
+        let UpdateRows { update, rows, first, elements } = self;
+        for (position, row) in rows.iter().enumerate() {
+            let (start, place) = ((first + position) * elements, row * elements);
+            let mut done = 0;
+            while elements - done >= BLOCK {
+                let (start, place) = (start + done, place + done);
+                // SAFETY: the sum and the weights have these elements of the row, which is this
+                // part's (`Pass::run_at` asserted that rows exist and differ).
+                unsafe { update_block::<_, F, SLOTS, BLOCK>(update, &[], (), start, place) };
+                done += BLOCK;
+            }
+            while done < elements {
+                // SAFETY: as above.
+                unsafe {
+                    update_block::<_, F, SLOTS, 1>(update, &[], (), start + done, place + done)
+                };
+                done += 1;
+            }
         }
     }
 }
@@ -347,7 +449,8 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, 
 /// `contributions` are those of the update.
 ///
 /// # Safety
-/// The `N` elements from `start` on exist, and no other call at the same time has one of them.
+/// The `N` elements of the gradient from `start` on exist, and those of weights and slots from
+/// `place` on, and no other call at the same time has one of the latter.
 #[inline(always)]
 unsafe fn update_block<
     G: GradientElement,
@@ -359,10 +462,11 @@ unsafe fn update_block<
     contributions: &[Contribution],
     plain: impl MaybePlain,
     start: usize,
+    place: usize,
 ) {
-    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
-    // SAFETY: the contributions hold as many elements as the weights (`Pass::new` asserted it), of
-    // the type that `Pass::run` chose `G` by.
+    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
+    // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
+    // asserted.
     let sum = unsafe {
         match plain.reciprocal() {
             Some(_) => WeightedSum::fresh_block::<G, N>(contributions, start),
@@ -377,7 +481,7 @@ unsafe fn update_block<
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
         update.slots.each_ref().map(|slot| block(slot.data()));
-    // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
+    // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
     if plain.reciprocal().is_none()

@@ -119,7 +119,7 @@ impl ApplyAction {
         let mut work = std::mem::take(&mut state.work);
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = if update {
-            self.prepare_update(state, &mut work, &sources, learning_rate)
+            self.prepare_update(state, &mut work, &mut sources, learning_rate)
         } else {
             let outcome = self.prepare_accumulation(state, &mut work, &mut sources);
             outcome.map(|outcome| (outcome, Measured::default()))
@@ -143,6 +143,7 @@ impl ApplyAction {
     ) -> Result<Outcome> {
         let plan = &mut *self.gradients.plan();
         plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
         work.reserve_sums(sources)?;
         Ok(Outcome::Accumulate)
@@ -152,7 +153,7 @@ impl ApplyAction {
         &self,
         state: &mut State,
         work: &mut Work,
-        sources: &Sources<'_>,
+        sources: &mut Sources<'_>,
         learning_rate: f64,
     ) -> Result<(Outcome, Measured)> {
         if sources.total_weight == 0.0 {
@@ -160,6 +161,7 @@ impl ApplyAction {
         }
         let plan = &mut *self.gradients.plan();
         plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), true)?;
         let measured = self.measure(state, work, sources)?;
         match (&measured.non_finite, state.settings.non_finite()) {

@@ -82,6 +82,12 @@ pub trait UpdateRule: Send + Sync + Debug {
         0.0
     }
 
+    /// Whether what becomes of an element depends on that element, its gradient and its state alone,
+    /// so that some rows of a variable can be updated without the others.
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
     /// The scalars of the next update of a variable whose running scalars are `running`, and of
     /// nothing else: variables with the same rates and running scalars may share the answer. Fails
     /// if they cannot be computed; the apply then changes nothing.

@@ -10,7 +10,7 @@ use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::accumulate::accumulate;
 use crate::kernels::measure::{ChunkSums, Chunks, Squares};
-use crate::kernels::update::Pass;
+use crate::kernels::update::{Pass, Rows};
 use crate::kernels::weighted_sum::{Clipping, Contribution};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
@@ -79,8 +79,10 @@ impl Work {
             contributions.try_reserve(replicas).map_err(exhausted)?;
         }
         for index in 0..count {
-            let has = sources.contributions.has_variable(index)
-                || accumulated && sources.accumulated(index).is_some();
+            let has = match accumulated {
+                true => sources.has_variable(index),
+                false => sources.contributions.has_variable(index),
+            };
             if has && !plan.of_variable(index).group.frozen {
                 self.items.push(Item { index, first_sum: 0, fresh: false, update: None });
             }
@@ -101,10 +103,12 @@ impl Work {
         self.pieces.clear();
         let mut chunks = 0;
         for item in &mut self.items {
-            let of_variable = Chunks::of(sources.variables()[item.index].shape().elements());
+            let of_variable = Chunks::of(sources.elements(item.index));
             item.first_sum = chunks;
             chunks += of_variable.count();
-            push(&mut self.pieces, sources, item.index, of_variable.size, 0);
+            let (elements, bytes) =
+                (sources.elements(item.index), sources.gradient_bytes(item.index));
+            self.pieces.push(elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(self.sums.len());
         self.sums
@@ -142,8 +146,11 @@ impl Work {
     pub(super) fn accumulate(&mut self, sources: &mut Sources<'_>) {
         self.pieces.clear();
         for item in &mut self.items {
-            push(&mut self.pieces, sources, item.index, BLOCK, 2 * size_of::<f64>());
             item.fresh = sources.accumulation.claim(item.index);
+            let rows_are_kept = sources.accumulation.memory(item.index).is_none();
+            let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
+            let bytes = sources.gradient_bytes(item.index) + size_of::<f64>();
+            self.pieces.push(elements, BLOCK, bytes);
         }
         let Work { items, pieces, contributions, .. } = self;
         let sources = &*sources;
@@ -213,7 +220,11 @@ impl Work {
         pieces.clear();
         for Item { index, update, .. } in &mut *items {
             let state = 2 * (1 + slots) * sources.variables()[*index].dtype().size();
-            push(pieces, sources, *index, BLOCK, state);
+            let bytes = sources.gradient_bytes(*index) + state;
+            match sources.rows(*index) {
+                Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
+                None => pieces.push(sources.elements(*index), BLOCK, bytes),
+            }
             if let Some(update) = update.as_mut().filter(|_| rule.measures()) {
                 let contributions = &mut *contributions[0].lock();
                 sources.collect(*index, contributions);
@@ -256,18 +267,17 @@ impl Passes<'_> {
         contributions: &'p [Contribution],
     ) -> Pass<'p> {
         let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
-        Pass::new(weights, slots, contributions, self.sources.divisor)
-            .starting_from(self.sources.accumulated(index))
-            .clipped(self.clipping)
-            .with_l2(update.l2)
+        let divisor = self.sources.divisor;
+        let pass = match self.sources.rows(index) {
+            Some(merged) => {
+                let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
+                Pass::at_rows(weights, slots, rows, merged.sums(), divisor)
+            }
+            None => Pass::new(weights, slots, contributions, divisor)
+                .starting_from(self.sources.accumulated(index)),
+        };
+        pass.clipped(self.clipping).with_l2(update.l2)
     }
-}
-
-/// Adds variable `index` to the work; each element costs `bytes` beside its gradient.
-fn push(pieces: &mut Pieces, sources: &Sources<'_>, index: usize, block: usize, bytes: usize) {
-    let variable = &sources.variables()[index];
-    let gradient = sources.gradient_bytes(index);
-    pieces.push(variable.shape().elements(), block, bytes + gradient);
 }
 
 /// Claims a variable for an update. `last` is what the rule made for the variable before: those

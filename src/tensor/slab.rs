@@ -43,12 +43,14 @@ impl Slab {
         if bytes > SMALL {
             return Tensor::zeros(dtype, shape, device);
         }
+        // A tensor without elements takes a line, too: no two tensors have one address.
+        let taken = bytes.max(1).next_multiple_of(ALIGNMENT);
         let fits =
-            |block: &&Arc<Storage>| block.device() == device && block.bytes() - self.used >= bytes;
+            |block: &&Arc<Storage>| block.device() == device && block.bytes() - self.used >= taken;
         let block = match self.block.as_ref().filter(fits) {
             Some(block) => Arc::clone(block),
             None => {
-                let size = self.next.max(self.shift + bytes);
+                let size = self.next.max(self.shift + taken);
                 let block = Arc::new(Storage::zeroed(size, device)?);
                 self.block = Some(Arc::clone(&block));
                 (self.used, self.next) = (self.shift, BLOCK[1].min(self.next * 2));
@@ -56,8 +58,7 @@ impl Slab {
             }
         };
         let tensor = Tensor::from_storage(block, dtype, Layout::row_major(shape), self.used)?;
-        // A tensor without elements takes a line, too: no two tensors have one address.
-        self.used += bytes.max(1).next_multiple_of(ALIGNMENT);
+        self.used += taken;
         Ok(tensor)
     }
 }
