@@ -32,6 +32,8 @@ pub(super) struct Evidence<'a> {
     failures: Vec<Finding>,
     /// For each variable the mean magnitude of the gradients of single examples, if measured.
     magnitudes: Vec<Option<Vec<f64>>>,
+    /// For each metric the mean magnitude that single examples give it, if measured.
+    metric_magnitudes: Vec<(String, f64)>,
 }
 
 /// The batch split in other ways.
@@ -66,6 +68,7 @@ impl<'a> Evidence<'a> {
             others: None,
             failures: Vec::new(),
             magnitudes: Vec::new(),
+            metric_magnitudes: Vec::new(),
             sizes,
         };
         let sizes = evidence.sizes.clone();
@@ -124,7 +127,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Measures how large the gradients of single examples are.
+    /// Measures how large the gradients and metrics of single examples are.
     pub fn measure_examples(&mut self, rehearsal: &Rehearsal<'_>) -> Result<()> {
         let variables = self.gradients.map_or(0, |gradients| gradients.variables().len());
         let mut magnitudes: Vec<Option<Vec<f64>>> = vec![None; variables];
@@ -136,8 +139,17 @@ impl<'a> Evidence<'a> {
             let Ok(parts) = rehearsal.run(example * self.rows / count, &sizes, 0.0) else {
                 continue;
             };
-            let seen = parts.into_iter().next().map_or_else(Vec::new, |part| part.gradients);
-            for (magnitude, gradient) in magnitudes.iter_mut().zip(seen) {
+            let Some(part) = parts.into_iter().next() else { continue };
+            for (name, metric) in part.metrics {
+                let size = metric.mean().abs() / count as f64;
+                let known = self.metric_magnitudes.iter_mut().find(|(known, _)| *known == name);
+                match known {
+                    Some((_, sum)) if size.is_finite() => *sum += size,
+                    None if size.is_finite() => self.metric_magnitudes.push((name, size)),
+                    _ => {}
+                }
+            }
+            for (magnitude, gradient) in magnitudes.iter_mut().zip(part.gradients) {
                 let Some(mut gradient) = gradient else { continue };
                 for element in &mut gradient {
                     let size = element.abs() / count as f64;
@@ -182,6 +194,12 @@ impl<'a> Evidence<'a> {
             tolerance: self.tolerance(variable.dtype()),
             examples: self.magnitudes.get(index).and_then(Option::as_deref),
         }
+    }
+
+    /// The mean magnitude that single examples give a metric; 0 if it was not measured.
+    pub fn metric_magnitude(&self, name: &str) -> f64 {
+        let found = self.metric_magnitudes.iter().find(|(known, _)| known == name);
+        found.map_or(0.0, |(_, magnitude)| *magnitude)
     }
 
     /// When sums over examples in `dtype` are the same.

@@ -139,15 +139,21 @@ impl Case<'_> {
 
     fn not_repeatable(&self) -> Option<Finding> {
         self.twice().find_map(|(once, again, replica, run)| {
-            let once = once.counted(self.index).map(|(_, gradient)| (1.0, gradient));
-            let again = again.counted(self.index).map(|(_, gradient)| (1.0, gradient));
-            let (once, again) = (Sum::of(once), Sum::of(again));
+            let examples = once.examples.max(1) as f64;
+            // In the units of a mean, if the callback does what is declared.
+            let factor = match self.declared {
+                LossReduction::Sum => 1.0 / examples,
+                LossReduction::Mean => 1.0,
+                LossReduction::GlobalMean => self.evidence.rows as f64 / examples,
+            };
+            let once = Sum::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let again = Sum::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
             let found = difference(&once, &again, &self.measure);
             if !found.exceeds {
                 return None;
             }
             let (place, element) = (self.place(found.element), found.element);
-            let (a, b) = (once.at(element), again.at(element));
+            let (a, b) = (once.at(element) / factor, again.at(element) / factor);
             let cause = match run {
                 Twice::Split if self.evidence.others.is_some() => {
                     "this happens on several replicas and not on one: they seem to write memory that \
@@ -253,43 +259,53 @@ impl Case<'_> {
     /// What explains that the gradient depends on the split (`differs`), or else on the size of the
     /// batch.
     fn explain(&self, others: &Others, differs: bool) -> Result<Finding> {
-        // With equal examples every part has the gradient of the whole batch, rightly.
-        if !self.evidence.has_equal_examples()? {
-            if let Some(finding) = self.whole_batch(others) {
-                return Ok(finding);
-            }
-            if let Some(finding) = self.same_examples() {
-                return Ok(finding);
-            }
-        }
         if !self.additive && self.fits(others, self.declared) {
             let text = "differs, because the weights do not follow the examples";
             return Ok(self.finding(Verdict::WrongWeight, text));
         }
         let mut candidates = REDUCTIONS.into_iter().filter(|&other| other != self.declared);
-        if let Some(written) = candidates.find(|&written| self.fits(others, written)) {
+        let written = candidates.find(|&written| self.fits(others, written));
+        // The mean of what all replicas computed from the whole batch is that, too.
+        if matches!(written, None | Some(LossReduction::Mean))
+            && let Some(finding) = self.whole_batch(others)?
+        {
+            return Ok(finding);
+        }
+        if let Some(written) = written {
             return Ok(self.wrong_reduction(others, written));
         }
-        Ok(self.partly_written().unwrap_or_else(|| self.different(others, differs)))
+        let found = self.same_examples().or_else(|| self.partly_written());
+        Ok(found.unwrap_or_else(|| self.different(others, differs)))
     }
 
-    fn whole_batch(&self, others: &Others) -> Option<Finding> {
-        let whole = self.term(others.whole.first()?, 1.0);
-        let is_whole =
-            |part: &Part| !difference(&self.term(part, 1.0), &whole, &self.measure).exceeds;
-        let parts = || self.evidence.split.iter().filter(|part| part.examples > 0);
-        if parts().count() < 2
-            || !parts().all(is_whole)
-            || !others.first.first().is_some_and(is_whole)
-        {
-            return None;
+    /// Whether each part's gradient is that of the whole batch.
+    fn is_of_whole_batch(&self, others: &Others) -> bool {
+        let Some(whole) = others.whole.first() else { return false };
+        let whole = self.term(whole, 1.0);
+        let parts = self.evidence.split.iter().filter(|part| part.examples > 0);
+        let mut parts = parts.chain(others.first.first());
+        parts.all(|part| !difference(&self.term(part, 1.0), &whole, &self.measure).exceeds)
+    }
+
+    fn whole_batch(&self, others: &Others) -> Result<Option<Finding>> {
+        // One variable may have the same gradient for all examples, but hardly all variables, unless
+        // the examples are all the same.
+        let mut variables = self.evidence.variables().iter().enumerate();
+        let of_whole_batch = variables.all(|(index, variable)| {
+            let measure = self.evidence.measure(index, variable);
+            Case { index, variable, measure, ..*self }.is_of_whole_batch(others)
+        });
+        let several = self.evidence.split.iter().filter(|part| part.examples > 0).count() > 1;
+        if !several || !of_whole_batch || self.evidence.has_equal_examples()? {
+            return Ok(None);
         }
+        let right = self.update(&others.whole);
         let text = format!(
             "{}each replica contributes the gradient of the whole batch, whatever its part is; compute \
              from the callback's arguments, not from memory that all replicas see",
-            self.on_all_replicas(self.proportion(&self.update(&others.whole)))
+            self.on_all_replicas(self.proportion(&right))
         );
-        Some(self.with_factor(self.finding(Verdict::WholeBatch, text), &self.update(&others.whole)))
+        Ok(Some(self.with_factor(self.finding(Verdict::WholeBatch, text), &right)))
     }
 
     /// Replicas with different parts that have the same gradient.

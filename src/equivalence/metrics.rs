@@ -90,7 +90,8 @@ impl Case<'_> {
     /// Whether two metrics have the same mean, or neither of them has one.
     fn same(&self, left: Metric, right: Metric) -> bool {
         let (a, b) = (left.mean(), right.mean());
-        self.tolerance().allows(a, b, a.abs().max(b.abs()))
+        let of_examples = self.evidence.metric_magnitude(self.name);
+        self.tolerance().allows(a, b, a.abs().max(b.abs()).max(of_examples))
     }
 
     fn not_finite(&self) -> Option<String> {

@@ -112,6 +112,10 @@ impl Observer {
         for (replica, part) in self.parts.lock().iter_mut().enumerate() {
             let contributed = gradients.contributed(step, replica);
             part.weight = contributed.weight;
+            if part.examples == 0 && part.weight.unwrap_or(0.0) == 0.0 {
+                // Nobody reads what is in its buffers.
+                continue;
+            }
             let elements = |buffer: Option<&Tensor>| buffer.map(elements_of).transpose();
             part.gradients =
                 contributed.buffers.into_iter().map(elements).collect::<Result<_>>()?;

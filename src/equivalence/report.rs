@@ -111,7 +111,7 @@ impl Report {
             1 => add(
                 &mut text,
                 format_args!(
-                    " as far as one replica shows, on {} examples; check with several",
+                    " as far as one replica shows (check with several), on {} examples",
                     sizes.join(", ")
                 ),
             ),

@@ -98,6 +98,29 @@ fn sums_that_all_but_cancel() {
     assert!((whole - parts).abs() > 0.01 * whole.abs(), "{whole} and {parts}");
 }
 
+/// A loss with a sign, summed in float32, whose sum is little beside its terms.
+#[test]
+fn metrics_that_all_but_cancel() {
+    let strategy = strategy(4);
+    let rows: Vec<Row> = (0..64)
+        .map(|row: usize| {
+            let number = |place: usize| 1e5 * ((place as f32).sin() + 1.1);
+            [if row % 16 < 8 { number(row % 8) } else { 1e-3 - number(row * 3 % 8) }, 1.0]
+        })
+        .collect();
+    let step = |context: &ReplicaContext| {
+        let own = part(context);
+        let sum = own.iter().fold(0.0f32, |sum, row| sum + row[0]);
+        context.add_metric("error", Metric { sum: f64::from(sum), weight: own.len() as f64 })?;
+        Ok(None)
+    };
+    let batch = batch_of(&rows);
+    let strict = Options { relative_tolerance: 1e-12, absolute_tolerance: 0.0 };
+    let report = check(&strategy, &step, &batch, None, &strict).unwrap();
+    assert!(of_metric(&report, "error").difference > 0.01, "{}", report.text);
+    is_equivalent(&check(&strategy, &step, &batch, None, &Options::default()).unwrap());
+}
+
 #[test]
 fn variables_that_only_some_replicas_write() {
     let model = Model::new(2, LossReduction::Sum);

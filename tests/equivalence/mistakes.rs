@@ -100,6 +100,28 @@ fn only_the_gradient_that_is_wrong_is_named() {
     assert!(!report.text.contains("'w1'"), "{}", report.text);
 }
 
+/// A gradient that is the same for all examples, as that of an offset often is: replicas that take
+/// means, or have equally many examples, then have the same gradient rightly.
+#[test]
+fn gradients_that_do_not_depend_on_the_example() {
+    for (declared, written) in [(Sum, Mean), (Mean, Sum)] {
+        let model = Model::new(2, declared);
+        let report = model.check(&batch_of(&rows(8)), |context| {
+            let own = part(context);
+            let factor = 1.0 / divisor(written, context);
+            let weights = sum(&own).map(|element| element * factor);
+            write(model.gradients.view_in(context, 0, GradientMode::Overwrite)?, &weights);
+            let offset = own.len() as f32 * factor;
+            write(model.gradients.view_in(context, 1, GradientMode::Overwrite)?, &[offset]);
+            model.gradients.submit_in(context, None)?;
+            Ok(None)
+        });
+        for name in ["w1", "w2"] {
+            says(&report, of_gradient(&report, name), Verdict::WrongReduction, &["4.000 times"]);
+        }
+    }
+}
+
 /// Right as long as all parts are full, wrong at the end of an epoch.
 #[test]
 fn a_fixed_divisor() {
