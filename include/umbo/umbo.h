@@ -4059,18 +4059,20 @@ void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
  *
  * Nothing is committed. Variables of the strategy, `gradients` with what they may have
  * accumulated, optimizers and metrics are as they were; an umbo_optimizer_apply() in the callback
- * does not take place. What the callback changes in the caller's own memory stays changed. It is
- * called 6 times on each replica, up to 22 times if something differs, and finds other contents in
- * buffers that it views with UMBO_OVERWRITE than a step would: they are set to 0 or to NaN, which
- * shows whether it writes all of them.
+ * does not take place. What the callback changes in the caller's own memory stays changed. The
+ * callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN in
+ * buffers that it views with UMBO_OVERWRITE, which shows whether it writes all of them. The check
+ * keeps copies of the gradients in float64: two for each replica and five more. It waits for its
+ * turn as a run does; runs of other threads may come in between, and notice nothing.
  *
- * The check can tell apart: gradients that are reduced over the examples in another way than
+ * What is found: gradients that are reduced over the examples in another way than
  * `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
  * buffers that are not overwritten in full; replicas that read the whole batch, or all the same
  * rows; that do not submit, or fail, without examples; results that are not repeatable, on one
  * replica or only on several; and metrics that are added with wrong sums or weights. Of what
- * depends on the split by design, such as the statistics of batch normalisation, it can only say
- * that it does. With one replica there is nothing to compare, and only what one run shows is found.
+ * depends on the split by design, such as the statistics of batch normalisation, the check can only
+ * say that it does. With one replica there is nothing to compare, and only what one run shows is
+ * found.
  *
  * What the callback gets wrong is no failure of this function, but in `*equivalence`, a new handle;
  * see umbo_equivalence_holds() and umbo_equivalence_text().

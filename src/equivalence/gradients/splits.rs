@@ -1,14 +1,13 @@
-//! What is wrong with the gradient of a variable.
+//! How differently split batches compare, and which mistake explains the difference.
 
-use super::evidence::{Evidence, Others};
-use super::rehearsal::{Part, Parts};
-use super::report::{Finding, Subject, Verdict};
-use super::vectors::{Difference, Measure, Proportion, Sum, difference, proportion};
-use super::weights;
+use super::Case;
+use crate::equivalence::evidence::Others;
+use crate::equivalence::rehearsal::{Part, Parts};
+use crate::equivalence::report::{Finding, Verdict};
+use crate::equivalence::vectors::{Difference, Proportion, Sum, difference, proportion};
+use crate::equivalence::weights;
 use crate::error::Result;
 use crate::optimizer::LossReduction;
-use crate::tensor::Shape;
-use crate::values::variable::Variable;
 
 /// A factor this close to 1 is none, and a residual this small is rounding.
 const CLOSE: f64 = 0.005;
@@ -16,165 +15,8 @@ const CLOSE: f64 = 0.005;
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
-/// Adds a finding for each variable.
-pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
-    let Some(gradients) = evidence.gradients else { return Ok(()) };
-    let additive = weights::are_additive(evidence);
-    for (index, variable) in evidence.variables().iter().enumerate() {
-        let case = Case {
-            evidence,
-            declared: gradients.loss_reduction(),
-            additive,
-            index,
-            variable,
-            measure: evidence.measure(index, variable),
-        };
-        findings.push(case.judge()?);
-    }
-    Ok(())
-}
-
-/// One variable's gradient.
-struct Case<'a> {
-    evidence: &'a Evidence<'a>,
-    declared: LossReduction,
-    /// The weights of parts add up.
-    additive: bool,
-    index: usize,
-    variable: &'a Variable,
-    measure: Measure<'a>,
-}
-
 impl Case<'_> {
-    fn judge(&self) -> Result<Finding> {
-        let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
-        if !self.evidence.runs().any(written) {
-            let text = "no replica writes it, so the variable would not be updated";
-            return Ok(self.finding(Verdict::NotWritten, text));
-        }
-        let flaw = self.not_overwritten().or_else(|| self.not_finite());
-        if let Some(flaw) = flaw.or_else(|| self.not_repeatable()) {
-            return Ok(flaw);
-        }
-        match &self.evidence.others {
-            Some(others) => self.compare(others),
-            None => Ok(self.finding(Verdict::Equal, "nothing to compare with on one replica")),
-        }
-    }
-
-    fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
-        let name = self.variable.name().to_owned();
-        let text = format!("gradient of '{name}': {}", text.as_ref());
-        Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
-    }
-
-    fn at_element(&self, mut finding: Finding, element: usize) -> Finding {
-        finding.element = Some(element);
-        finding
-    }
-
-    /// A place in the variable, in words.
-    fn place(&self, element: usize) -> String {
-        place(&self.variable.shape(), element)
-    }
-
-    /// The runs that were made twice, the second time with buffers full of NaN.
-    fn twice(&self) -> impl Iterator<Item = (&Part, &Part, usize, Twice)> {
-        let others = self.evidence.others.as_ref();
-        let whole = others.map(|others| (&others.whole, &others.whole_again, Twice::Whole));
-        let split = self.evidence.split_again.as_ref();
-        let split = split.map(|again| (&self.evidence.split, again, Twice::Split));
-        whole.into_iter().chain(split).flat_map(|(once, again, run)| {
-            let parts = once.iter().zip(again).enumerate();
-            parts.map(move |(replica, (once, again))| (once, again, replica, run))
-        })
-    }
-
-    fn not_overwritten(&self) -> Option<Finding> {
-        self.twice().find_map(|(once, again, replica, _)| {
-            let (_, once) = once.counted(self.index)?;
-            let (_, again) = again.counted(self.index)?;
-            let stale = |&element: &usize| again[element].is_nan() && !once[element].is_nan();
-            let count = (0..once.len()).filter(stale).count();
-            let first = (0..once.len()).find(stale)?;
-            let what = match count {
-                1 => format!("{} of replica {replica}'s buffer is", self.place(first)),
-                _ => format!(
-                    "{} elements of replica {replica}'s buffer, {} first, are",
-                    count,
-                    self.place(first)
-                ),
-            };
-            // Adding to a buffer of zeros leaves the sum, not writing to it leaves zero.
-            let text = match (0..once.len()).filter(stale).any(|element| once[element] != 0.0) {
-                true => format!(
-                    "{what} added to, though it was viewed with UMBO_OVERWRITE, so that what an \
-                     earlier step left there is added in; view it with UMBO_ADD, which zeroes it"
-                ),
-                false => format!(
-                    "{what} not written, though it was viewed with UMBO_OVERWRITE, so that what an \
-                     earlier step left there counts; write all elements, or view it with UMBO_ADD, \
-                     which zeroes it"
-                ),
-            };
-            Some(self.at_element(self.finding(Verdict::NotOverwritten, text), first))
-        })
-    }
-
-    fn not_finite(&self) -> Option<Finding> {
-        self.evidence.runs().find_map(|parts| {
-            parts.iter().enumerate().find_map(|(replica, part)| {
-                let (_, gradient) = part.counted(self.index)?;
-                let element = gradient.iter().position(|element| !element.is_finite())?;
-                let text = format!(
-                    "{} is {} on replica {replica}, whose part has {} examples",
-                    self.place(element),
-                    gradient[element],
-                    part.examples
-                );
-                Some(self.at_element(self.finding(Verdict::NotFinite, text), element))
-            })
-        })
-    }
-
-    fn not_repeatable(&self) -> Option<Finding> {
-        self.twice().find_map(|(once, again, replica, run)| {
-            let examples = once.examples.max(1) as f64;
-            // In the units of a mean, if the callback does what is declared.
-            let factor = match self.declared {
-                LossReduction::Sum => 1.0 / examples,
-                LossReduction::Mean => 1.0,
-                LossReduction::GlobalMean => self.evidence.rows as f64 / examples,
-            };
-            let once = Sum::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
-            let again = Sum::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
-            let found = difference(&once, &again, &self.measure);
-            if !found.exceeds {
-                return None;
-            }
-            let (place, element) = (self.place(found.element), found.element);
-            let (a, b) = (once.at(element) / factor, again.at(element) / factor);
-            let cause = match run {
-                Twice::Split if self.evidence.others.is_some() => {
-                    "this happens on several replicas and not on one: they seem to write memory that \
-                     they share, such as a scratch buffer or a sum in the user data"
-                }
-                _ => {
-                    "random numbers that are not keyed by example, or state that one run leaves for \
-                     the next"
-                }
-            };
-            let text = format!(
-                "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} and \
-                 then {b:.6e}; {cause}"
-            );
-            let mut finding = self.at_element(self.finding(Verdict::NotRepeatable, text), element);
-            finding.difference = found.relative;
-            Some(finding)
-        })
-    }
-
-    fn compare(&self, others: &Others) -> Result<Finding> {
+    pub(super) fn compare(&self, others: &Others) -> Result<Finding> {
         let whole = self.update(&others.whole);
         let mut found: Vec<Difference> = Vec::new();
         for parts in [&self.evidence.split, &others.uneven] {
@@ -242,11 +84,6 @@ impl Case<'_> {
         difference(&alone, &self.term(part, factor(total)), &self.measure)
     }
 
-    /// A part's gradient times `factor`.
-    fn term<'p>(&self, part: &'p Part, factor: f64) -> Sum<'p> {
-        Sum::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
-    }
-
     /// Whether all that was seen is as if the callback reduced as `written` says.
     fn fits(&self, others: &Others, written: LossReduction) -> bool {
         let whole = self.mean(&others.whole, written);
@@ -274,8 +111,10 @@ impl Case<'_> {
         if let Some(written) = written {
             return Ok(self.wrong_reduction(others, written));
         }
-        let found = self.same_examples().or_else(|| self.partly_written());
-        Ok(found.unwrap_or_else(|| self.different(others, differs)))
+        if let Some(finding) = self.same_examples()? {
+            return Ok(finding);
+        }
+        Ok(self.partly_written().unwrap_or_else(|| self.different(others, differs)))
     }
 
     /// Whether each part's gradient is that of the whole batch.
@@ -309,22 +148,26 @@ impl Case<'_> {
     }
 
     /// Replicas with different parts that have the same gradient.
-    fn same_examples(&self) -> Option<Finding> {
+    fn same_examples(&self) -> Result<Option<Finding>> {
         let parts = &self.evidence.split;
-        let (first, other) = (1..parts.len()).find_map(|other| {
+        let found = (1..parts.len()).find_map(|other| {
             let same = |part: &Part| {
                 let (a, b) = (part.gradient(self.index), parts[other].gradient(self.index));
                 let not_zero = a.is_some_and(|a| a.iter().any(|&element| element != 0.0));
                 part.examples > 0 && part.examples == parts[other].examples && a == b && not_zero
             };
             Some((parts[..other].iter().position(same)?, other))
-        })?;
+        });
+        let Some((first, other)) = found else { return Ok(None) };
+        if self.evidence.has_equal_examples()? {
+            return Ok(None);
+        }
         let text = format!(
             "replicas {first} and {other} have different examples and the very same gradient: they seem \
              to read the same rows; a part is in the callback's arguments, and where it begins in the \
              batch is in umbo_replica_context_batch_position"
         );
-        Some(self.finding(Verdict::SameExamples, text))
+        Ok(Some(self.finding(Verdict::SameExamples, text)))
     }
 
     fn wrong_reduction(&self, others: &Others, written: LossReduction) -> Finding {
@@ -435,39 +278,5 @@ impl Case<'_> {
             sizes.len()
         );
         self.at_element(self.finding(Verdict::Different, text), found.element)
-    }
-}
-
-/// Which run was made twice.
-#[derive(Clone, Copy)]
-enum Twice {
-    Whole,
-    Split,
-}
-
-/// An element's place in a tensor of this shape, in words.
-fn place(shape: &Shape, element: usize) -> String {
-    let mut rest = element;
-    let mut indices: Vec<String> = Vec::new();
-    for &size in shape.iter().rev() {
-        indices.push((rest % size.max(1)).to_string());
-        rest /= size.max(1);
-    }
-    indices.reverse();
-    match indices.is_empty() {
-        true => "its value".into(),
-        false => format!("element [{}]", indices.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_row_major() {
-        assert_eq!(place(&Shape::new(&[2, 3]).unwrap(), 5), "element [1, 2]");
-        assert_eq!(place(&Shape::new(&[7]).unwrap(), 5), "element [5]");
-        assert_eq!(place(&Shape::scalar(), 0), "its value");
     }
 }
