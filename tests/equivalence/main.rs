@@ -4,5 +4,6 @@ mod batches;
 mod correct;
 mod left_behind;
 mod mistakes;
+mod network;
 mod refusals;
 mod setup;
