@@ -1978,9 +1978,14 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_EQUIVALENCE_PARTLY_WRITTEN 12
 
 /**
+ * Each replica adds a term that is no example's, such as weight decay: that belongs to the optimizer.
+ */
+#define UMBO_EQUIVALENCE_TERM_PER_REPLICA 13
+
+/**
  * Different, for a reason that the numbers do not tell; the text lists what is likely.
  */
-#define UMBO_EQUIVALENCE_DIFFERENT 13
+#define UMBO_EQUIVALENCE_DIFFERENT 14
 
 #ifdef __cplusplus
 extern "C" {
@@ -4068,7 +4073,7 @@ void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
  * What is found: gradients that are reduced over the examples in another way than
  * `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
  * buffers that are not overwritten in full; replicas that read the whole batch, or all the same
- * rows; that do not submit, or fail, without examples; results that are not repeatable, on one
+ * rows; that do not submit, or fail, without examples; regularisers that count once a replica; results that are not repeatable, on one
  * replica or only on several; and metrics that are added with wrong sums or weights. Of what
  * depends on the split by design, such as the statistics of batch normalisation, the check can only
  * say that it does. With one replica there is nothing to compare, and only what one run shows is

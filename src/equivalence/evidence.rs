@@ -74,12 +74,13 @@ impl<'a> Evidence<'a> {
         let sizes = evidence.sizes.clone();
         let again = "when it runs again on the same parts, with buffers full of NaN";
         evidence.split_again = evidence.attempt(rehearsal, &sizes, f64::NAN, again)?;
-        if replicas > 1 {
+        if replicas > 1 && evidence.failures.is_empty() {
             evidence.others = evidence.collect_others(rehearsal, replicas)?;
         }
         Ok(evidence)
     }
 
+    /// The other splits, or nothing once the callback has failed on one.
     fn collect_others(
         &mut self,
         rehearsal: &Rehearsal<'_>,
@@ -89,23 +90,18 @@ impl<'a> Evidence<'a> {
         let first = rows - rows / 3;
         let mut sizes = vec![0; replicas];
         sizes[0] = rows;
-        let empty = format!("with all {rows} examples on replica 0 and empty parts on the others");
-        let whole = self.attempt(rehearsal, &sizes, 0.0, &empty)?;
-        let again = format!("when it runs again {empty} and buffers full of NaN");
-        let whole_again = self.attempt(rehearsal, &sizes, f64::NAN, &again)?;
+        let text = format!("with all {rows} examples on replica 0 and empty parts on the others");
+        let Some(whole) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
+        let text = format!("when it runs again {text} and buffers full of NaN");
+        let again = self.attempt(rehearsal, &sizes, f64::NAN, &text)?;
+        let Some(whole_again) = again else { return Ok(None) };
         (sizes[0], sizes[1]) = (first, rows - first);
         let text = format!("with {first} and {} examples on replicas 0 and 1", rows - first);
-        let uneven = self.attempt(rehearsal, &sizes, 0.0, &text)?;
+        let Some(uneven) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
         sizes[1] = 0;
         let text = format!("on a batch of {first} examples, all of them on replica 0");
         let first = self.attempt(rehearsal, &sizes, 0.0, &text)?;
-        let all = whole.zip(whole_again).zip(uneven.zip(first));
-        Ok(all.map(|((whole, whole_again), (uneven, first))| Others {
-            whole,
-            whole_again,
-            uneven,
-            first,
-        }))
+        Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
     }
 
     /// A run whose failure is a finding, unless it is the library's or the machine's.

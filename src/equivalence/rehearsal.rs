@@ -13,7 +13,7 @@ use crate::optimizer::inspection::Before;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::metrics::Metric;
 use crate::strategy::{ReplicaContext, Strategy};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Element, Tensor};
 use crate::values::Value;
 
 /// What all runs of a check have in common.
@@ -127,18 +127,21 @@ impl Observer {
 /// The elements of a gradient buffer.
 fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
     match buffer.dtype() {
-        DType::Float32 => {
-            let elements = buffer.to_vec::<f32>()?;
-            let mut wide = Vec::new();
-            wide.try_reserve_exact(elements.len()).map_err(|_| {
-                Error::ResourceExhausted(format!("memory for a copy of {buffer:?}"))
-            })?;
-            wide.extend(elements.into_iter().map(f64::from));
-            Ok(wide)
-        }
-        DType::Float64 => buffer.to_vec::<f64>(),
-        other => Err(Error::Unimplemented(format!("gradients of {other} in this version"))),
+        DType::Float16 => widened::<half::f16>(buffer),
+        DType::BFloat16 => widened::<half::bf16>(buffer),
+        DType::Float32 => widened::<f32>(buffer),
+        DType::Float64 => widened::<f64>(buffer),
+        other => Err(Error::Internal(format!("gradients of {other}"))),
     }
+}
+
+fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
+    let elements = buffer.to_vec::<T>()?;
+    let mut wide = Vec::new();
+    wide.try_reserve_exact(elements.len())
+        .map_err(|_| Error::ResourceExhausted(format!("memory for a copy of {buffer:?}")))?;
+    wide.extend(elements.into_iter().map(Into::into));
+    Ok(wide)
 }
 
 /// Looks at what a step is about to commit, and refuses the commit.
@@ -166,5 +169,24 @@ impl Drop for Veto {
         {
             log::log(log::Level::Error, || format!("gradients are not as they were: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::tensor::Shape;
+
+    #[test]
+    fn gradients_of_all_float_types_are_read() {
+        fn of<T: Element>(element: T) -> Vec<f64> {
+            let shape = Shape::new(&[2]).unwrap();
+            elements_of(&Tensor::from_slice(&[element; 2], shape, DeviceId::HOST).unwrap()).unwrap()
+        }
+        assert_eq!(of(half::f16::from_f32(-1.5)), [-1.5; 2]);
+        assert_eq!(of(half::bf16::from_f32(-1.5)), [-1.5; 2]);
+        assert_eq!(of(-1.5f32), [-1.5; 2]);
+        assert_eq!(of(-1.5f64), [-1.5; 2]);
     }
 }

@@ -50,8 +50,10 @@ pub enum Verdict {
     SameExamples = 11,
     /// Only some of the replicas that have examples wrote the gradient.
     PartlyWritten = 12,
+    /// Each replica adds a term that is no example's.
+    TermPerReplica = 13,
     /// Different, for a reason that the numbers do not tell.
-    Different = 13,
+    Different = 14,
 }
 
 impl Verdict {

@@ -55,8 +55,10 @@ pub const UMBO_EQUIVALENCE_WHOLE_BATCH: umbo_equivalence_verdict = 10;
 pub const UMBO_EQUIVALENCE_SAME_EXAMPLES: umbo_equivalence_verdict = 11;
 /// Only some of the replicas that have examples write the gradient.
 pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 12;
+/// Each replica adds a term that is no example's, such as weight decay: that belongs to the optimizer.
+pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 13;
 /// Different, for a reason that the numbers do not tell; the text lists what is likely.
-pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 13;
+pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 14;
 
 const _: () = assert!(Verdict::Equal as i32 == UMBO_EQUIVALENCE_EQUAL);
 const _: () = assert!(Verdict::NotWritten as i32 == UMBO_EQUIVALENCE_NOT_WRITTEN);
@@ -70,6 +72,7 @@ const _: () = assert!(Verdict::WrongReduction as i32 == UMBO_EQUIVALENCE_WRONG_R
 const _: () = assert!(Verdict::WholeBatch as i32 == UMBO_EQUIVALENCE_WHOLE_BATCH);
 const _: () = assert!(Verdict::SameExamples as i32 == UMBO_EQUIVALENCE_SAME_EXAMPLES);
 const _: () = assert!(Verdict::PartlyWritten as i32 == UMBO_EQUIVALENCE_PARTLY_WRITTEN);
+const _: () = assert!(Verdict::TermPerReplica as i32 == UMBO_EQUIVALENCE_TERM_PER_REPLICA);
 const _: () = assert!(Verdict::Different as i32 == UMBO_EQUIVALENCE_DIFFERENT);
 
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
@@ -187,7 +190,7 @@ impl CheckedStep {
 /// What is found: gradients that are reduced over the examples in another way than
 /// `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
 /// buffers that are not overwritten in full; replicas that read the whole batch, or all the same
-/// rows; that do not submit, or fail, without examples; results that are not repeatable, on one
+/// rows; that do not submit, or fail, without examples; regularisers that count once a replica; results that are not repeatable, on one
 /// replica or only on several; and metrics that are added with wrong sums or weights. Of what
 /// depends on the split by design, such as the statistics of batch normalisation, the check can only
 /// say that it does. With one replica there is nothing to compare, and only what one run shows is

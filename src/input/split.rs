@@ -84,12 +84,16 @@ pub fn batch_rows(batch: &Value) -> Result<usize> {
 
 /// The rows of `batch` from `first` on as an element of a distributed dataset: replica k, on the
 /// k-th of `devices`, gets the next `sizes[k]` of them, as views. There must be as many.
+/// UNIMPLEMENTED: devices whose memory the CPU cannot address.
 pub fn split_rows(
     batch: &Value,
     first: usize,
     sizes: &[usize],
     devices: &[DeviceId],
 ) -> Result<Value> {
+    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
+        return Err(Error::Unimplemented(format!("input on {device} in this version")));
+    }
     batch.map_leaves(&mut |leaf| {
         let whole = leaf.tensor_of(0)?;
         let mut start = first;

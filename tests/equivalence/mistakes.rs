@@ -332,6 +332,41 @@ fn masks_keyed_by_the_row_in_the_part() {
     assert!(of_gradient(&report, "w1").difference > 0.01);
 }
 
+/// Weight decay in the callback, which counts once for each replica.
+#[test]
+fn regularisers_of_each_replica() {
+    for (declared, replicas) in [(Sum, 2), (Sum, 4), (GlobalMean, 3)] {
+        let model = Model::new(replicas, declared);
+        let report = model.check(&batch_of(&rows(10)), |context| {
+            let factor = 1.0 / divisor(declared, context);
+            let mut total = sum(&part(context)).map(|element| element * factor);
+            total[1] += 0.25;
+            contribute(context, &model.gradients, total, 1.0)?;
+            model.gradients.submit_in(context, None)?;
+            Ok(None)
+        });
+        let finding = of_gradient(&report, "w1");
+        let words = ["does not depend on its examples", "2.5000", "in element [1]", "optimizer"];
+        says(&report, finding, Verdict::TermPerReplica, &words);
+        assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal, "{}", report.text);
+    }
+}
+
+#[test]
+fn clipping_of_each_replica() {
+    let model = Model::new(3, Sum);
+    let report = model.check(&batch_of(&rows(10)), |context| {
+        let total = sum(&part(context));
+        let norm = total.iter().map(|element| element * element).sum::<f32>().sqrt();
+        contribute(context, &model.gradients, total, (1.0 / norm).min(1.0))?;
+        model.gradients.submit_in(context, None)?;
+        Ok(None)
+    });
+    let words = ["clipping before the sum over replicas"];
+    says(&report, of_gradient(&report, "w1"), Verdict::Different, &words);
+    assert!(!report.text.contains("relative_tolerance"), "{}", report.text);
+}
+
 #[test]
 fn statistics_of_a_part() {
     let model = Model::new(2, Sum);
@@ -435,6 +470,7 @@ fn callbacks_that_cannot_do_with_an_empty_part() {
         "device:CPU:1): INVALID_ARGUMENT: rows: none at all",
     ];
     says(&report, of_step(&report), Verdict::Failed, &words);
+    assert_eq!(report.findings.len(), 1, "once is enough: {}", report.text);
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn tolerances_count() {
     let batch = batch_of(&rows(8));
     let strict = check(strategy, &step, &batch, gradients, &Options::default()).unwrap();
     assert!(!strict.equivalent, "{}", strict.text);
+    assert!(strict.text.contains("options.relative_tolerance"), "{}", strict.text);
     for options in [
         Options { relative_tolerance: 0.01, absolute_tolerance: 0.0 },
         Options { relative_tolerance: 0.0, absolute_tolerance: 0.1 },

@@ -1,5 +1,5 @@
-//! What is wrong with the gradient of a variable: [`flaws`] that any one split shows, and else how
-//! several [`splits`] compare.
+//! What is wrong with the gradient of a variable: `flaws` that any one split shows, and else how
+//! several `splits` compare.
 
 mod flaws;
 mod splits;

@@ -12,6 +12,9 @@ use crate::optimizer::LossReduction;
 /// A factor this close to 1 is none, and a residual this small is rounding.
 const CLOSE: f64 = 0.005;
 
+/// A difference that rounding may explain after all.
+const SMALL: f64 = 0.01;
+
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
@@ -114,7 +117,8 @@ impl Case<'_> {
         if let Some(finding) = self.same_examples()? {
             return Ok(finding);
         }
-        Ok(self.partly_written().unwrap_or_else(|| self.different(others, differs)))
+        let found = self.partly_written().or_else(|| self.term_per_replica(others));
+        Ok(found.unwrap_or_else(|| self.different(others, differs)))
     }
 
     /// Whether each part's gradient is that of the whole batch.
@@ -247,6 +251,52 @@ impl Case<'_> {
         Some(self.finding(Verdict::PartlyWritten, text))
     }
 
+    /// Something that is added as often as there are parts with examples.
+    fn term_per_replica(&self, others: &Others) -> Option<Finding> {
+        // What is added once on one replica, twice on two and so on, is what the parts have more
+        // than the whole, divided by how many more there are.
+        let more_than_whole =
+            |parts: &Parts| parts.iter().filter(|part| part.examples > 0).count().checked_sub(1);
+        let usual = more_than_whole(&self.evidence.split).filter(|&more| more > 0)?;
+        let two = more_than_whole(&others.uneven).filter(|&more| more > 0)?;
+        // A mean of means has the term once.
+        if self.declared == LossReduction::Mean {
+            return None;
+        }
+        let usual = self.excess(&self.evidence.split, others, usual);
+        let two = self.excess(&others.uneven, others, two);
+        let found = difference(&usual, &Sum::default(), &self.measure);
+        if !found.exceeds || difference(&usual, &two, &self.measure).exceeds {
+            return None;
+        }
+        let element = found.element;
+        let text = format!(
+            "each replica adds a term that does not depend on its examples, so that it counts as often \
+             as there are replicas with examples: {:.4e} in {}; weight decay and other regularisers \
+             belong to the optimizer (umbo_optimizer_configure)",
+            usual.at(element) * self.unit(),
+            self.place(element)
+        );
+        Some(self.at_element(self.finding(Verdict::TermPerReplica, text), element))
+    }
+
+    /// What one part more has added, in the units of a mean.
+    fn excess<'a>(&self, parts: &'a Parts, others: &'a Others, more: usize) -> Sum<'a> {
+        let factor = 1.0 / (more as f64 * self.unit());
+        let parts = parts.iter().filter(|part| part.examples > 0).map(|part| (factor, part));
+        let whole = others.whole.first().map(|part| (-factor, part));
+        let terms = parts.chain(whole);
+        Sum::of(terms.filter_map(|(factor, part)| Some((factor, part.gradient(self.index)?))))
+    }
+
+    /// What a sum over all examples, as declared, is divided by for the mean.
+    fn unit(&self) -> f64 {
+        match self.declared {
+            LossReduction::Sum => self.evidence.rows as f64,
+            LossReduction::Mean | LossReduction::GlobalMean => 1.0,
+        }
+    }
+
     fn different(&self, others: &Others, differs: bool) -> Finding {
         if !differs {
             let found = self.smaller_batch(others, self.declared);
@@ -264,13 +314,18 @@ impl Case<'_> {
             true => (&self.evidence.split, &split, usual),
             false => (&others.uneven, &uneven, difference(&uneven, &whole, &self.measure)),
         };
+        let rounding = match found.relative < SMALL {
+            true => "; or rounding, for which there is options.relative_tolerance",
+            false => "",
+        };
         let sizes = parts.iter().filter(|part| part.examples > 0);
         let sizes: Vec<_> = sizes.map(|part| part.examples.to_string()).collect();
         let text = format!(
             "{} is {:.6e} on one replica and {:.6e} with {} examples on {}; likely reasons: statistics \
-             over the examples of one replica (batch normalisation, contrastive losses), random numbers \
-             keyed by the row in the part and not by the place in the batch \
-             (umbo_replica_context_batch_position), other rows read than those of the part",
+             over the examples of one replica (batch normalisation, contrastive losses), clipping before \
+             the sum over replicas, random numbers keyed by the row in the part and not by the place in \
+             the batch (umbo_replica_context_batch_position), other rows read than those of the \
+             part{rounding}",
             self.place(found.element),
             whole.at(found.element),
             several.at(found.element),
