@@ -3,16 +3,24 @@
 use half::{bf16, f16};
 
 use crate::kernels::dtype::{DType, Element};
-use crate::kernels::half_precision::{bf16_to_f32, widen_f16s};
+use crate::kernels::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16, widen_f16s};
 
 /// An element of a gradient. Sums over replicas are float64, and every element is widened to that
 /// first, which is exact.
 pub trait GradientElement: Element {
+    /// The number, rounded once to this type.
+    fn rounded(value: f64) -> Self;
+
     /// These elements in float64.
     fn widened<const N: usize>(elements: [Self; N]) -> [f64; N];
 }
 
 impl GradientElement for f64 {
+    #[inline(always)]
+    fn rounded(value: f64) -> f64 {
+        value
+    }
+
     #[inline(always)]
     fn widened<const N: usize>(elements: [f64; N]) -> [f64; N] {
         elements
@@ -21,12 +29,21 @@ impl GradientElement for f64 {
 
 impl GradientElement for f32 {
     #[inline(always)]
+    fn rounded(value: f64) -> f32 {
+        value as f32
+    }
+
+    #[inline(always)]
     fn widened<const N: usize>(elements: [f32; N]) -> [f64; N] {
         elements.map(f64::from)
     }
 }
 
 impl GradientElement for bf16 {
+    fn rounded(value: f64) -> bf16 {
+        f64_to_bf16(value)
+    }
+
     #[inline(always)]
     fn widened<const N: usize>(elements: [bf16; N]) -> [f64; N] {
         elements.map(|element| f64::from(bf16_to_f32(element)))
@@ -34,6 +51,10 @@ impl GradientElement for bf16 {
 }
 
 impl GradientElement for f16 {
+    fn rounded(value: f64) -> f16 {
+        f64_to_f16(value)
+    }
+
     #[inline(always)]
     fn widened<const N: usize>(elements: [f16; N]) -> [f64; N] {
         widen_f16s(elements).map(f64::from)

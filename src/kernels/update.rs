@@ -22,7 +22,7 @@ use half::{bf16, f16};
 
 use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
-use crate::kernels::gradient_element::GradientElement;
+use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::view::{Span, SpanMut, ViewMut};
 use crate::kernels::weighted_sum::{Clipping, Contribution, Finish, WeightedSum};
@@ -508,16 +508,15 @@ unsafe fn update_block<
     }
 }
 
-/// Writes `value`, rounded to the dtype, to every element of a contiguous view of a dtype that
-/// [`is_supported`].
+/// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
 pub fn fill(view: &mut ViewMut, value: f64) {
     assert!(view.layout().is_contiguous());
     let elements = view.layout().shape.elements();
-    for_real!(view.dtype(), T => {
+    for_gradient_dtype!(view.dtype(), T => {
         let first = view.data().cast::<T>();
         for index in 0..elements {
             // SAFETY: the view holds `elements` contiguous elements that may be written.
-            unsafe { first.add(index).write(T::from_f64(value)) };
+            unsafe { first.add(index).write(T::rounded(value)) };
         }
     });
 }

@@ -45,7 +45,7 @@ impl LossReduction {
     }
 
     /// The factor of a replica's gradient in the sum.
-    pub(super) fn factor(self, weight: f64) -> f64 {
+    pub fn factor(self, weight: f64) -> f64 {
         match self {
             LossReduction::Sum | LossReduction::GlobalMean => 1.0,
             LossReduction::Mean => weight,
@@ -53,7 +53,7 @@ impl LossReduction {
     }
 
     /// What the sum is divided by.
-    pub(super) fn divisor(self, total_weight: f64) -> f64 {
+    pub fn divisor(self, total_weight: f64) -> f64 {
         match self {
             LossReduction::Sum | LossReduction::Mean => total_weight,
             LossReduction::GlobalMean => 1.0,
@@ -127,7 +127,7 @@ pub struct Gradients {
     loss_reduction: LossReduction,
     pub(super) replicas: Vec<CachePadded<Replica>>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
-    state: AtomicU64,
+    pub(super) state: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     claimed: AtomicBool,
     dtype: Option<DType>,
@@ -144,7 +144,7 @@ pub(super) struct Replica {
     /// The last step in which this replica submitted.
     pub(super) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
-    weight: AtomicU64,
+    pub(super) weight: AtomicU64,
 }
 
 /// Where a replica writes what it contributes to one variable.
@@ -166,7 +166,7 @@ impl Viewed {
         Viewed((0..blocks).map(|_| CachePadded::default()).collect())
     }
 
-    fn of(&self, variable: usize) -> Option<&AtomicU64> {
+    pub(super) fn of(&self, variable: usize) -> Option<&AtomicU64> {
         self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
     }
 
@@ -300,6 +300,11 @@ impl Gradients {
     /// gradients.
     pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock()
+    }
+
+    /// Whether a committed step's contributions wait for an apply.
+    pub(super) fn has_unapplied(&self) -> bool {
+        unpack(self.state.load(Ordering::Acquire)).1 == Phase::Ready
     }
 
     /// How many replicas contribute.
