@@ -20,6 +20,7 @@ use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 use crate::device::cpu::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::view::{View, ViewMut};
 use crate::kernels::weighted_sum::{Clipping, Contribution, Finish, WeightedSum};
 
@@ -372,6 +373,12 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
     fn run(self) {
         let UpdateRows { update, rows, first, elements } = self;
         for (position, row) in rows.iter().enumerate() {
+            if let Some(next) = rows.get(position + ROWS_AHEAD) {
+                let bytes = elements * size_of::<F::Element>();
+                for view in std::iter::once(update.weights).chain(update.slots) {
+                    prefetch(view.data().wrapping_add(next * bytes), bytes);
+                }
+            }
             let (start, place) = ((first + position) * elements, row * elements);
             let mut done = 0;
             while elements - done >= BLOCK {
