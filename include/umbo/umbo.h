@@ -943,9 +943,19 @@ typedef struct umbo_gradients_options {
    */
   const int32_t *row_sparse;
   /**
+   * The element type of the gradients: UMBO_FLOAT16 or UMBO_BFLOAT16 for float32 variables, so that
+   * replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
+   * and weights and state stay what they are. 0 stands for the type of each variable.
+   */
+  umbo_dtype dtype;
+  /**
    * Zero.
    */
-  uint64_t reserved[3];
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[2];
 } umbo_gradients_options;
 
 /**
@@ -3828,8 +3838,8 @@ umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
                                   struct umbo_gradients **gradients);
 
 /**
- * This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
- * replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+ * This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
+ * the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
  * A variable that a replica does not view in a step counts as zero from it; one that no replica
  * views is not updated.
  *
@@ -3847,7 +3857,7 @@ umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
  * Adds `rows` rows (0 or more) to what this replica contributes to row-sparse variable `index` in
  * this step, and gives room to write them, on the replica's device, until the replica submits:
  * `indices`, int64 of shape [rows], takes which rows of the variable they are, and `values`, of the
- * variable's dtype and shape but for the number of rows, their gradients. Both hold whatever they
+ * gradients' dtype and the variable's shape but for the number of rows, their gradients. Both hold whatever they
  * held before. A further call in the step adds further rows; the first views stay valid.
  *
  * Rows may come in any order. One that is named several times, in a call, in several or by several
@@ -3874,7 +3884,7 @@ umbo_status umbo_gradients_add_rows(struct umbo_replica_context *ctx,
 
 /**
  * Adds copies of the rows of `slices` to what this replica contributes to row-sparse variable
- * `index` in this step: indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they
+ * `index` in this step: indexed slices of the gradients' dtype and the variable's shape (INVALID_ARGUMENT if they
  * differ). Otherwise as umbo_gradients_add_rows().
  */
 umbo_status umbo_gradients_add_indexed_slices(struct umbo_replica_context *ctx,

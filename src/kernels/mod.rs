@@ -12,6 +12,7 @@ pub mod layout;
 pub mod measure;
 pub mod over_axes;
 pub mod over_replicas;
+mod prefetch;
 pub mod probe;
 pub mod reduction;
 pub mod row_order;

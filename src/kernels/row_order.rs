@@ -129,10 +129,14 @@ impl RowOrder {
         self.entries[self.bounds[position]].row
     }
 
-    /// The numbers of the entries that name it, ascending.
-    pub fn entries_of(&self, position: usize) -> impl Iterator<Item = usize> {
-        let entries = &self.entries[self.bounds[position]..self.bounds[position + 1]];
-        entries.iter().map(|entry| entry.number)
+    /// Where, among all sorted entries, those are that name it.
+    pub fn entries_of(&self, position: usize) -> Range<usize> {
+        self.bounds[position]..self.bounds[position + 1]
+    }
+
+    /// The number of a sorted entry, if there are as many. Of one row's, numbers ascend.
+    pub fn number(&self, entry: usize) -> Option<usize> {
+        self.entries.get(entry).map(|entry| entry.number)
     }
 
     /// The positions of the rows whose first entry lies in a range of the sorted entries: ranges
@@ -153,7 +157,8 @@ mod tests {
         order.start(indices.len()).unwrap();
         order.add_indices(indices, rows).unwrap();
         order.sort(rows);
-        (0..order.rows()).map(|row| (order.row(row), order.entries_of(row).collect())).collect()
+        let numbers = |row| order.entries_of(row).filter_map(|entry| order.number(entry)).collect();
+        (0..order.rows()).map(|row| (order.row(row), numbers(row))).collect()
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::device::cpu::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::row_order::RowOrder;
 use crate::kernels::view::{View, ViewMut};
 
@@ -80,38 +81,55 @@ impl<T: GradientElement> Kernel for Part<'_, T> {
                 first.write_bytes(0, self.width);
                 std::slice::from_raw_parts_mut(first, self.width)
             };
-            for number in self.order.entries_of(position) {
-                self.add(sum, number);
+            for entry in self.order.entries_of(position) {
+                if let Some(Term::Fresh(row, _)) = self.term(entry + ROWS_AHEAD) {
+                    prefetch(row.as_ptr().cast(), size_of_val(row));
+                }
+                match self.term(entry) {
+                    None => {}
+                    Some(Term::Accumulated(row)) => {
+                        sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                    }
+                    Some(Term::Fresh(row, factor)) => {
+                        for (sum, value) in sum.iter_mut().zip(row) {
+                            let [value] = T::widened([*value]);
+                            *sum += factor * value;
+                        }
+                    }
+                }
             }
         }
     }
 }
 
+/// What an entry adds to the sum of its row.
+enum Term<'a, T> {
+    /// A sum of earlier runs.
+    Accumulated(&'a [f64]),
+    /// A row of a part, and its factor.
+    Fresh(&'a [T], f64),
+}
+
 impl<T: GradientElement> Part<'_, T> {
-    /// Adds the row of entry `number`.
+    /// The term of a sorted entry, if there are as many.
     #[inline(always)]
-    fn add(&self, sum: &mut [f64], mut number: usize) {
+    fn term(&self, entry: usize) -> Option<Term<'_, T>> {
+        let mut number = self.order.number(entry)?;
         if let Some(accumulated) = &self.accumulated {
             let rows = accumulated.layout().shape[0];
             if number < rows {
-                let row = self.row::<f64>(accumulated, number);
-                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-                return;
+                return Some(Term::Accumulated(self.row(accumulated, number)));
             }
             number -= rows;
         }
         for part in self.parts {
             let rows = part.values.layout().shape[0];
             if number < rows {
-                let row = self.row::<T>(&part.values, number);
-                for (sum, value) in sum.iter_mut().zip(row) {
-                    let [value] = T::widened([*value]);
-                    *sum += part.factor * value;
-                }
-                return;
+                return Some(Term::Fresh(self.row(&part.values, number), part.factor));
             }
             number -= rows;
         }
+        None
     }
 
     /// Row `number` of a view of type `E` that has it.

@@ -24,6 +24,7 @@ use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::view::{Span, SpanMut, ViewMut};
 use crate::kernels::weighted_sum::{Clipping, Contribution, Finish, WeightedSum};
 
@@ -424,6 +425,12 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
     fn run(self) {
         let UpdateRows { update, rows, first, elements } = self;
         for (position, row) in rows.iter().enumerate() {
+            if let Some(next) = rows.get(position + ROWS_AHEAD) {
+                let bytes = elements * size_of::<F::Element>();
+                for view in std::iter::once(update.weights).chain(update.slots) {
+                    prefetch(view.data().wrapping_add(next * bytes), bytes);
+                }
+            }
             let (start, place) = ((first + position) * elements, row * elements);
             let mut done = 0;
             while elements - done >= BLOCK {

@@ -32,16 +32,17 @@ impl RowBuffer {
         self.span
     }
 
-    /// Has `rows` rows from now on. What they hold does not count.
-    pub(super) fn resize(&mut self, rows: usize) -> Result<()> {
+    /// Has `rows` rows from now on, and room for `most`, at least as many. What they hold does not
+    /// count.
+    pub(super) fn resize(&mut self, rows: usize, most: usize) -> Result<()> {
         let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
         let too_many = |_| {
             let row = self.tensor.shape().without(0);
-            Error::ResourceExhausted(format!("memory for {rows} rows of {dtype} and shape {row}"))
+            Error::ResourceExhausted(format!("memory for {most} rows of {dtype} and shape {row}"))
         };
         let shape = self.tensor.shape().with_size(0, rows);
-        let shape = Shape::new(&shape).map_err(too_many)?;
-        let bytes = shape.bytes(dtype).map_err(too_many)?;
+        let largest = Shape::new(&self.tensor.shape().with_size(0, most)).map_err(too_many)?;
+        let bytes = largest.bytes(dtype).map_err(too_many)?;
         let (storage, _) = self.tensor.storage();
         let room = storage.bytes();
         let storage = if bytes <= room {
@@ -80,10 +81,10 @@ mod tests {
     fn memory_is_kept() {
         let mut buffer = RowBuffer::new(DType::Float32, shape(&[9, 2, 3]), DeviceId::HOST).unwrap();
         assert_eq!(buffer.tensor().shape(), shape(&[0, 2, 3]));
-        buffer.resize(5).unwrap();
+        buffer.resize(1, 5).unwrap();
         let data = buffer.tensor().data();
         for rows in [0, 3, 5] {
-            buffer.resize(rows).unwrap();
+            buffer.resize(rows, rows).unwrap();
             assert_eq!(
                 (buffer.tensor().data(), buffer.tensor().shape()),
                 (data, shape(&[rows, 2, 3]))
@@ -91,16 +92,16 @@ mod tests {
         }
         // A tensor that somebody holds stays what it is.
         let held = buffer.tensor().clone();
-        buffer.resize(7).unwrap();
+        buffer.resize(7, 7).unwrap();
         assert_eq!((held.shape()[0], buffer.tensor().shape()[0]), (5, 7));
     }
 
     #[test]
     fn sizes_past_memory_are_refused() {
         let mut buffer = RowBuffer::new(DType::Float64, shape(&[1, 8]), DeviceId::HOST).unwrap();
-        buffer.resize(2).unwrap();
+        buffer.resize(2, 2).unwrap();
         for rows in [usize::MAX, usize::MAX / 64, 1 << 56] {
-            let error = buffer.resize(rows).unwrap_err();
+            let error = buffer.resize(rows, rows).unwrap_err();
             assert_eq!(error.status(), crate::error::Status::ResourceExhausted, "{error}");
         }
         assert_eq!(buffer.tensor().shape(), shape(&[2, 8]));

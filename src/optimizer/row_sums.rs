@@ -134,10 +134,12 @@ impl Merged {
         before: Option<View>,
         parts: &[RowPart],
     ) -> Result<()> {
+        // As many as there could be: how many of them differ is another number in each step.
+        let most = order.entries().min(table.shape()[0]);
         self.rows.clear();
-        self.rows.try_reserve(order.rows()).map_err(|_| out_of_memory(table))?;
+        self.rows.try_reserve(most).map_err(|_| out_of_memory(table))?;
         self.rows.extend((0..order.rows()).map(|position| order.row(position)));
-        self.sums.resize(order.rows())?;
+        self.sums.resize(order.rows(), most)?;
         sum_rows(order, before, parts, &self.sums.tensor().writing()?);
         Ok(())
     }

@@ -63,8 +63,8 @@ impl ReplicaRows {
             pieces.pieces.push(Piece::new(table, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
-        piece.indices.resize(rows)?;
-        piece.values.resize(rows)?;
+        piece.indices.resize(rows, rows)?;
+        piece.values.resize(rows, rows)?;
         let added = AddedRows {
             indices: piece.indices.tensor().clone(),
             values: piece.values.tensor().clone(),

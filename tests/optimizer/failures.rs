@@ -60,7 +60,7 @@ fn failed_prepare_changes_no_bit() {
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
         // Variables that are treated alike share their scalars.
         let group = Group { learning_rate_factor: 0.5, ..Group::default() };
-        optimizer.add_group(&[b.clone()], group).unwrap();
+        optimizer.add_group(std::slice::from_ref(&b), group).unwrap();
         let mut failures = fails_at.iter();
         for number in 1..=3 {
             overwrite(&gradients, number, 0, 0, &[number as f32, -1.0]);

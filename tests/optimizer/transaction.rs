@@ -105,7 +105,7 @@ impl Training {
         // Variables that are treated alike share their scalars, and a fault there is one fault.
         for (index, variable) in variables.iter().enumerate() {
             let group = Group { learning_rate_factor: 1.0 + index as f64, ..Group::default() };
-            optimizer.add_group(&[variable.clone()], group).unwrap();
+            optimizer.add_group(std::slice::from_ref(variable), group).unwrap();
         }
         let until = AtomicUsize::new(match fault {
             Fault::Schedule(number) | Fault::Rate(number) => number,
