@@ -6,4 +6,5 @@ mod left_behind;
 mod mistakes;
 mod network;
 mod refusals;
+mod rows;
 mod setup;

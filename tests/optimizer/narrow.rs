@@ -15,7 +15,7 @@ use crate::setup::*;
 const ELEMENTS: usize = 16 * 9 + 5;
 const ROWS: usize = 20;
 const WIDTH: usize = 17;
-const WEIGHTS: [f64; 9] = [3.0, 0.0, 1.0, 2.0, 5.0, 1.0, 1.0, 4.0, 2.5];
+const WEIGHTS: [f64; 3] = [3.0, 0.0, 1.0];
 
 trait Narrow: Element {
     /// This many numbers, among them denormals and ones of either sign.
@@ -102,7 +102,7 @@ fn trained<N: Narrow, G: Element>(
 fn agree<N: Narrow>() {
     let clipped = Settings { clip_norm: Some(0.5), weight_decay: Some(0.1), ..Settings::default() };
     for rule in RULES {
-        for replicas in [1, 2, 3, 9] {
+        for replicas in [1, 3] {
             for settings in [Settings::default(), clipped] {
                 let wide = trained::<N, f32>(rule, replicas, settings, N::wide);
                 let narrow = trained::<N, N>(rule, replicas, settings, |number| number);
