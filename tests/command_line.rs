@@ -102,7 +102,7 @@ fn benchmarks_of_memory_measure_next_to_their_probes() {
         ("reduce", "--op", "sum"),
         ("gather", "--axis", "1"),
         ("update", "--rule", "adam"),
-        ("rows", "--width", "64"),
+        ("rows", "--rule", "adam"),
     ] {
         let row = ["bench", benchmark, option, value, "--replicas", "2", "--rounds", "1"];
         let sizes = ["--from", "4K", "--to", "8K", "--dtype", "float32"];
