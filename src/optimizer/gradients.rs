@@ -333,7 +333,8 @@ impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
     /// The variable then counts as written by this replica in this step. Nothing is allocated.
     ///
-    /// Fails if there is no such variable, if the step is over, or if the replica has submitted.
+    /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or if
+    /// the replica has submitted.
     pub fn view(
         &self,
         replica: usize,
