@@ -119,7 +119,7 @@ def ours(umbo, arguments):
         return {
             "value": row["samples_per_second"],
             "probe": row["probe_samples_per_second"],
-            "percent": row["percent_of_probe"],
+            "percent": row["percent_of_roof"],
         }
     return {"value": row["ours_us"], "probe": row["probe_us"], "percent": row["percent_of_roof"]}
 
