@@ -101,7 +101,7 @@ What is measured:
 - Training: passes over {SAMPLES} made-up pictures of 784 float32, shuffled, with a perceptron of
   784, 500 and 10, 2 replicas. Umbo's side is a C program whose callback calls OpenBLAS with one
   thread; TensorFlow's is a loop over the distributed dataset within a `tf.function`, with
-  Keras' optimizer. Both sides' threads have all processors.
+  Keras' optimizer, once with as many threads for an operation as it chooses, and once with one.
 
 All but input and the empty run call Umbo's C functions. Before it is timed, every sum and every
 first step of an optimizer is compared with one worked out in double precision, and training must

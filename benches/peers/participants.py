@@ -92,10 +92,17 @@ class Participant:
         self.process.wait()
 
 
-def python_peer(package, module, script):
+def python_peer(package, module, script, environment=()):
     # Tools that pip installed beside the packages, such as ninja, are found by their names.
     path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
-    return Participant([python_with(package, module), HERE / script], {"PATH": path})
+    command = [python_with(package, module), HERE / script]
+    return Participant(command, {"PATH": path} | dict(environment))
+
+
+def tensorflow_peer(threads_of_operation):
+    """0 leaves the number of threads to TensorFlow."""
+    threads = {"PEER_THREADS_OF_OPERATION": str(threads_of_operation)}
+    return python_peer("tensorflow-cpu", "tensorflow", "tensorflow_peer.py", threads)
 
 
 def native_peer(program, launcher=(), environment=()):
@@ -121,7 +128,8 @@ def mpi_peer():
 
 STARTERS = {
     "Umbo": lambda: native_peer("umbo_peer"),
-    "TensorFlow": lambda: python_peer("tensorflow-cpu", "tensorflow", "tensorflow_peer.py"),
+    "TensorFlow": lambda: tensorflow_peer(0),
+    "TensorFlow, one thread an operation": lambda: tensorflow_peer(1),
     "PyTorch": lambda: python_peer("torch", "torch", "torch_peer.py"),
     "DeepSpeed": deepspeed_peer,
     "OpenMP": lambda: native_peer("openmp_peer"),

@@ -98,7 +98,10 @@ COMPARISONS = [
 ] + [
     Comparison(
         f"training, {title}, {batch} examples a replica",
-        [(f"train, {rule}, {batch}", "TensorFlow", f"train, {rule}, {batch}", "")],
+        [
+            (f"train, {rule}, {batch}", peer, f"train, {rule}, {batch}", "")
+            for peer in ("TensorFlow", "TensorFlow, one thread an operation")
+        ],
         more_is_better=True,
     )
     for rule, title in (("sgd", "SGD"), ("adam", "Adam"))
@@ -185,7 +188,7 @@ def main():
         each.end()
     load.append(os.getloadavg()[0])
     print(document.table(rows))
-    versions = [each.version for each in started.values()]
+    versions = list(dict.fromkeys(each.version for each in started.values()))
     text = document.text(rows, versions, problems, load, options.rounds)
     pathlib.Path(options.output).write_text(text)
     print(f"written: {options.output}", file=sys.stderr)

@@ -169,6 +169,8 @@ def main():
     cpu = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration() for _ in range(REPLICAS)]
     tf.config.set_logical_device_configuration(cpu, logical)
+    threads = int(os.environ["PEER_THREADS_OF_OPERATION"])
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     workloads = {
         "input, shuffled, eager": input_workload(True, False),
         "input, shuffled, graph": input_workload(True, True),
