@@ -113,9 +113,9 @@ def native_peer(program, launcher=(), environment=()):
 
 
 def deepspeed_peer():
-    python_with("torch", "torch")
-    python_with("ninja", "ninja")
-    return python_peer("deepspeed", "deepspeed", "deepspeed_peer.py")
+    python_with("torch", "torch")  # which the installation of DeepSpeed looks for
+    compiled = {"TORCH_EXTENSIONS_DIR": str(BUILD / "torch_extensions")}
+    return python_peer("deepspeed", "deepspeed", "deepspeed_peer.py", compiled)
 
 
 def mpi_peer():
