@@ -27,11 +27,8 @@ def table(rows):
     ]
     for row in rows:
         cells = [row["name"], row["peer"], row["unit"], spread(row["ours"]), spread(row["theirs"])]
-        cells += [spread(row["ratio"], ".1f")]
-        if row["probe"] is None:
-            cells += ["none", ""]
-        else:
-            cells += [number(row["probe"].middle), spread(row["percent"], ",.0f")]
+        probe = "not measured" if row["probe"] is None else number(row["probe"].middle)
+        cells += [spread(row["ratio"], ".1f"), probe, spread(row["percent"], ",.0f")]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -96,12 +93,16 @@ What is measured:
 - Reduce and Adam or AdamW: {ELEMENTS} float32 variables, updated from the sum of the gradients
   of 4 replicas. The probe reads and writes the same memory. TensorFlow's part is Keras'
   optimizer, whose `apply_gradients` each replica calls in a `tf.function`. PyTorch adds the
-  gradients up in place and calls its fused AdamW; DeepSpeed's AdamW for processors gets
-  the same sum from PyTorch. OpenMP is one loop in C that sums and updates.
+  gradients up, one after the other to a tensor used again or with Python's `sum()` to new
+  ones, and calls its fused AdamW; DeepSpeed's AdamW for processors gets the sum in place
+  from PyTorch. OpenMP is one loop in C that sums and updates.
 - Training: passes over {SAMPLES} made-up pictures of 784 float32, shuffled, with a perceptron of
   784, 500 and 10, 2 replicas. Umbo's side is a C program whose callback calls OpenBLAS with one
-  thread; TensorFlow's is a loop over the distributed dataset within a `tf.function`, with
-  Keras' optimizer, once with as many threads for an operation as it chooses, and once with one.
+  thread. TensorFlow's is a loop over the distributed dataset within a `tf.function`, with
+  Keras' optimizer, once with as many threads for an operation as it chooses, and once with one;
+  its dataset shuffles row numbers and gathers batches by them, which is faster than rows. The
+  probe is the C program's forward and backward passes alone, on two threads that neither read
+  batches nor update anything.
 
 All but input and the empty run call Umbo's C functions. Before it is timed, every sum and every
 first step of an optimizer is compared with one worked out in double precision, and training must

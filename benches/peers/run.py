@@ -29,13 +29,14 @@ RUN = ["run", "--rounds", "5"]
 
 @dataclasses.dataclass
 class Comparison:
-    """Workloads that do the same. `rows` pairs one of ours with a peer's name and workload. Ours
-    is a workload of the participant Umbo, or None where `umbo bench` measures it; with the
-    arguments `probe` it measures the probe in any case. (Training has no probe.)"""
+    """Workloads that do the same. `rows` pairs one of ours with a peer's name and workload, and
+    says how the peer does it. Ours is a workload of the participant Umbo, or None where `umbo
+    bench` measures it. `probe` is what `umbo bench` is given to measure the probe, or that too is a
+    workload of the participant."""
 
     name: str
     rows: list
-    probe: list = None
+    probe: list | str
     more_is_better: bool = False
 
 
@@ -88,7 +89,8 @@ COMPARISONS = [
         "reduce and AdamW, 4 replicas",
         [
             ("adamw", "TensorFlow", "adamw", ""),
-            ("adamw", "PyTorch", "adamw", "fused"),
+            ("adamw", "PyTorch", "adamw, added in place", "added in place, fused"),
+            ("adamw", "PyTorch", "adamw, sum()", "sum() and fused"),
             ("adamw", "DeepSpeed", "adamw", ""),
             ("adamw", "OpenMP", "adamw", "one loop"),
         ],
@@ -102,7 +104,8 @@ COMPARISONS = [
             (f"train, {rule}, {batch}", peer, f"train, {rule}, {batch}", "")
             for peer in ("TensorFlow", "TensorFlow, one thread an operation")
         ],
-        more_is_better=True,
+        f"train probe, {batch}",
+        True,
     )
     for rule, title in (("sgd", "SGD"), ("adam", "Adam"))
     for batch in (64, 256)
@@ -121,7 +124,11 @@ class Spread:
 def compare(comparison, started, bench, rounds):
     """The rows of the result, and what went wrong. A turn that failed once is not asked for
     again."""
-    turns = {("probe",): lambda: bench.turn(comparison.probe)} if comparison.probe else {}
+    if isinstance(comparison.probe, str):
+        measure_probe = lambda: started["Umbo"].turn(comparison.probe)
+    else:
+        measure_probe = lambda: bench.turn(comparison.probe)
+    turns = {("probe",): measure_probe}
     for own, peer, workload, _ in comparison.rows:
         for name, asked in (("Umbo", own), (peer, workload)):
             if asked is not None and name in started:
@@ -129,7 +136,8 @@ def compare(comparison, started, bench, rounds):
     answers, problems = {turn: [] for turn in turns}, []
     for number in range(rounds):
         order = list(turns)
-        order = order[number % len(order) :] + order[: number % len(order)] if order else []
+        start = number % max(1, len(order))
+        order = order[start:] + order[:start]
         for turn in reversed(order) if number % 2 else order:
             answer = turns[turn]()
             if "error" in answer:
@@ -141,7 +149,7 @@ def compare(comparison, started, bench, rounds):
     for own, peer, workload, how in comparison.rows:
         mine = [each["value"] for each in answers.get(("Umbo", own) if own else ("probe",), [])]
         theirs = [each["value"] for each in answers.get((peer, workload), [])]
-        probes = [each["probe"] for each in answers.get(("probe",), [])]
+        probes = [each.get("probe", each["value"]) for each in answers.get(("probe",), [])]
         rows.append(row_of(comparison, f"{peer}, {how}" if how else peer, mine, theirs, probes))
     return rows, problems
 

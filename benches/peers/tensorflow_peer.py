@@ -122,8 +122,14 @@ def train_workload(optimizer_of, batch):
     def prepare():
         central = strategy(replicas)
         pictures, labels = reference.pictures(SAMPLES, PIXELS, CLASSES)
-        dataset = tf.data.Dataset.from_tensor_slices((pictures, labels)).shuffle(SAMPLES, seed=1)
-        dataset = dataset.batch(replicas * batch, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+        # Shuffled numbers of rows, gathered batch by batch: much faster than shuffled rows.
+        pictures, labels = tf.constant(pictures), tf.constant(labels)
+        numbers = tf.data.Dataset.range(SAMPLES).shuffle(SAMPLES, seed=1)
+        dataset = numbers.batch(replicas * batch, drop_remainder=True).map(
+            lambda rows: (tf.gather(pictures, rows), tf.gather(labels, rows)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        dataset = dataset.prefetch(tf.data.AUTOTUNE)
         distributed = central.experimental_distribute_dataset(dataset)
         with central.scope():
             initial = tf.keras.initializers.HeUniform(seed=1)

@@ -1,8 +1,10 @@
 /* Training from end to end: a perceptron of 784, 500 and 10 on made-up pictures, 2 replicas. The network itself is the
  * example's, with matrix products by OpenBLAS where it is installed. */
 #include <math.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <umbo/umbo.h>
 
 #include "../../c_examples/03_train_fashion_mnist/matrix.h"
@@ -185,13 +187,79 @@ static void check(void *data) {
   if (!(t->loss < first && t->loss < 0.8 * log(CLASSES))) give_up("the loss went from %g to %g", first, t->loss);
 }
 
+/* The probe: the network's forward and backward passes alone, on threads that have nothing else to do. */
+typedef struct {
+  int64_t rows, steps;
+  float *inputs, *weights[2], *biases[2], *weight_gradients[2], *bias_gradients[2];
+  uint8_t *labels;
+  void *workspace;
+  pthread_t thread;
+} network;
+
+typedef struct {
+  int64_t batch;
+  network networks[REPLICAS];
+} probe;
+
+static void prepare_probe(void *data) {
+  probe *p = data;
+  matrix_set_threads(1);
+  for (int replica = 0; replica < REPLICAS; ++replica) {
+    network *n = &p->networks[replica];
+    n->rows = p->batch;
+    n->steps = SAMPLES / REPLICAS / p->batch;
+    n->inputs = floats(n->rows * PIXELS);
+    n->labels = calloc((size_t)n->rows, 1);
+    n->workspace = floats((int64_t)(mlp_workspace_bytes(&shape, n->rows) / sizeof(float)));
+    if (n->labels == NULL) give_up("no memory");
+    fill_random(n->inputs, n->rows * PIXELS, (uint64_t)replica);
+    for (int layer = 0; layer < shape.layers; ++layer) {
+      const int64_t out = shape.sizes[layer + 1], count = shape.sizes[layer] * out;
+      n->weights[layer] = floats(count);
+      n->biases[layer] = floats(out);
+      n->weight_gradients[layer] = floats(count);
+      n->bias_gradients[layer] = floats(out);
+      mlp_initialize_weights(&shape, layer, 1, n->weights[layer]);
+      fill_random(n->biases[layer], out, 1);
+    }
+  }
+}
+
+static void *differentiate(void *data) {
+  const network *n = data;
+  const mlp_parameters parameters = {{n->weights[0], n->weights[1]}, {n->biases[0], n->biases[1]}};
+  const mlp_gradients gradients = {{n->weight_gradients[0], n->weight_gradients[1]},
+                                   {n->bias_gradients[0], n->bias_gradients[1]}};
+  for (int64_t step = 0; step < n->steps; ++step) {
+    mlp_differentiate(&shape, &parameters, n->rows, n->inputs, n->labels, n->workspace, &gradients);
+  }
+  return NULL;
+}
+
+static void run_probe(void *data) {
+  probe *p = data;
+  for (int i = 1; i < REPLICAS; ++i) {
+    if (pthread_create(&p->networks[i].thread, NULL, differentiate, &p->networks[i]) != 0) give_up("no thread");
+  }
+  differentiate(&p->networks[0]);
+  for (int i = 1; i < REPLICAS; ++i) pthread_join(p->networks[i].thread, NULL);
+}
+
+static void check_probe(void *data) { (void)data; /* what it makes is not used */ }
+
 int add_training_workloads(workload *workloads) {
   static training all[] = {{.adam = 0, .batch = 64}, {.adam = 0, .batch = 256}, {.adam = 1, .batch = 64},
                            {.adam = 1, .batch = 256}};
   static const char *const names[] = {"train, sgd, 64", "train, sgd, 256", "train, adam, 64", "train, adam, 256"};
+  static probe probes[] = {{.batch = 64}, {.batch = 256}};
+  static const char *const probe_names[] = {"train probe, 64", "train probe, 256"};
   for (int i = 0; i < 4; ++i) {
     workloads[i] = (workload){.name = names[i], .calls = 1, .samples = SAMPLES, .data = &all[i], .prepare = prepare,
                               .check = check, .call = pass};
   }
-  return 4;
+  for (int i = 0; i < 2; ++i) {
+    workloads[4 + i] = (workload){.name = probe_names[i], .calls = 1, .samples = SAMPLES, .data = &probes[i],
+                                  .prepare = prepare_probe, .check = check_probe, .call = run_probe};
+  }
+  return 6;
 }
