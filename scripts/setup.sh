@@ -97,6 +97,8 @@ if [ "$purpose" = test ]; then
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
 fi
 if [ "$purpose" = bench ]; then
+  python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv ||
+    say "no Python with venv; the peers in Python cannot be measured"
   have c++ || have g++ || apt_install g++ || say "no C++ compiler; DeepSpeed cannot be measured"
   { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
     say "no Open MPI; it cannot be measured"
