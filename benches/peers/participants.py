@@ -12,7 +12,7 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "peers"
 PYTHON = BUILD / "venv" / "bin" / "python"
 SAMPLES = 16384
-ELEMENTS = 16 << 20
+ELEMENTS = int(os.environ.get("PEER_ELEMENTS", 16 << 20))
 
 
 class Unavailable(Exception):

@@ -5,7 +5,8 @@
 
 Each participant is a process of its own. In a round all of a comparison take one turn after the
 other, in an order that changes from round to round, so that all see the same machine; ratios are
-taken within rounds. What cannot be had or measured is said in the result.
+taken within rounds. What cannot be had or measured is said in the result. The variable
+PEER_ELEMENTS of the environment sets the elements of a gradient, 16 Mi otherwise.
 """
 
 import argparse
@@ -124,11 +125,8 @@ class Spread:
 def compare(comparison, started, bench, rounds):
     """The rows of the result, and what went wrong. A turn that failed once is not asked for
     again."""
-    if isinstance(comparison.probe, str):
-        measure_probe = lambda: started["Umbo"].turn(comparison.probe)
-    else:
-        measure_probe = lambda: bench.turn(comparison.probe)
-    turns = {("probe",): measure_probe}
+    prober = started["Umbo"] if isinstance(comparison.probe, str) else bench
+    turns = {("probe",): lambda: prober.turn(comparison.probe)}
     for own, peer, workload, _ in comparison.rows:
         for name, asked in (("Umbo", own), (peer, workload)):
             if asked is not None and name in started:
@@ -160,7 +158,9 @@ def row_of(comparison, peer, mine, theirs, probes):
         pairs = zip(mine, others)
         return [a / b if comparison.more_is_better else b / a for a, b in pairs]
 
-    spread = lambda values: Spread(values) if values else None
+    def spread(values):
+        return Spread(values) if values else None
+
     return {
         "name": comparison.name,
         "peer": peer,

@@ -59,8 +59,9 @@ def run_workload():
 
 def per_replica(central, parts):
     """One tensor for each replica."""
-    part = lambda context: tf.constant(parts[context.replica_id_in_sync_group])
-    return central.experimental_distribute_values_from_function(part)
+    return central.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
 
 
 def reduce_workload():

@@ -39,7 +39,10 @@ def reduce_into_new():
 def reduce_again():
     arrays, parts = gradients()
     output = torch.zeros(ELEMENTS)
-    call = lambda: sum_into(output, parts)
+
+    def call():
+        return sum_into(output, parts)
+
     return call, lambda result: reference.check_sum(result.numpy(), arrays)
 
 
@@ -66,8 +69,10 @@ def step_of(optimizer_of, add_up=add_in_place):
             optimizer.step()
             return weights
 
-        decay = reference.WEIGHT_DECAY
-        check = lambda result: reference.check_first_step(result.detach().numpy(), arrays, decay)
+        def check(result):
+            decay = reference.WEIGHT_DECAY
+            reference.check_first_step(result.detach().numpy(), arrays, decay)
+
         return call, check
 
     return prepare
