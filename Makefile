@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo cases test test-rust test-loom mutants test-c test-large bench bench-peers clean
+.PHONY: help setup install demo movielens cases test test-rust test-loom mutants test-c test-large bench bench-peers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -44,6 +44,19 @@ demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=,
 	@cmake --build build/c_examples --parallel $(JOBS)
 	@$(call section,Train)
 	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare
+
+movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
+	@scripts/setup.sh movielens
+	@$(MAKE) --no-print-directory install
+	@$(call section,Build the examples against $(PREFIX))
+	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
+	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call section,Train)
+	@if [ -e build/movielens/ml-100k.inter ]; then \
+	  build/c_examples/04_matrix_factorisation --seed $(SEED) --data build/movielens/ml-100k.inter; \
+	else \
+	  build/c_examples/04_matrix_factorisation --seed $(SEED); \
+	fi
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build

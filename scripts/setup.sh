@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|demo|bench
+#   scripts/setup.sh build|test|demo|movielens|bench
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -19,6 +19,8 @@ have_openblas() {
   [ -n "$(find /usr/include /usr/local/include -name cblas.h -print -quit 2>/dev/null)" ]
 }
 have_data_set() { [ -e /usr/share/datasets/fashion-mnist ]; }
+movielens=$PWD/build/movielens
+have_movielens() { [ -e "$movielens/ml-100k.inter" ]; }
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
@@ -62,6 +64,23 @@ pip_install() {
     say "pip could not install $1"
     return 1
   }
+}
+
+# The ratings of MovieLens-100k, out of a Python package that has them as an example.
+fetch_movielens() {
+  have python3 || return 1
+  say "fetching MovieLens-100k from the Python package recbole into build/movielens"
+  mkdir -p "$movielens"
+  local file=recbole/dataset_example/ml-100k/ml-100k.inter
+  python3 -m pip download --quiet --no-deps --dest "$movielens" \
+    recbole==1.2.1 >/dev/null 2>&1 &&
+    python3 - "$movielens" "$file" <<'END'
+import pathlib, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+wheel = next(folder.glob("recbole-*.whl"))
+(folder / "ml-100k.inter").write_bytes(zipfile.ZipFile(wheel).read(sys.argv[2]))
+wheel.unlink()
+END
 }
 
 required() {
@@ -110,4 +129,8 @@ fi
 if [ "$purpose" = demo ]; then
   have_data_set || apt_install dataset-fashion-mnist ||
     say "no Fashion-MNIST; the demonstration uses the small data set in c_examples/data"
+fi
+if [ "$purpose" = movielens ]; then
+  have_movielens || fetch_movielens ||
+    say "no MovieLens-100k; the program generates ratings instead"
 fi

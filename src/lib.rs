@@ -7,6 +7,7 @@
 //! The modules, from the top down. Each uses only what stands below it:
 //!
 //! - [`ffi`]: the C layer. Checks and converts, decides nothing.
+//! - [`equivalence`]: whether a training step does the same on one replica and on many.
 //! - [`input`]: datasets, their transformations, and their distribution over replicas.
 //!   [`optimizer`]: gradients, update rules, the fused central update.
 //! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
@@ -21,6 +22,7 @@
 pub mod cluster;
 pub mod cross_device;
 pub mod device;
+pub mod equivalence;
 pub mod error;
 pub mod ffi;
 pub mod input;

@@ -104,9 +104,12 @@ fn the_benchmark_of_runs_measures_next_to_its_probes() {
 
 #[test]
 fn benchmarks_of_memory_measure_next_to_their_probes() {
-    for (benchmark, option, value) in
-        [("reduce", "--op", "sum"), ("gather", "--axis", "1"), ("update", "--rule", "adam")]
-    {
+    for (benchmark, option, value) in [
+        ("reduce", "--op", "sum"),
+        ("gather", "--axis", "1"),
+        ("update", "--rule", "adam"),
+        ("rows", "--rule", "adam"),
+    ] {
         let row = ["bench", benchmark, option, value, "--replicas", "2", "--rounds", "1"];
         let sizes = ["--from", "4K", "--to", "8K", "--dtype", "float32"];
         let arguments = [&row[..], &sizes].concat();
@@ -141,6 +144,7 @@ fn benchmarks_are_drawn() {
         ("reduce", &memory[..], &["float32, SUM, replicas 2", "8.0 KiB", "GB/s"][..]),
         ("gather", &memory, &["float32, axis 1, row 256, replicas 2", "GB/s"]),
         ("update", &memory, &["float32, adam, variables 1, replicas 2", "GB/s"]),
+        ("rows", &memory, &["float32, adam", "GB/s"]),
         ("run", &["--rounds", "1", "--idle-us", "10"], &["all-reduce of a number", "microseconds"]),
         ("input", &input, &["library", "batches of 8", "microseconds"]),
     ] {

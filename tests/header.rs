@@ -37,6 +37,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("gradients", "gradients"),
     ("update_rule", "update rules"),
     ("optimizer", "optimizers"),
+    ("equivalence", "equivalence of one replica and many"),
 ];
 
 const FUNCTION: &str = "extern \"C\" fn ";

@@ -77,7 +77,7 @@
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
   { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
-#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, NULL, { 0, 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
 #define UMBO_MOMENTUM_OPTIONS_INIT \
   { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
@@ -99,6 +99,10 @@
 #define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0, { 0, 0, 0 } }
 #define UMBO_APPLY_REPORT_INIT \
   { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
+#define UMBO_EQUIVALENCE_OPTIONS_INIT \
+  { sizeof(umbo_equivalence_options), 0.0, 0.0, { 0, 0, 0, 0 } }
+#define UMBO_EQUIVALENCE_FINDING_INIT \
+  { sizeof(umbo_equivalence_finding), 0, 0, 0, 0, 0.0, 0.0, NULL, NULL }
 
 
 /**
@@ -135,6 +139,11 @@ typedef struct umbo_distributed_dataset umbo_distributed_dataset;
  * The structure, dtypes and shapes of the elements of a dataset.
  */
 typedef struct umbo_element_spec umbo_element_spec;
+
+/**
+ * What a check of one replica against all has found.
+ */
+typedef struct umbo_equivalence umbo_equivalence;
 
 /**
  * Gradient buffers, one per variable and replica.
@@ -922,13 +931,31 @@ typedef struct umbo_gradients_options {
    * How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
    * contributions are one sum, divided by the weight of all these runs, as if one run had submitted
    * them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
-   * 1 costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+   * 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
+   * rows that were touched). 0 stands for 1.
    */
   int32_t accumulation_steps;
   /**
+   * NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
+   * which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
+   * contribute to it by umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() instead
+   * of umbo_gradients_view(). It has no buffers of its size, and an apply costs by the rows.
+   */
+  const int32_t *row_sparse;
+  /**
+   * The element type of the gradients: UMBO_FLOAT16 or UMBO_BFLOAT16 for float32 variables, so that
+   * replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
+   * and weights and state stay what they are. 0 stands for the type of each variable.
+   */
+  umbo_dtype dtype;
+  /**
    * Zero.
    */
-  uint64_t reserved[4];
+  int32_t reserved0;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[2];
 } umbo_gradients_options;
 
 /**
@@ -1373,6 +1400,83 @@ typedef struct umbo_apply_report {
 } umbo_apply_report;
 
 /**
+ * When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
+ */
+typedef struct umbo_equivalence_options {
+  /**
+   * sizeof(umbo_equivalence_options).
+   */
+  size_t struct_size;
+  /**
+   * The largest difference, as a fraction of the terms that a gradient is the sum of. 0: what a
+   * sum over the batch may differ by in the variable's dtype when it is added in another order.
+   */
+  double relative_tolerance;
+  /**
+   * A difference that never counts.
+   */
+  double absolute_tolerance;
+  /**
+   * Zero.
+   */
+  uint64_t reserved[4];
+} umbo_equivalence_options;
+
+/**
+ * What a finding is about.
+ */
+typedef int32_t umbo_equivalence_subject;
+
+/**
+ * What a check has found.
+ */
+typedef int32_t umbo_equivalence_verdict;
+
+/**
+ * One thing that was found. Start from UMBO_EQUIVALENCE_FINDING_INIT. The texts live as long as
+ * the umbo_equivalence.
+ */
+typedef struct umbo_equivalence_finding {
+  /**
+   * sizeof(umbo_equivalence_finding).
+   */
+  size_t struct_size;
+  /**
+   * UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT or UMBO_EQUIVALENCE_OF_METRIC.
+   */
+  umbo_equivalence_subject subject;
+  /**
+   * UMBO_EQUIVALENCE_EQUAL, or what is wrong.
+   */
+  umbo_equivalence_verdict verdict;
+  /**
+   * The place of the variable among the gradients; -1 if it is not about a gradient.
+   */
+  int64_t variable;
+  /**
+   * The element of the gradient, in row-major order, that `text` speaks of; -1 if none.
+   */
+  int64_t element;
+  /**
+   * How many times too large the gradient is on all replicas, less than 1 if it is too small; 0 if
+   * no single number says it.
+   */
+  double factor;
+  /**
+   * The largest difference that the split makes, as a fraction of the largest element.
+   */
+  double difference;
+  /**
+   * The name of the variable or metric; NULL if it is about the step.
+   */
+  const char *name;
+  /**
+   * What was found and what to do about it.
+   */
+  const char *text;
+} umbo_equivalence_finding;
+
+/**
  * Handles of all types together.
  */
 #define UMBO_HANDLE_ANY 0
@@ -1451,6 +1555,11 @@ typedef struct umbo_apply_report {
  * `umbo_element_spec`.
  */
 #define UMBO_HANDLE_ELEMENT_SPEC 15
+
+/**
+ * `umbo_equivalence`.
+ */
+#define UMBO_HANDLE_EQUIVALENCE 16
 
 /**
  * Success.
@@ -1809,6 +1918,92 @@ typedef struct umbo_apply_report {
  * It fails with INVALID_ARGUMENT, naming the variable; nothing is changed.
  */
 #define UMBO_NON_FINITE_FAIL 3
+
+/**
+ * The step as a whole.
+ */
+#define UMBO_EQUIVALENCE_OF_STEP 1
+
+/**
+ * The gradient of a variable.
+ */
+#define UMBO_EQUIVALENCE_OF_GRADIENT 2
+
+/**
+ * A metric.
+ */
+#define UMBO_EQUIVALENCE_OF_METRIC 3
+
+/**
+ * The same, however the batch is split.
+ */
+#define UMBO_EQUIVALENCE_EQUAL 1
+
+/**
+ * No replica writes the gradient, so the variable would not be updated. Does not count against the
+ * equivalence.
+ */
+#define UMBO_EQUIVALENCE_NOT_WRITTEN 2
+
+/**
+ * The callback fails when the batch is split in another way, with empty parts for instance.
+ */
+#define UMBO_EQUIVALENCE_CALLBACK_FAILED 3
+
+/**
+ * A replica does not submit its gradients.
+ */
+#define UMBO_EQUIVALENCE_NOT_SUBMITTED 4
+
+/**
+ * Weights do not follow the examples.
+ */
+#define UMBO_EQUIVALENCE_WRONG_WEIGHT 5
+
+/**
+ * A buffer that was viewed with UMBO_OVERWRITE is not written in full, or is added to.
+ */
+#define UMBO_EQUIVALENCE_NOT_OVERWRITTEN 6
+
+/**
+ * Infinite or NaN.
+ */
+#define UMBO_EQUIVALENCE_NOT_FINITE 7
+
+/**
+ * Two runs with the same parts differ.
+ */
+#define UMBO_EQUIVALENCE_NOT_REPEATABLE 8
+
+/**
+ * The callback reduces over its examples in another way than was declared.
+ */
+#define UMBO_EQUIVALENCE_WRONG_REDUCTION 9
+
+/**
+ * Each replica contributes the gradient of the whole batch.
+ */
+#define UMBO_EQUIVALENCE_WHOLE_BATCH 10
+
+/**
+ * Replicas with different examples contribute the very same.
+ */
+#define UMBO_EQUIVALENCE_SAME_EXAMPLES 11
+
+/**
+ * Only some of the replicas that have examples write the gradient.
+ */
+#define UMBO_EQUIVALENCE_PARTLY_WRITTEN 12
+
+/**
+ * Each replica adds a term that is no example's, such as weight decay: that belongs to the optimizer.
+ */
+#define UMBO_EQUIVALENCE_TERM_PER_REPLICA 13
+
+/**
+ * Different, for a reason that the numbers do not tell; the text lists what is likely.
+ */
+#define UMBO_EQUIVALENCE_DIFFERENT 14
 
 #ifdef __cplusplus
 extern "C" {
@@ -3643,13 +3838,13 @@ umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
                                   struct umbo_gradients **gradients);
 
 /**
- * This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
- * replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+ * This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
+ * the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
  * A variable that a replica does not view in a step counts as zero from it; one that no replica
  * views is not updated.
  *
  * Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
- * such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+ * such variable. FAILED_PRECONDITION: a row-sparse variable, not in a run of the strategy that the gradients were made
  * for, or submitted already. CANCELLED: the run has returned without this replica.
  */
 umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
@@ -3659,13 +3854,53 @@ umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
                                 struct umbo_view *view);
 
 /**
+ * Adds `rows` rows (0 or more) to what this replica contributes to row-sparse variable `index` in
+ * this step, and gives room to write them, on the replica's device, until the replica submits:
+ * `indices`, int64 of shape [rows], takes which rows of the variable they are, and `values`, of the
+ * gradients' dtype and the variable's shape but for the number of rows, their gradients. Both hold whatever they
+ * held before. A further call in the step adds further rows; the first views stay valid.
+ *
+ * Rows may come in any order. One that is named several times, in a call, in several or by several
+ * replicas, stands for the sum of what is given for it; what is done with sums is the same as for
+ * other variables. But the update is lazy: rows that nobody named, and what the optimizer keeps for
+ * them, stay as they are, so that momentum and weight decay act on the rows that were named alone.
+ * Adam's t counts the updates of the variable. An apply with LAMB is INVALID_ARGUMENT. A variable to
+ * which replicas add 0 rows counts as updated; one to which none adds any, not even 0, does not.
+ *
+ * Sums are in replica order, then in the order in which rows were added, so the bits depend neither
+ * on threads nor on who comes first.
+ *
+ * Replicas call this at the same time, and nobody waits; nothing is allocated once a step had as
+ * many rows in as many calls. An index that is no row of the variable is OUT_OF_RANGE from the call
+ * that submits with a weight other than 0. FAILED_PRECONDITION: not declared row-sparse; else as
+ * for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
+ */
+umbo_status umbo_gradients_add_rows(struct umbo_replica_context *ctx,
+                                    struct umbo_gradients *gradients,
+                                    int32_t index,
+                                    int64_t rows,
+                                    struct umbo_view *indices,
+                                    struct umbo_view *values);
+
+/**
+ * Adds copies of the rows of `slices` to what this replica contributes to row-sparse variable
+ * `index` in this step: indexed slices of the gradients' dtype and the variable's shape (INVALID_ARGUMENT if they
+ * differ). Otherwise as umbo_gradients_add_rows().
+ */
+umbo_status umbo_gradients_add_indexed_slices(struct umbo_replica_context *ctx,
+                                              struct umbo_gradients *gradients,
+                                              int32_t index,
+                                              const struct umbo_value *slices);
+
+/**
  * Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
  * its part of the run's arguments. A replica without examples submits too, and what it wrote is not
  * read.
  *
  * FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
  * examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
- * as for umbo_gradients_view().
+ * as for umbo_gradients_view(). OUT_OF_RANGE: an index among the rows that this replica added is no
+ * row of its variable; the replica has not submitted then.
  */
 umbo_status umbo_gradients_submit(struct umbo_replica_context *ctx,
                                   struct umbo_gradients *gradients);
@@ -3871,6 +4106,87 @@ umbo_status umbo_optimizer_retain(const struct umbo_optimizer *optimizer);
  * Releases a reference. NULL is fine.
  */
 void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
+
+/* ---- equivalence of one replica and many --------------------------------------------------- */
+
+/**
+ * Finds out whether a step means the same on one replica and on all, and if not, why. For tests and
+ * for the first step of a new trainer.
+ *
+ * `function` and `user_data` are what umbo_strategy_run() is given. `batch` is a global batch, not
+ * distributed yet: a tensor, or a tuple or struct of tensors, with 3 examples or more along dimension
+ * 0. The check splits it over the replicas as umbo_strategy_distribute_dataset() does, runs the
+ * callback, and compares with other splits: all examples on replica 0, which is what one replica
+ * would do, two parts of different sizes, and a smaller batch. `gradients` are the ones that the
+ * callback writes, or NULL: then only metrics are compared. `options` may be NULL.
+ *
+ * Nothing is committed. Variables of the strategy, `gradients` with what they may have
+ * accumulated, optimizers and metrics are as they were; an umbo_optimizer_apply() in the callback
+ * does not take place. What the callback changes in the caller's own memory stays changed. The
+ * callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN in
+ * buffers that it views with UMBO_OVERWRITE, which shows whether it writes all of them. The check
+ * keeps copies of the gradients in float64: two for each replica and five more. It waits for its
+ * turn as a run does; runs of other threads may come in between, and notice nothing.
+ *
+ * What is found: gradients that are reduced over the examples in another way than
+ * `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
+ * buffers that are not overwritten in full; replicas that read the whole batch, or all the same
+ * rows; that do not submit, or fail, without examples; regularisers that count once a replica; results that are not repeatable, on one
+ * replica or only on several; and metrics that are added with wrong sums or weights. Of what
+ * depends on the split by design, such as the statistics of batch normalisation, the check can only
+ * say that it does. With one replica there is nothing to compare, and only what one run shows is
+ * found.
+ *
+ * What the callback gets wrong is no failure of this function, but in `*equivalence`, a new handle;
+ * see umbo_equivalence_holds() and umbo_equivalence_text().
+ *
+ * INVALID_ARGUMENT: a batch that cannot be split, gradients of another strategy, tolerances below
+ * 0. FAILED_PRECONDITION: in a replica's callback, in a merge call, in another strategy's scope, and
+ * while the strategy is draining. If the callback fails on the batch as it is usually split, its
+ * status, as from umbo_strategy_run().
+ */
+umbo_status umbo_strategy_check_equivalence(struct umbo_strategy *strategy,
+                                            umbo_replica_fn function,
+                                            void *user_data,
+                                            const struct umbo_value *batch,
+                                            struct umbo_gradients *gradients,
+                                            const struct umbo_equivalence_options *options,
+                                            struct umbo_equivalence **equivalence);
+
+/**
+ * Whether an update and the metrics are the same on one replica and on all: 1 or 0.
+ */
+umbo_status umbo_equivalence_holds(const struct umbo_equivalence *equivalence, int32_t *holds);
+
+/**
+ * All that was found as text: a line that says whether the equivalence holds and for which parts of
+ * the batch, then one for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as `equivalence`.
+ */
+umbo_status umbo_equivalence_text(const struct umbo_equivalence *equivalence,
+                                  const char **text);
+
+/**
+ * How many findings there are: what is wrong with the step as a whole, then one for each gradient
+ * and each metric, also if it is the same.
+ */
+umbo_status umbo_equivalence_count(const struct umbo_equivalence *equivalence, int32_t *count);
+
+/**
+ * The finding at `index`. OUT_OF_RANGE if there is none.
+ */
+umbo_status umbo_equivalence_at(const struct umbo_equivalence *equivalence,
+                                int32_t index,
+                                struct umbo_equivalence_finding *finding);
+
+/**
+ * One more reference to the handle, to be released like the first.
+ */
+umbo_status umbo_equivalence_retain(const struct umbo_equivalence *equivalence);
+
+/**
+ * Releases a reference. NULL is fine.
+ */
+void umbo_equivalence_release(const struct umbo_equivalence *equivalence);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -39,4 +39,6 @@
 
 #include <umbo/cpp/replica_context.hpp>
 
+#include <umbo/cpp/equivalence.hpp>
+
 #endif

@@ -1,14 +1,17 @@
 //! Gradients: what replicas contribute to an update.
 
-use super::boundary::{array, boundary, collect, constant, out, quietly};
+use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
 use super::handle::{self, borrow, get, make};
-use super::object::{umbo_gradients, umbo_replica_context, umbo_strategy, umbo_variable};
+use super::indexed_slices::slices_of;
+use super::object::{
+    umbo_gradients, umbo_replica_context, umbo_strategy, umbo_value, umbo_variable,
+};
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{umbo_view, view_of};
+use super::tensor::{dtype_from, umbo_dtype, umbo_view, view_of};
 use crate::error::{Error, Result};
-use crate::optimizer::{GradientMode, Gradients, LossReduction};
+use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 
 /// How the callback reduces the losses of its examples, and so what its gradients stand for.
 pub type umbo_loss_reduction = i32;
@@ -42,16 +45,28 @@ pub struct umbo_gradients_options {
     /// How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
     /// contributions are one sum, divided by the weight of all these runs, as if one run had submitted
     /// them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
-    /// 1 costs 8 bytes for each element of the variables, on their device. 0 stands for 1.
+    /// 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
+    /// rows that were touched). 0 stands for 1.
     pub accumulation_steps: i32,
+    /// NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
+    /// which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
+    /// contribute to it by umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() instead
+    /// of umbo_gradients_view(). It has no buffers of its size, and an apply costs by the rows.
+    pub row_sparse: *const i32,
+    /// The element type of the gradients: UMBO_FLOAT16 or UMBO_BFLOAT16 for float32 variables, so that
+    /// replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
+    /// and weights and state stay what they are. 0 stands for the type of each variable.
+    pub dtype: umbo_dtype,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved0: i32,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
 unsafe impl Extensible for umbo_gradients_options {
     fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+        self.reserved0 == 0 && self.reserved == [0; 2]
     }
 }
 
@@ -97,19 +112,32 @@ pub unsafe extern "C" fn umbo_gradients_create(
                 Error::invalid("options.accumulation_steps", problem)
             })?,
         };
-        let made = Gradients::accumulating(id, devices, variables, loss_reduction, steps)?;
+        let row_sparse = if options.row_sparse.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: not NULL, so the caller gives as many numbers as variables.
+            unsafe { array(options.row_sparse, count, "options.row_sparse") }?
+        };
+        let row_sparse = row_sparse.iter().map(|&choice| flag(choice, "options.row_sparse"));
+        let row_sparse = &*collect(row_sparse)?;
+        let dtype = match options.dtype {
+            0 => None,
+            dtype => Some(dtype_from(dtype)?),
+        };
+        let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
+        let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
         gradients.write(make(made)?);
         Ok(())
     })
 }
 
-/// This replica's own buffer for variable `index`, of the variable's dtype and shape, on the
-/// replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+/// This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
+/// the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
 /// A variable that a replica does not view in a step counts as zero from it; one that no replica
 /// views is not updated.
 ///
 /// Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
-/// such variable. FAILED_PRECONDITION: not in a run of the strategy that the gradients were made
+/// such variable. FAILED_PRECONDITION: a row-sparse variable, not in a run of the strategy that the gradients were made
 /// for, or submitted already. CANCELLED: the run has returned without this replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_view(
@@ -122,8 +150,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
-        let index = usize::try_from(index)
-            .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))?;
+        let index = variable_index(index)?;
         let mode = constant(
             mode,
             GradientMode::from_code(mode),
@@ -139,13 +166,85 @@ pub unsafe extern "C" fn umbo_gradients_view(
     })
 }
 
+/// Adds `rows` rows (0 or more) to what this replica contributes to row-sparse variable `index` in
+/// this step, and gives room to write them, on the replica's device, until the replica submits:
+/// `indices`, int64 of shape [rows], takes which rows of the variable they are, and `values`, of the
+/// gradients' dtype and the variable's shape but for the number of rows, their gradients. Both hold whatever they
+/// held before. A further call in the step adds further rows; the first views stay valid.
+///
+/// Rows may come in any order. One that is named several times, in a call, in several or by several
+/// replicas, stands for the sum of what is given for it; what is done with sums is the same as for
+/// other variables. But the update is lazy: rows that nobody named, and what the optimizer keeps for
+/// them, stay as they are, so that momentum and weight decay act on the rows that were named alone.
+/// Adam's t counts the updates of the variable. An apply with LAMB is INVALID_ARGUMENT. A variable to
+/// which replicas add 0 rows counts as updated; one to which none adds any, not even 0, does not.
+///
+/// Sums are in replica order, then in the order in which rows were added, so the bits depend neither
+/// on threads nor on who comes first.
+///
+/// Replicas call this at the same time, and nobody waits; nothing is allocated once a step had as
+/// many rows in as many calls. An index that is no row of the variable is OUT_OF_RANGE from the call
+/// that submits with a weight other than 0. FAILED_PRECONDITION: not declared row-sparse; else as
+/// for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_add_rows(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    index: i32,
+    rows: i64,
+    indices: *mut umbo_view,
+    values: *mut umbo_view,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or places for the outputs.
+        let (indices, values) = unsafe { (out(indices, "indices")?, out(values, "values")?) };
+        let (index, rows) = (variable_index(index)?, row_count(rows)?);
+        let added = in_context(ctx, "umbo_gradients_add_rows", |context| {
+            borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
+        })?;
+        indices.write(view_of(&added.indices));
+        values.write(view_of(&added.values));
+        Ok(())
+    })
+}
+
+/// Adds copies of the rows of `slices` to what this replica contributes to row-sparse variable
+/// `index` in this step: indexed slices of the gradients' dtype and the variable's shape (INVALID_ARGUMENT if they
+/// differ). Otherwise as umbo_gradients_add_rows().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    index: i32,
+    slices: *const umbo_value,
+) -> umbo_status {
+    boundary(|| {
+        let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
+        in_context(ctx, "umbo_gradients_add_indexed_slices", |context| {
+            borrow(gradients, "gradients", |gradients| {
+                gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
+            })?
+        })
+    })
+}
+
+fn variable_index(index: i32) -> Result<usize> {
+    usize::try_from(index)
+        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
+}
+
+fn row_count(rows: i64) -> Result<usize> {
+    usize::try_from(rows).map_err(|_| Error::invalid("rows", format!("{rows}; must be 0 or more")))
+}
+
 /// Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
 /// its part of the run's arguments. A replica without examples submits too, and what it wrote is not
 /// read.
 ///
 /// FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
 /// examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
-/// as for umbo_gradients_view().
+/// as for umbo_gradients_view(). OUT_OF_RANGE: an index among the rows that this replica added is no
+/// row of its variable; the replica has not submitted then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit(
     ctx: *mut umbo_replica_context,

@@ -35,12 +35,17 @@ pub unsafe extern "C" fn umbo_value_indexed_slices(
 }
 
 fn with_slices<R>(value: *const umbo_value, look: impl FnOnce(&IndexedSlices) -> R) -> Result<R> {
-    borrow(value, "value", |value| match value {
-        Value::IndexedSlices(slices) => Ok(look(slices)),
+    borrow(value, "value", |value| slices_of(value, "value").map(look))?
+}
+
+/// An argument that must be indexed slices.
+pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<&'a IndexedSlices> {
+    match value {
+        Value::IndexedSlices(slices) => Ok(slices),
         other => {
-            Err(Error::invalid("value", format!("is {}, not indexed slices", other.kind_name())))
+            Err(Error::invalid(argument, format!("is {}, not indexed slices", other.kind_name())))
         }
-    })?
+    }
 }
 
 fn part(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
+use crate::ffi::equivalence::CheckedStep;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::optimizer::{Gradients, Optimizer};
 use crate::strategy::cancellation::Cancellation;
@@ -49,6 +50,8 @@ pub const UMBO_HANDLE_CLUSTER_RESOLVER: umbo_handle_type = 13;
 pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 14;
 /// `umbo_element_spec`.
 pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
+/// `umbo_equivalence`.
+pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 16;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -71,10 +74,11 @@ pub enum Kind {
     ClusterResolver = 13,
     VariableRequest = 14,
     ElementSpec = 15,
+    Equivalence = 16,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 15] = [
+    const ALL: [(Kind, &'static str); 16] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -90,6 +94,7 @@ impl Kind {
         (Kind::ClusterResolver, "a cluster resolver"),
         (Kind::VariableRequest, "a variable request"),
         (Kind::ElementSpec, "an element spec"),
+        (Kind::Equivalence, "an equivalence"),
     ];
 
     /// The kind with this number, if there is one.
@@ -113,7 +118,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_ELEMENT_SPEC ({last})"),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_EQUIVALENCE ({last})"),
         )
     })
 }
@@ -185,6 +190,7 @@ objects! {
     ClusterResolver: umbo_cluster_resolver => Arc<ClusterResolver>;
     VariableRequest: umbo_variable_request => VariableRequest;
     ElementSpec: umbo_element_spec => Arc<ElementSpec>;
+    Equivalence: umbo_equivalence => Arc<CheckedStep>;
 }
 
 /// Elements of one type on one device, strided, with shared ownership.
@@ -261,5 +267,10 @@ pub struct umbo_variable_request {
 
 /// The structure, dtypes and shapes of the elements of a dataset.
 pub struct umbo_element_spec {
+    _opaque: [u8; 0],
+}
+
+/// What a check of one replica against all has found.
+pub struct umbo_equivalence {
     _opaque: [u8; 0],
 }

@@ -52,6 +52,62 @@ impl Pass<Value> for SplitPass {
     }
 }
 
+/// How many of `rows` rows each of `replicas` replicas gets when a batch is split by Rule A.
+pub fn part_sizes(rows: usize, replicas: usize) -> Vec<usize> {
+    let sizes = (0..replicas).map(|replica| part(rows, replica, replicas));
+    sizes.map(|(start, stop)| stop - start).collect()
+}
+
+/// The rows of each tensor of `batch`: a nest of tensors that have equally many.
+///
+/// INVALID_ARGUMENT: leaves that are no tensors, scalars, tensors with different numbers of rows,
+/// or no tensor at all.
+pub fn batch_rows(batch: &Value) -> Result<usize> {
+    let mut rows = None;
+    let problem = batch.find_leaf(&mut |leaf| {
+        let Value::Tensor(tensor) = leaf else {
+            let kind = leaf.kind_name();
+            return Some(format!("contains {kind}; give the global batch, a nest of tensors"));
+        };
+        let Some(&count) = tensor.shape().first() else {
+            return Some("contains a scalar, which cannot be split over replicas".into());
+        };
+        let first = *rows.get_or_insert(count);
+        (first != count).then(|| format!("has tensors of {first} and of {count} rows"))
+    });
+    match (problem, rows) {
+        (Some(problem), _) => Err(Error::invalid("batch", problem)),
+        (None, None) => Err(Error::invalid("batch", "contains no tensor")),
+        (None, Some(rows)) => Ok(rows),
+    }
+}
+
+/// The rows of `batch` from `first` on as an element of a distributed dataset: replica k, on the
+/// k-th of `devices`, gets the next `sizes[k]` of them, as views. There must be as many.
+/// UNIMPLEMENTED: devices whose memory the CPU cannot address.
+pub fn split_rows(
+    batch: &Value,
+    first: usize,
+    sizes: &[usize],
+    devices: &[DeviceId],
+) -> Result<Value> {
+    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
+        return Err(Error::Unimplemented(format!("input on {device} in this version")));
+    }
+    batch.map_leaves(&mut |leaf| {
+        let whole = leaf.tensor_of(0)?;
+        let mut start = first;
+        let parts = sizes.iter().zip(devices).map(|(&size, &device)| {
+            let (layout, offset) = whole.layout().slice(0, start, start + size, 1)?;
+            start += size;
+            let mut part = whole.slice(0, 0, 0, 1)?;
+            frame::view(&mut part, whole, layout, offset, device, Some(size as u64))?;
+            Ok(part)
+        });
+        Value::per_replica(parts.collect::<Result<_>>()?)
+    })
+}
+
 /// The rows [start, stop) of `rows` that `replica` of `replicas` gets.
 fn part(rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
     let size = rows.div_ceil(replicas);

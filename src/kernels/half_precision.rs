@@ -72,6 +72,34 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
     bf16::from_bits(if bits & 0x7fff_ffff > 255 << 23 { nan } else { rounded } as u16)
 }
 
+/// float16 to float32, exact, by the processor's own conversion where there is one. The bits are
+/// those of [`f16_to_f32`] but for signalling NaNs, which become quiet.
+#[inline(always)]
+pub fn widen_f16s<const N: usize>(values: [f16; N]) -> [f32; N] {
+    #[cfg(target_arch = "x86_64")]
+    if N.is_multiple_of(8) && selected() as u8 >= InstructionSet::Avx2 as u8 {
+        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
+        return unsafe { widen_f16s_f16c(values) };
+    }
+    values.map(f16_to_f32)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
+    use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+    let mut wide = [0.0f32; N];
+    for (values, wide) in values.chunks_exact(8).zip(wide.chunks_exact_mut(8)) {
+        // SAFETY: both chunks are eight elements long.
+        unsafe {
+            let eight = _mm256_cvtph_ps(_mm_loadu_si128(values.as_ptr().cast()));
+            _mm256_storeu_ps(wide.as_mut_ptr(), eight);
+        }
+    }
+    wide
+}
+
 /// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
 /// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
 /// does nothing, if the instructions in use have no such conversions.

@@ -10,11 +10,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::device::cpu::pieces::Part;
 use crate::device::cpu::workers;
-use crate::kernels::dtype::Element;
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::update::{Pass, Real, for_real};
-use crate::kernels::view::ViewMut;
+use crate::kernels::view::SpanMut;
 use crate::kernels::weighted_sum::{Finish, WeightedSum};
 
 /// Elements of one tile.
@@ -44,7 +46,7 @@ pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
     ) -> [f64; SUMS];
 }
 
-/// What [`WeightedSum::squares`] finds.
+/// What [`WeightedSum::measure_squares`] finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Squares {
     /// The sum of the squares of all elements. Infinite also where it is past float64.
@@ -53,34 +55,89 @@ pub struct Squares {
     pub finite: bool,
 }
 
+/// The sums of one chunk, as the bits of float64.
+pub type ChunkSums<const SUMS: usize> = [AtomicU64; SUMS];
+
+/// How a variable of some number of elements is cut into chunks.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    elements: usize,
+    /// Elements of each chunk but the last.
+    pub size: usize,
+}
+
+impl Chunks {
+    /// Of a variable with `elements` elements.
+    pub fn of(elements: usize) -> Chunks {
+        let size = elements.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
+        Chunks { elements, size }
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.elements.div_ceil(self.size)
+    }
+}
+
 impl WeightedSum<'_> {
-    /// The squares of the gradient that this sum makes. Nothing is allocated.
-    pub fn squares(&self) -> Squares {
+    /// Measures the chunks of `part`, whose boundaries are those of chunks, on this thread, for
+    /// [`Squares::of_chunks`]. `sums` are those of all of the variable's chunks.
+    pub fn measure_squares(&self, part: &Part, sums: &[ChunkSums<2>]) {
+        let (chunks, range) = (Chunks::of(self.elements), part.range());
+        assert!(range.end <= self.elements && range.start.is_multiple_of(chunks.size));
+        let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
         let finish = self.finish();
-        let [sum, finite] = for_real!(self.dtype, T => {
-            add_up(self.elements, self.bytes::<T>(), &GradientSquares::<T> {
-                sum: self,
-                finish,
-                element: PhantomData,
-            })
-        });
-        Squares { sum, finite: finite == 0.0 }
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let types = PhantomData::<(G, T)>;
+            let terms = GradientSquares { sum: self, finish, types };
+            chunks.add_up(range, &terms, sums);
+        }));
+    }
+}
+
+impl Squares {
+    /// What the chunks of one variable amount to.
+    pub fn of_chunks(sums: &[ChunkSums<2>]) -> Squares {
+        let [sum, zero] = total(sums);
+        Squares { sum, finite: zero == 0.0 }
     }
 }
 
 impl Pass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
-    /// one that an update would use, without the L2 term. Nothing is written or allocated.
+    /// one that an update would use, without the L2 term. Nothing is written or allocated. Asserted:
+    /// the pass is one over the whole variable.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
     ) -> [f64; SUMS] {
-        assert_eq!(self.dtype(), <M::Element as Element>::DTYPE);
-        let (slots, sum) = (self.slots::<SLOTS>(), self.sum());
-        let bytes = sum.bytes::<M::Element>() + (1 + SLOTS) * size_of::<M::Element>();
-        let terms =
-            PassTerms { weights: self.weights(), slots, sum, finish: sum.finish(), measure };
-        add_up(sum.elements, bytes, &terms)
+        assert!(self.is_whole());
+        match self.sum().gradient_dtype {
+            DType::Float16 => self.measure_with::<<M::Element as Real>::Float16, M, _, _>(measure),
+            DType::BFloat16 => {
+                self.measure_with::<<M::Element as Real>::BFloat16, M, _, _>(measure)
+            }
+            _ => self.measure_with::<M::Element, M, _, _>(measure),
+        }
+    }
+
+    fn measure_with<G, M, const SLOTS: usize, const SUMS: usize>(&self, measure: M) -> [f64; SUMS]
+    where
+        G: GradientElement,
+        M: Measure<SLOTS, SUMS>,
+    {
+        let (weights, slots, sum) = (self.weights(), self.slots::<SLOTS>(), self.sum());
+        assert_eq!((self.dtype(), sum.gradient_dtype), (M::Element::DTYPE, G::DTYPE));
+        let (chunks, finish) = (Chunks::of(sum.elements), sum.finish());
+        let bytes = sum.bytes() + (1 + SLOTS) * size_of::<M::Element>();
+        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
+        let gradient = PhantomData::<G>;
+        let terms = PassTerms { weights, slots, sum, finish, measure, gradient };
+        let chunk_bytes = chunks.size.saturating_mul(bytes);
+        workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
+            chunks.add_up(range, &terms, &sums);
+        });
+        total(&sums)
     }
 }
 
@@ -93,44 +150,45 @@ trait Terms<const SUMS: usize>: Sync {
     unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; SUMS];
 }
 
-struct GradientSquares<'a, T> {
+struct GradientSquares<'a, G, T> {
     sum: &'a WeightedSum<'a>,
     finish: Finish,
-    element: PhantomData<T>,
+    types: PhantomData<(G, T)>,
 }
 
-impl<T: Real> Terms<2> for GradientSquares<'_, T> {
+impl<G: GradientElement, T: Real> Terms<2> for GradientSquares<'_, G, T> {
     #[inline(always)]
     unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; 2] {
-        // SAFETY: the elements exist, and are of type `T` as the sum's dtype says.
-        let sum = unsafe { self.sum.block::<T, N>(self.sum.contributions, start) };
+        // SAFETY: the elements exist, and are of type `G`, which was chosen by the sum's dtype.
+        let sum = unsafe { self.sum.block::<G, N>(self.sum.contributions, start) };
         let gradient = self.finish.gradient::<T, N>(sum).map(|element| element.to_f64());
         // Zero times anything finite is zero, and NaN otherwise.
         [gradient.map(|element| element * element), gradient.map(|element| element * 0.0)]
     }
 }
 
-struct PassTerms<'a, M, const SLOTS: usize> {
-    weights: &'a ViewMut,
-    slots: &'a [ViewMut; SLOTS],
+struct PassTerms<'a, G, M, const SLOTS: usize> {
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut; SLOTS],
     sum: &'a WeightedSum<'a>,
     finish: Finish,
     measure: M,
+    gradient: PhantomData<G>,
 }
 
-impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
-    for PassTerms<'_, M, SLOTS>
+impl<G: GradientElement, M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
+    for PassTerms<'_, G, M, SLOTS>
 {
     #[inline(always)]
     unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; SUMS] {
-        let block = |view: &ViewMut| {
+        let block = |view: &SpanMut| {
             let first = view.data().cast::<M::Element>().cast_const().wrapping_add(start);
             // SAFETY: the operands of a pass are as long as the weights, of the element type that
             // `measure` asserted, initialised, and written by nobody while the pass is borrowed.
             unsafe { first.cast::<[M::Element; N]>().read() }
         };
         // SAFETY: as above.
-        let sum = unsafe { self.sum.block::<M::Element, N>(self.sum.contributions, start) };
+        let sum = unsafe { self.sum.block::<G, N>(self.sum.contributions, start) };
         let gradient: [M::Element; N] = self.finish.gradient(sum);
         let (weight, slots) = (block(self.weights), self.slots.each_ref().map(block));
         let mut terms = [[0.0; N]; SUMS];
@@ -145,24 +203,28 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
     }
 }
 
-/// The sums over all elements; each costs `bytes` of memory traffic.
-fn add_up<T: Terms<SUMS>, const SUMS: usize>(
-    elements: usize,
-    bytes: usize,
-    terms: &T,
-) -> [f64; SUMS] {
-    let size = elements.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
-    let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
-    workers::for_each_task(elements.div_ceil(size), size.saturating_mul(bytes), &|chunks| {
-        for chunk in chunks {
+impl Chunks {
+    /// The sums of the chunks `range`, on this thread.
+    fn add_up<T: Terms<SUMS>, const SUMS: usize>(
+        self,
+        range: Range<usize>,
+        terms: &T,
+        sums: &[ChunkSums<SUMS>],
+    ) {
+        for chunk in range {
             let mut result = [0.0; SUMS];
-            let range = chunk * size..elements.min((chunk + 1) * size);
+            let start = chunk * self.size;
+            let range = start..self.elements.min(start + self.size);
             dispatch(Chunk { terms, range, result: &mut result });
             for (sum, result) in sums[chunk].iter().zip(result) {
                 sum.store(result.to_bits(), Ordering::Relaxed);
             }
         }
-    });
+    }
+}
+
+/// The sums of all chunks, one after the other.
+fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
     let of_chunk = |sum: &AtomicU64| f64::from_bits(sum.load(Ordering::Relaxed));
     // Not `sum`, whose start is −0.
     array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
@@ -217,10 +279,10 @@ impl<T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, T, SUMS> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::dtype::DType;
+    use crate::device::cpu::pieces::Pieces;
     use crate::kernels::instruction_set::{InstructionSet, select, selected};
     use crate::kernels::layout::{Layout, Shape};
-    use crate::kernels::view::View;
+    use crate::kernels::view::{View, ViewMut};
     use crate::kernels::weighted_sum::Contribution;
 
     #[derive(Clone, Copy)]
@@ -235,6 +297,18 @@ mod tests {
         }
     }
 
+    /// The squares of a sum, measured on the workers.
+    fn squares(sum: &WeightedSum<'_>) -> Squares {
+        let chunks = Chunks::of(sum.elements);
+        let sums: Vec<ChunkSums<2>> = (0..chunks.count()).map(|_| Default::default()).collect();
+        let mut pieces = Pieces::default();
+        pieces.push(sum.elements, chunks.size, sum.bytes());
+        pieces.for_each_share(usize::MAX, &|share| {
+            share.parts().for_each(|(_, part)| sum.measure_squares(&part, &sums));
+        });
+        Squares::of_chunks(&sums)
+    }
+
     fn norms(elements: usize) -> [u64; 2] {
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
         let mut weights: Vec<f32> = (0..elements).map(|index| 1.0 / (index + 3) as f32).collect();
@@ -242,13 +316,13 @@ mod tests {
         // SAFETY: the views are used while both vectors live, and nobody else uses the weights.
         let (weights, gradient) = unsafe {
             (
-                ViewMut::new(weights.as_mut_ptr().cast(), f32::DTYPE, layout),
-                View::new(gradient.as_ptr().cast(), DType::Float32, layout),
+                ViewMut::new(weights.as_mut_ptr().cast(), f32::DTYPE, layout).into_span().unwrap(),
+                View::new(gradient.as_ptr().cast(), DType::Float32, layout).span().unwrap(),
             )
         };
         let contributions = [Contribution { gradient, factor: 3.0 }];
-        let sums = Pass::new(weights, &mut [], &contributions, 2.0).measure(Norms);
-        let alone = WeightedSum::new(DType::Float32, elements, &contributions, 2.0).squares();
+        let sums = Pass::new(&weights, &[], &contributions, 2.0).measure(Norms);
+        let alone = squares(&WeightedSum::new(DType::Float32, elements, &contributions, 2.0));
         assert_eq!(alone, Squares { sum: sums[1], finite: true });
         sums.map(f64::to_bits)
     }
@@ -263,11 +337,12 @@ mod tests {
                 // SAFETY: the view is used while the array lives, and nobody writes it.
                 let gradient =
                     unsafe { View::new(gradient.as_ptr().cast(), DType::Float32, layout) };
+                let gradient = gradient.span().unwrap();
                 // 8 × 1e38 is finite before it is rounded to float32.
                 let factor = if value == 1e38 { 8.0 } else { 1.0 };
                 let contributions = [Contribution { gradient, factor }];
                 let sum = WeightedSum::new(DType::Float32, 1030, &contributions, 1.0);
-                assert_eq!(sum.squares().finite, finite, "{value} at {position}");
+                assert_eq!(squares(&sum).finite, finite, "{value} at {position}");
             }
         }
     }

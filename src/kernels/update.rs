@@ -7,17 +7,25 @@
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
+//! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
+//! before, and touches no others.
+//!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
 //! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
 //! division and square root are IEEE's. So the bits are the same for any split into ranges and any
 //! instruction set.
 
+use std::marker::PhantomData;
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
-use crate::device::cpu::workers;
+use half::{bf16, f16};
+
+use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
+use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::view::{View, ViewMut};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
+use crate::kernels::view::{Span, SpanMut, ViewMut};
 use crate::kernels::weighted_sum::{Clipping, Contribution, Finish, WeightedSum};
 
 /// The element types that can be trained, and the arithmetic that update formulas need.
@@ -29,7 +37,16 @@ pub trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
     + Neg<Output = Self>
+    + GradientElement
 {
+    /// What a float16 gradient of a variable of this type is read as: this type itself where there
+    /// are no such gradients (see [`gradient_element`](crate::kernels::gradient_element)), so that
+    /// no loop is compiled for them.
+    type Float16: GradientElement;
+
+    /// The same for bfloat16.
+    type BFloat16: GradientElement;
+
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
 
@@ -53,9 +70,12 @@ pub trait Real:
 }
 
 macro_rules! reals {
-    ($($rust:ty),*) => {
+    ($($rust:ty: $float16:ty, $bfloat16:ty;)*) => {
         $(
             impl Real for $rust {
+                type Float16 = $float16;
+                type BFloat16 = $bfloat16;
+
                 #[inline(always)]
                 fn from_f64(value: f64) -> Self {
                     value as $rust
@@ -75,7 +95,10 @@ macro_rules! reals {
     };
 }
 
-reals!(f32, f64);
+reals! {
+    f32: f16, bf16;
+    f64: f64, f64;
+}
 
 /// Whether variables of this element type can be updated.
 pub fn is_supported(dtype: DType) -> bool {
@@ -120,14 +143,27 @@ pub trait Formula<const SLOTS: usize>: Copy + Sync {
     ) -> (Self::Element, [Self::Element; SLOTS]);
 }
 
-/// The operands of one variable's update: all contiguous, of one dtype (but for the accumulated
-/// sum, which is float64) and one length.
+/// The operands of one variable's update, all of one length and (but for the gradients and the
+/// accumulated sum) of one dtype, and the elements that it is about.
 #[derive(Debug)]
 pub struct Pass<'a> {
-    weights: ViewMut,
-    slots: &'a mut [ViewMut],
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut],
     sum: WeightedSum<'a>,
     l2: f64,
+    /// The rows that are updated; all if it is not said.
+    rows: Option<Rows<'a>>,
+    /// Of the elements, or of the rows, those that are updated.
+    range: Range<usize>,
+}
+
+/// Rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Which.
+    pub numbers: &'a [usize],
+    /// The elements of one row.
+    pub elements: usize,
 }
 
 /// Elements that go through the registers together: one cache line of float32.
@@ -137,27 +173,54 @@ impl<'a> Pass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
     /// divided by `divisor`.
     ///
-    /// The operands are the caller's own selection and are asserted, not reported: contiguous, and
-    /// of the dtype and number of elements of `weights`.
+    /// The operands are the caller's own selection and are asserted, not reported: of the dtype
+    /// and number of elements of `weights`, or gradients that can be added to those.
     pub fn new(
-        weights: ViewMut,
-        slots: &'a mut [ViewMut],
+        weights: &'a SpanMut,
+        slots: &'a [SpanMut],
         contributions: &'a [Contribution],
         divisor: f64,
     ) -> Pass<'a> {
-        let (dtype, elements) = (weights.dtype(), weights.layout().shape.elements());
-        for view in std::iter::once(&weights).chain(&*slots) {
-            let layout = view.layout();
-            assert!(layout.is_contiguous());
-            assert_eq!((view.dtype(), layout.shape.elements()), (dtype, elements));
+        let (dtype, elements) = (weights.dtype(), weights.elements());
+        for slot in slots {
+            assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
-        Pass { weights, slots, sum, l2: 0.0 }
+        Pass { weights, slots, sum, l2: 0.0, rows: None, range: 0..elements }
+    }
+
+    /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
+    /// divided by `divisor`. No other row is touched.
+    ///
+    /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
+    /// the pass is run: the rows ascend, none comes twice, and the weights have them.
+    pub fn at_rows(
+        weights: &'a SpanMut,
+        slots: &'a [SpanMut],
+        rows: Rows<'a>,
+        sums: Span,
+        divisor: f64,
+    ) -> Pass<'a> {
+        let mut pass = Pass::new(weights, slots, &[], divisor);
+        let elements = rows.numbers.len() * rows.elements;
+        let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
+        pass.sum = sum.starting_from(Some(sums));
+        pass.range = 0..rows.numbers.len();
+        pass.rows = Some(rows);
+        pass
     }
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
-    pub fn starting_from(mut self, accumulated: Option<View>) -> Pass<'a> {
+    pub fn starting_from(mut self, accumulated: Option<Span>) -> Pass<'a> {
         self.sum = self.sum.starting_from(accumulated);
+        self
+    }
+
+    /// The same for one worker's part of the elements, or of the rows.
+    pub fn over(mut self, part: &Part) -> Pass<'a> {
+        let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
+        self.range = part.range();
+        assert!(self.range.end <= whole);
         self
     }
 
@@ -179,35 +242,63 @@ impl<'a> Pass<'a> {
         self.weights.dtype()
     }
 
-    /// Updates all elements by `formula`, on the workers. Nothing is allocated.
+    /// Updates the elements by `formula`, on this thread. Nothing is allocated.
     pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
-        let update = self.update(formula);
-        let bytes = self.sum.bytes::<F::Element>() + 2 * (1 + SLOTS) * size_of::<F::Element>();
-        workers::for_each_range(update.elements, bytes, &|range| {
-            dispatch(UpdateRange { update: &update, range });
-        });
+        if let Some(rows) = self.rows {
+            return self.run_at(rows, formula);
+        }
+        match self.sum.gradient_dtype {
+            DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
+            DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
+            _ => self.run_with::<F::Element, F, SLOTS>(formula),
+        }
     }
 
-    fn update<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) -> Update<'_, F, SLOTS> {
-        assert_eq!(self.weights.dtype(), F::Element::DTYPE);
+    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+        let update = &self.update::<G, F, SLOTS>(formula);
+        dispatch(UpdateRange { update, range: self.range.clone() });
+    }
+
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(self, rows: Rows<'_>, formula: F) {
+        let Rows { numbers, elements } = rows;
+        // With the row before, which may be another worker's.
+        let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
+        let table = self.weights.elements();
+        assert!(own.is_sorted_by(|before, after| before < after));
+        assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
+        let update = &self.update::<F::Element, F, SLOTS>(formula);
+        let (first, rows) = (self.range.start, &numbers[self.range.clone()]);
+        dispatch(UpdateRows { update, rows, first, elements });
+    }
+
+    fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
+        &self,
+        formula: F,
+    ) -> Update<'_, G, F, SLOTS> {
+        assert_eq!((self.weights.dtype(), self.sum.gradient_dtype), (F::Element::DTYPE, G::DTYPE));
         Update {
-            weights: &self.weights,
+            weights: self.weights,
             slots: self.slots(),
             sum: &self.sum,
             finish: self.sum.finish(),
             l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
             formula,
-            elements: self.weights.layout().shape.elements(),
+            gradient: PhantomData::<G>,
         }
     }
 
+    /// Whether all rows are updated.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows.is_none()
+    }
+
     /// The weights.
-    pub(super) fn weights(&self) -> &ViewMut {
-        &self.weights
+    pub(super) fn weights(&self) -> &SpanMut {
+        self.weights
     }
 
     /// The state; a formula is run with as many slots as its rule names, which is asserted.
-    pub(super) fn slots<const SLOTS: usize>(&self) -> &[ViewMut; SLOTS] {
+    pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut; SLOTS] {
         let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
         slots.expect("a formula is run with the slots that its rule names")
     }
@@ -218,14 +309,14 @@ impl<'a> Pass<'a> {
     }
 }
 
-struct Update<'a, F: Formula<SLOTS>, const SLOTS: usize> {
-    weights: &'a ViewMut,
-    slots: &'a [ViewMut; SLOTS],
+struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut; SLOTS],
     sum: &'a WeightedSum<'a>,
     finish: Finish,
     l2: Option<F::Element>,
     formula: F,
-    elements: usize,
+    gradient: PhantomData<G>,
 }
 
 /// What an update whose gradient is a sum times a number, and nothing else, multiplies with. The
@@ -253,7 +344,7 @@ impl MaybePlain for () {
     }
 }
 
-impl<F: Formula<SLOTS>, const SLOTS: usize> Update<'_, F, SLOTS> {
+impl<G, F: Formula<SLOTS>, const SLOTS: usize> Update<'_, G, F, SLOTS> {
     /// What the sum is multiplied with, if that is all that is done to it.
     fn plain_reciprocal(&self) -> Option<f64> {
         match self.finish {
@@ -267,21 +358,26 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Update<'_, F, SLOTS> {
 
 /// One worker's part of an update. Whoever makes it sees to it that the range lies within the
 /// elements and that no other part that runs at the same time shares one of them.
-struct UpdateRange<'a, F: Formula<SLOTS>, const SLOTS: usize> {
-    update: &'a Update<'a, F, SLOTS>,
+struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
+    update: &'a Update<'a, G, F, SLOTS>,
     range: Range<usize>,
 }
 
-impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS> {
+impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
+    for UpdateRange<'_, G, F, SLOTS>
+{
     #[inline(always)]
     fn run(self) {
         let contributions = self.update.sum.contributions;
         let Some(reciprocal) = self.update.plain_reciprocal() else {
             return self.run_over(contributions, ());
         };
+        let plain = Plain(reciprocal);
+        if G::DTYPE != F::Element::DTYPE {
+            return self.run_over(contributions, plain);
+        }
         // The usual numbers of replicas have loops of their own, which hold buffer addresses and
         // factors in registers: 10% faster where memory is not the limit.
-        let plain = Plain(reciprocal);
         match *contributions {
             [a] => self.run_over([a], plain),
             [a, b] => self.run_over([a, b], plain),
@@ -292,7 +388,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRange<'_, F, SLOTS>
     }
 }
 
-impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
+impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, G, F, SLOTS> {
     #[inline(always)]
     fn run_over(self, contributions: impl AsRef<[Contribution]>, plain: impl MaybePlain) {
         let UpdateRange { update, range } = self;
@@ -300,13 +396,57 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, BLOCK>(update, contributions, plain, start) };
+            unsafe {
+                update_block::<G, F, SLOTS, BLOCK>(update, contributions, plain, start, start)
+            };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<F, SLOTS, 1>(update, contributions, plain, start) };
+            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, plain, start, start) };
             start += 1;
+        }
+    }
+}
+
+/// One worker's part of an update of some rows: `rows`, whose gradients are the rows from `first`
+/// on of the sum. Whoever makes it sees to it that no other part that runs at the same time has one
+/// of them.
+struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
+    update: &'a Update<'a, F::Element, F, SLOTS>,
+    rows: &'a [usize],
+    first: usize,
+    /// Of one row.
+    elements: usize,
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
+    #[inline(always)]
+    fn run(self) {
+        let UpdateRows { update, rows, first, elements } = self;
+        for (position, row) in rows.iter().enumerate() {
+            if let Some(next) = rows.get(position + ROWS_AHEAD) {
+                let bytes = elements * size_of::<F::Element>();
+                for view in std::iter::once(update.weights).chain(update.slots) {
+                    prefetch(view.data().wrapping_add(next * bytes), bytes);
+                }
+            }
+            let (start, place) = ((first + position) * elements, row * elements);
+            let mut done = 0;
+            while elements - done >= BLOCK {
+                let (start, place) = (start + done, place + done);
+                // SAFETY: the sum and the weights have these elements of the row, which is this
+                // part's (`Pass::run_at` asserted that rows exist and differ).
+                unsafe { update_block::<_, F, SLOTS, BLOCK>(update, &[], (), start, place) };
+                done += BLOCK;
+            }
+            while done < elements {
+                // SAFETY: as above.
+                unsafe {
+                    update_block::<_, F, SLOTS, 1>(update, &[], (), start + done, place + done)
+                };
+                done += 1;
+            }
         }
     }
 }
@@ -316,21 +456,28 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, F, SLOTS> {
 /// `contributions` are those of the update.
 ///
 /// # Safety
-/// The `N` elements from `start` on exist, and no other call at the same time has one of them.
+/// The `N` elements of the gradient from `start` on exist, and those of weights and slots from
+/// `place` on, and no other call at the same time has one of the latter.
 #[inline(always)]
-unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
-    update: &Update<'_, F, SLOTS>,
+unsafe fn update_block<
+    G: GradientElement,
+    F: Formula<SLOTS>,
+    const SLOTS: usize,
+    const N: usize,
+>(
+    update: &Update<'_, G, F, SLOTS>,
     contributions: &[Contribution],
     plain: impl MaybePlain,
     start: usize,
+    place: usize,
 ) {
-    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(start).cast();
-    // SAFETY: the contributions hold as many elements of this type as the weights (`Pass::new` and
-    // `Pass::update` asserted it).
+    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
+    // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
+    // asserted.
     let sum = unsafe {
         match plain.reciprocal() {
-            Some(_) => WeightedSum::fresh_block::<F::Element, N>(contributions, start),
-            None => update.sum.block::<F::Element, N>(contributions, start),
+            Some(_) => WeightedSum::fresh_block::<G, N>(contributions, start),
+            None => update.sum.block::<G, N>(contributions, start),
         }
     };
     let mut gradient: [F::Element; N] = match plain.reciprocal() {
@@ -341,7 +488,7 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
         update.slots.each_ref().map(|slot| block(slot.data()));
-    // SAFETY: weights and slots hold at least `start + N` elements of this type, initialised since
+    // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
     if plain.reciprocal().is_none()
@@ -368,16 +515,15 @@ unsafe fn update_block<F: Formula<SLOTS>, const SLOTS: usize, const N: usize>(
     }
 }
 
-/// Writes `value`, rounded to the dtype, to every element of a contiguous view of a dtype that
-/// [`is_supported`].
+/// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
 pub fn fill(view: &mut ViewMut, value: f64) {
     assert!(view.layout().is_contiguous());
     let elements = view.layout().shape.elements();
-    for_real!(view.dtype(), T => {
+    for_gradient_dtype!(view.dtype(), T => {
         let first = view.data().cast::<T>();
         for index in 0..elements {
             // SAFETY: the view holds `elements` contiguous elements that may be written.
-            unsafe { first.add(index).write(T::from_f64(value)) };
+            unsafe { first.add(index).write(T::rounded(value)) };
         }
     });
 }
@@ -387,6 +533,7 @@ mod tests {
     use super::*;
     use crate::kernels::instruction_set::{InstructionSet, select, selected};
     use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::view::View;
 
     /// Uses every operation that formulas may use.
     #[derive(Clone, Copy)]
@@ -412,6 +559,15 @@ mod tests {
         unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout(data.len())) }
     }
 
+    fn span_mut<T: Element>(data: &mut [T]) -> SpanMut {
+        view_mut(data).into_span().unwrap()
+    }
+
+    fn span<T: Element>(data: &[T]) -> Span {
+        // SAFETY: the view is used while `data` is borrowed by the caller, and nobody writes it.
+        unsafe { View::new(data.as_ptr().cast(), T::DTYPE, layout(data.len())) }.span().unwrap()
+    }
+
     fn noise<T: Real>(elements: usize, seed: usize) -> Vec<T> {
         let number = |index: usize| ((index * 7919 + seed * 104729) % 1009) as f64 / 1009.0 - 0.3;
         (0..elements).map(|index| T::from_f64(number(index))).collect()
@@ -431,18 +587,16 @@ mod tests {
         let contributions: Vec<Contribution> = buffers
             .iter()
             .enumerate()
-            .map(|(replica, buffer)| Contribution {
-                // SAFETY: the view is used while `buffers` lives, and nobody writes them.
-                gradient: unsafe { View::new(buffer.as_ptr().cast(), T::DTYPE, layout(elements)) },
-                factor: 1.0 + replica as f64 / 3.0,
+            .map(|(replica, buffer)| {
+                let factor = 1.0 + replica as f64 / 3.0;
+                Contribution { gradient: span(buffer), factor }
             })
             .collect();
-        let mut slots = [view_mut(a), view_mut(b)];
-        let pass = Pass::new(view_mut(weights), &mut slots, &contributions, divisor);
-        let update = pass.update(Everything(T::from_f64(0.3)));
+        let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
         for start in (0..elements).step_by(part) {
-            let range = start..(start + part).min(elements);
-            dispatch(UpdateRange { update: &update, range });
+            let mut pass = Pass::new(&weights, &slots, &contributions, divisor);
+            pass.range = start..(start + part).min(elements);
+            pass.run(Everything(T::from_f64(0.3)));
         }
         operands.map(|data| data.iter().map(|value| value.to_f64().to_bits()).collect())
     }
@@ -490,10 +644,8 @@ mod tests {
         // Reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
         for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
             let (gradient, mut weight) = ([divisor], [0.0]);
-            // SAFETY: the view is used while `gradient` lives, and nobody writes it.
-            let view = unsafe { View::new(gradient.as_ptr().cast(), DType::Float64, layout(1)) };
-            let contributions = [Contribution { gradient: view, factor: 1.0 }];
-            Pass::new(view_mut(&mut weight), &mut [], &contributions, divisor).run(Take);
+            let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];
+            Pass::new(&span_mut(&mut weight), &[], &contributions, divisor).run(Take);
             assert_eq!(weight, [1.0], "{divisor}");
         }
     }

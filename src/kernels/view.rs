@@ -118,3 +118,80 @@ impl ViewMut {
         &self.layout
     }
 }
+
+/// A read-only view of contiguous elements, without a shape: small enough to be kept and copied
+/// by the thousand.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    data: *const u8,
+    dtype: DType,
+    elements: usize,
+}
+
+// SAFETY: as for `View`, of which it is made.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+impl View {
+    /// The elements as a span, with the same promise; `None` if they are not contiguous.
+    pub fn span(&self) -> Option<Span> {
+        let View { data, dtype, layout } = *self;
+        layout.is_contiguous().then(|| Span { data, dtype, elements: layout.shape.elements() })
+    }
+}
+
+impl Span {
+    /// The first element.
+    pub fn data(&self) -> *const u8 {
+        self.data
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+}
+
+/// A view of contiguous elements that may be written, without a shape.
+#[derive(Debug)]
+pub struct SpanMut {
+    data: *mut u8,
+    dtype: DType,
+    elements: usize,
+}
+
+// SAFETY: as for `ViewMut`, of which it is made.
+unsafe impl Send for SpanMut {}
+// SAFETY: a shared `&SpanMut` only tells pointer and length.
+unsafe impl Sync for SpanMut {}
+
+impl ViewMut {
+    /// The elements as a span, with the same promise; `None` if they are not contiguous.
+    pub fn into_span(self) -> Option<SpanMut> {
+        let ViewMut { data, dtype, layout } = self;
+        layout.is_contiguous().then(|| SpanMut { data, dtype, elements: layout.shape.elements() })
+    }
+}
+
+impl SpanMut {
+    /// The first element.
+    pub fn data(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements there are.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+}

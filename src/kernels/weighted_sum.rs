@@ -7,14 +7,15 @@
 //! from what [`accumulate`](crate::kernels::accumulate) has kept of earlier runs.
 
 use crate::kernels::dtype::DType;
+use crate::kernels::gradient_element::GradientElement;
 use crate::kernels::update::Real;
-use crate::kernels::view::View;
+use crate::kernels::view::Span;
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
 #[derive(Clone, Copy, Debug)]
 pub struct Contribution {
-    /// The elements, contiguous, as many as the variable has.
-    pub gradient: View,
+    /// The elements, as many as the variable has, of its type or of a narrower one.
+    pub gradient: Span,
     /// What each is multiplied with.
     pub factor: f64,
 }
@@ -39,8 +40,10 @@ pub struct WeightedSum<'a> {
     pub(super) dtype: DType,
     pub(super) elements: usize,
     pub(super) contributions: &'a [Contribution],
+    /// The type of the contributions.
+    pub(super) gradient_dtype: DType,
     /// Where the sum starts; zero if there is none.
-    accumulated: Option<View>,
+    accumulated: Option<Span>,
     divisor: f64,
     pub(super) clipping: Clipping,
 }
@@ -58,30 +61,33 @@ pub(super) enum Finish {
 }
 
 impl<'a> WeightedSum<'a> {
-    /// The sum of factor × gradient over `contributions`, divided by `divisor`.
+    /// The sum of factor × gradient over `contributions`, divided by `divisor`, as a gradient of
+    /// `elements` elements of type `dtype`.
     ///
-    /// The contributions are asserted to be contiguous, of type `dtype` and of `elements` elements.
+    /// The contributions are asserted to be of one type and of `elements` elements.
     pub fn new(
         dtype: DType,
         elements: usize,
         contributions: &'a [Contribution],
         divisor: f64,
     ) -> WeightedSum<'a> {
-        for part in contributions {
-            let layout = part.gradient.layout();
-            assert!(layout.is_contiguous());
-            assert_eq!((part.gradient.dtype(), layout.shape.elements()), (dtype, elements));
+        let gradient_dtype = common_dtype(contributions, elements).unwrap_or(dtype);
+        WeightedSum {
+            dtype,
+            elements,
+            contributions,
+            gradient_dtype,
+            accumulated: None,
+            divisor,
+            clipping: Clipping::NONE,
         }
-        let clipping = Clipping::NONE;
-        WeightedSum { dtype, elements, contributions, accumulated: None, divisor, clipping }
     }
 
-    /// The same, with a sum that starts from `accumulated`: float64, contiguous, and of as many
-    /// elements, which is asserted.
-    pub fn starting_from(mut self, accumulated: Option<View>) -> WeightedSum<'a> {
+    /// The same, with a sum that starts from `accumulated`: float64 and of as many elements, which
+    /// is asserted.
+    pub fn starting_from(mut self, accumulated: Option<Span>) -> WeightedSum<'a> {
         if let Some(sum) = &accumulated {
-            assert!(sum.layout().is_contiguous() && sum.dtype() == DType::Float64);
-            assert_eq!(sum.layout().shape.elements(), self.elements);
+            assert_eq!((sum.dtype(), sum.elements()), (DType::Float64, self.elements));
         }
         self.accumulated = accumulated;
         self
@@ -108,9 +114,9 @@ impl<'a> WeightedSum<'a> {
     }
 
     /// The bytes that are read for one element of the gradient.
-    pub(super) fn bytes<T>(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let accumulated = self.accumulated.map_or(0, |_| size_of::<f64>());
-        self.contributions.len() * size_of::<T>() + accumulated
+        self.contributions.len() * self.gradient_dtype.size() + accumulated
     }
 
     /// Whether the sum starts from zero.
@@ -121,9 +127,9 @@ impl<'a> WeightedSum<'a> {
     /// The `N` elements from `start` on of the sum over `contributions`, which are this sum's.
     ///
     /// # Safety
-    /// The contributions are of type `T`, and each has these elements.
+    /// The contributions are of type `G`, and each has these elements.
     #[inline(always)]
-    pub(super) unsafe fn block<T: Real, const N: usize>(
+    pub(super) unsafe fn block<G: GradientElement, const N: usize>(
         &self,
         contributions: &[Contribution],
         start: usize,
@@ -137,40 +143,50 @@ impl<'a> WeightedSum<'a> {
             },
         };
         // SAFETY: the caller's promise is the same.
-        unsafe { Self::added::<T, N>(sum, contributions, start) }
+        unsafe { Self::added::<G, N>(sum, contributions, start) }
     }
 
     /// The same for a sum that starts from zero.
     ///
     /// # Safety
-    /// The contributions are of type `T`, and each has these elements.
+    /// The contributions are of type `G`, and each has these elements.
     #[inline(always)]
-    pub(super) unsafe fn fresh_block<T: Real, const N: usize>(
+    pub(super) unsafe fn fresh_block<G: GradientElement, const N: usize>(
         contributions: &[Contribution],
         start: usize,
     ) -> [f64; N] {
         // SAFETY: the caller's promise is the same.
-        unsafe { Self::added::<T, N>([0.0; N], contributions, start) }
+        unsafe { Self::added::<G, N>([0.0; N], contributions, start) }
     }
 
     /// # Safety
-    /// The contributions are of type `T`, and each has these elements.
+    /// The contributions are of type `G`, and each has these elements.
     #[inline(always)]
-    unsafe fn added<T: Real, const N: usize>(
+    unsafe fn added<G: GradientElement, const N: usize>(
         mut sum: [f64; N],
         contributions: &[Contribution],
         start: usize,
     ) -> [f64; N] {
         for part in contributions {
             // SAFETY: the caller's promise, and the view's builder vouched for reading it.
-            let gradient: [T; N] =
-                unsafe { part.gradient.data().cast::<T>().add(start).cast::<[T; N]>().read() };
-            for (sum, gradient) in sum.iter_mut().zip(gradient) {
-                *sum += part.factor * gradient.to_f64();
+            let gradient: [G; N] =
+                unsafe { part.gradient.data().cast::<G>().add(start).cast::<[G; N]>().read() };
+            for (sum, gradient) in sum.iter_mut().zip(G::widened(gradient)) {
+                *sum += part.factor * gradient;
             }
         }
         sum
     }
+}
+
+/// The type that all of `contributions`, which are asserted to have `elements` elements, have in
+/// common; `None` if there are none.
+pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> Option<DType> {
+    let dtype = contributions.first()?.gradient.dtype();
+    for Contribution { gradient, .. } in contributions {
+        assert_eq!((gradient.dtype(), gradient.elements()), (dtype, elements));
+    }
+    Some(dtype)
 }
 
 impl Finish {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
+use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
@@ -11,57 +13,133 @@ use crate::values::variable::Variable;
 /// What the runs since the last update have contributed: one float64 tensor for each variable, made
 /// when it is first needed, and kept. So accumulating costs eight bytes of memory an element,
 /// whatever the number of replicas and runs, and the sum has the bits of one run with all of the
-/// contributions.
+/// contributions. Of a table it is the rows that were touched.
 pub(super) struct Accumulation {
     /// How many runs.
     pub(super) runs: u64,
     /// The sum of their weights.
     pub(super) weight: f64,
     sums: Vec<Sum>,
+    /// Which variables are tables.
+    tables: Vec<usize>,
+    workspace: Workspace,
+}
+
+enum Sum {
+    Dense(DenseSum),
+    Rows(Box<RowSums>),
 }
 
 #[derive(Default)]
-struct Sum {
-    tensor: Option<Tensor>,
-    /// One of the runs wrote the variable; else what the tensor holds does not count.
+struct DenseSum {
+    memory: Option<Memory>,
+    /// One of the runs wrote the variable; else what the memory holds does not count.
     written: bool,
 }
 
+struct Memory {
+    reading: Span,
+    writing: SpanMut,
+    _owner: Tensor,
+}
+
 impl Accumulation {
-    /// Of no run, for `variables` variables.
-    pub(super) fn new(variables: usize) -> Accumulation {
-        let sums = (0..variables).map(|_| Sum::default()).collect();
-        Accumulation { runs: 0, weight: 0.0, sums }
+    /// Of no run. `is_table` says which of the variables have row-sparse gradients.
+    pub(super) fn new(
+        variables: &[Variable],
+        is_table: impl Fn(usize) -> bool,
+    ) -> Result<Accumulation> {
+        let sum = |(index, variable)| {
+            Ok(match is_table(index) {
+                true => Sum::Rows(Box::new(RowSums::new(variable)?)),
+                false => Sum::Dense(DenseSum::default()),
+            })
+        };
+        let sums = variables.iter().enumerate().map(sum).collect::<Result<_>>()?;
+        let tables = (0..variables.len()).filter(|&index| is_table(index)).collect();
+        Ok(Accumulation { runs: 0, weight: 0.0, sums, tables, workspace: Workspace::default() })
     }
 
-    /// Has memory for the sum of variable `index`.
+    /// Has memory for the sum of variable `index`. A table has it since its rows were merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let sum = &mut self.sums[index];
-        if sum.tensor.is_none() {
+        if let Sum::Dense(sum) = &mut self.sums[index]
+            && sum.memory.is_none()
+        {
             let (dtype, shape) = (DType::Float64, variable.shape());
             let storage = Arc::new(Storage::zeroed(shape.bytes(dtype)?, variable.device())?);
-            let layout = Layout::row_major(shape);
-            sum.tensor = Some(Tensor::from_storage(storage, dtype, layout, 0)?);
+            let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), 0)?;
+            let spans = (tensor.reading()?.span(), tensor.writing()?.into_span());
+            let (Some(reading), Some(writing)) = spans else {
+                return Err(Error::Internal("a fresh sum is not contiguous".into()));
+            };
+            sum.memory = Some(Memory { reading, writing, _owner: tensor });
         }
         Ok(())
     }
 
-    /// The sum of variable `index`, if a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<&Tensor> {
-        self.sums[index].tensor.as_ref().filter(|_| self.sums[index].written)
+    /// Whether a run before the last wrote variable `index`; for a table also the last one, once
+    /// its rows are merged.
+    pub(super) fn has_variable(&self, index: usize) -> bool {
+        self.of_variable(index).is_some() || self.rows(index).is_some()
     }
 
-    /// The memory of variable `index`, if there is some, to be added to or, if nothing in it counts
-    /// (true), to be overwritten; from now on it counts.
-    pub(super) fn claim(&mut self, index: usize) -> Option<(&Tensor, bool)> {
-        let sum = &mut self.sums[index];
-        let tensor = sum.tensor.as_ref()?;
-        Some((tensor, !std::mem::replace(&mut sum.written, true)))
+    /// The sum of variable `index`, if it is no table and a run wrote it.
+    pub(super) fn of_variable(&self, index: usize) -> Option<Span> {
+        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        sum.memory.as_ref().filter(|_| sum.written).map(|memory| memory.reading)
+    }
+
+    /// The sums of the rows of variable `index`, if it is a table and a run wrote it.
+    pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
+        match &self.sums[index] {
+            Sum::Dense(_) => None,
+            Sum::Rows(sums) => sums.merged(),
+        }
+    }
+
+    /// Which variables are tables: the `number`-th of them.
+    pub(super) fn table(&self, number: usize) -> Option<usize> {
+        self.tables.get(number).copied()
+    }
+
+    /// Merges what the last run contributed to variable `index`, if that is a table.
+    pub(super) fn merge_rows<'a>(
+        &mut self,
+        index: usize,
+        table: &Variable,
+        sources: impl Iterator<Item = Source<'a>> + Clone,
+    ) -> Result<()> {
+        match &mut self.sums[index] {
+            Sum::Dense(_) => Ok(()),
+            Sum::Rows(sums) => sums.merge(table, sources, &mut self.workspace),
+        }
+    }
+
+    /// Lets the last run be one of those before the next, for variable `index`: what was merged of
+    /// a table counts, and so does what the memory of another variable holds. Returns whether the
+    /// latter did not before, and so is to be overwritten, not added to.
+    pub(super) fn claim(&mut self, index: usize) -> bool {
+        match &mut self.sums[index] {
+            Sum::Dense(sum) => !std::mem::replace(&mut sum.written, true),
+            Sum::Rows(sums) => {
+                sums.keep();
+                false
+            }
+        }
+    }
+
+    /// The memory of variable `index`, if it was reserved. A table has none here.
+    pub(super) fn memory(&self, index: usize) -> Option<&SpanMut> {
+        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        sum.memory.as_ref().map(|memory| &memory.writing)
     }
 
     /// Forgets what was accumulated, and keeps the memory.
     pub(super) fn reset(&mut self) {
         (self.runs, self.weight) = (0, 0.0);
-        self.sums.iter_mut().for_each(|sum| sum.written = false);
+        self.sums.iter_mut().for_each(|sum| match sum {
+            Sum::Dense(sum) => sum.written = false,
+            Sum::Rows(sums) => sums.reset(),
+        });
     }
 }

@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use crate::error::{Error, Result};
-use crate::kernels::accumulate::accumulate;
-use crate::kernels::update::Pass;
-use crate::kernels::view::View;
-use crate::kernels::weighted_sum::{Clipping, Contribution, WeightedSum};
-use crate::optimizer::accumulation::Accumulation;
+use crate::kernels::weighted_sum::Clipping;
 use crate::optimizer::apply::{ApplyOptions, ApplyReport, check_same_strategy};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::rule::{Rates, UpdateRule, WeightDecay};
 use crate::optimizer::settings::NonFinite;
+use crate::optimizer::sources::Sources;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};
+use crate::optimizer::work::Work;
 use crate::strategy::commit::CommitAction;
 use crate::values::variable::Variable;
 
@@ -42,11 +37,12 @@ struct Prepared {
     total_weight: f64,
     /// What undoes the loss scale.
     unscale: f64,
-    plan: Plan,
+    outcome: Outcome,
     measured: Measured,
+    work: Work,
 }
 
-enum Plan {
+enum Outcome {
     /// Add the contributions to those of earlier runs.
     Accumulate,
     /// Drop all of them: nobody contributed.
@@ -62,16 +58,6 @@ enum Plan {
 struct Measured {
     norm: Option<f64>,
     non_finite: Option<Variable>,
-}
-
-/// The contributions of the last run, the sums of those before it, and what makes gradients of
-/// them.
-struct Sources<'a> {
-    gradients: &'a Gradients,
-    contributions: Contributions<'a>,
-    accumulation: MutexGuard<'a, Accumulation>,
-    unscale: f64,
-    divisor: f64,
 }
 
 impl ApplyAction {
@@ -130,32 +116,68 @@ impl ApplyAction {
 
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale;
+        let mut work = std::mem::take(&mut state.work);
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
-        self.reserve_operands(state)?;
-        let mut measured = Measured::default();
-        let plan = if !update {
-            sources.reserve_sums(state)?;
-            Plan::Accumulate
-        } else if total_weight == 0.0 {
-            Plan::Drop
+        let prepared = if update {
+            self.prepare_update(state, &mut work, &mut sources, learning_rate)
         } else {
-            measured = self.measure(state, &sources)?;
-            match (&measured.non_finite, state.settings.non_finite()) {
-                (Some(variable), NonFinite::Fail) => return Err(not_finite(variable)),
-                (Some(_), NonFinite::Skip) => Plan::Skip,
-                _ => {
-                    self.prepare_variables(state, &sources, learning_rate)?;
-                    let norm = measured.norm.unwrap_or(0.0);
-                    let factor = match state.settings.clip_norm {
-                        Some(largest) if norm > largest => largest / norm,
-                        _ => 1.0,
-                    };
-                    let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
-                    Plan::Update { learning_rate, clipping: Clipping { factor, limit } }
-                }
-            }
+            let outcome = self.prepare_accumulation(state, &mut work, &mut sources);
+            outcome.map(|outcome| (outcome, Measured::default()))
         };
-        Ok(Prepared { step, total_weight, unscale, plan, measured })
+        match prepared {
+            Ok((outcome, measured)) => {
+                Ok(Prepared { step, total_weight, unscale, outcome, measured, work })
+            }
+            Err(error) => {
+                state.work = work;
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_accumulation(
+        &self,
+        state: &State,
+        work: &mut Work,
+        sources: &mut Sources<'_>,
+    ) -> Result<Outcome> {
+        let plan = &mut *self.gradients.plan();
+        plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        sources.merge_rows(plan, self.optimizer.rule())?;
+        work.select(sources, plan, self.gradients.replicas(), false)?;
+        work.reserve_sums(sources)?;
+        Ok(Outcome::Accumulate)
+    }
+
+    fn prepare_update(
+        &self,
+        state: &mut State,
+        work: &mut Work,
+        sources: &mut Sources<'_>,
+        learning_rate: f64,
+    ) -> Result<(Outcome, Measured)> {
+        if sources.total_weight == 0.0 {
+            return Ok((Outcome::Drop, Measured::default()));
+        }
+        let plan = &mut *self.gradients.plan();
+        plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        sources.merge_rows(plan, self.optimizer.rule())?;
+        work.select(sources, plan, self.gradients.replicas(), true)?;
+        let measured = self.measure(state, work, sources)?;
+        match (&measured.non_finite, state.settings.non_finite()) {
+            (Some(variable), NonFinite::Fail) => return Err(not_finite(variable)),
+            (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
+            _ => {}
+        }
+        work.prepare(state, sources, plan, self.optimizer.rule(), learning_rate)?;
+        let norm = measured.norm.unwrap_or(0.0);
+        let factor = match state.settings.clip_norm {
+            Some(largest) if norm > largest => largest / norm,
+            _ => 1.0,
+        };
+        let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
+        let clipping = Clipping { factor, limit };
+        Ok((Outcome::Update { learning_rate, clipping }, measured))
     }
 
     fn scheduled_rate(&self) -> Result<f64> {
@@ -169,17 +191,8 @@ impl ApplyAction {
         Ok(learning_rate)
     }
 
-    /// Room for the operands of one pass.
-    fn reserve_operands(&self, state: &mut State) -> Result<()> {
-        let operands = |_| Error::ResourceExhausted("memory for the apply's operands".into());
-        let slots = self.optimizer.rule().slots().len();
-        // Both are empty between passes, so this is the capacity.
-        state.contributions.try_reserve(self.gradients.replicas()).map_err(operands)?;
-        state.slots.try_reserve(slots).map_err(operands)
-    }
-
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.
-    fn measure(&self, state: &mut State, sources: &Sources<'_>) -> Result<Measured> {
+    fn measure(&self, state: &State, work: &mut Work, sources: &Sources<'_>) -> Result<Measured> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.clip_norm.is_some();
         if !wanted && settings.non_finite() == NonFinite::Ignore {
@@ -187,105 +200,13 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        for (index, variable) in sources.gradients.variables().iter().enumerate() {
-            if !sources.has_variable(index, state) {
-                continue;
-            }
-            let mut parts = std::mem::take(&mut state.contributions);
-            let result = sources.collect(index, &mut parts).and_then(|()| {
-                let accumulated = sources.accumulated(index)?;
-                let elements = variable.shape().elements();
-                let sum = WeightedSum::new(variable.dtype(), elements, &parts, sources.divisor);
-                Ok(sum.starting_from(accumulated).squares())
-            });
-            parts.clear();
-            state.contributions = parts;
-            let squares = result?;
+        for (index, squares) in work.measure(sources)? {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
-                non_finite = Some(variable.clone());
+                non_finite = Some(sources.variables()[index].clone());
             }
         }
         Ok(Measured { norm: wanted.then(|| sum.sqrt()), non_finite })
-    }
-
-    /// Scalars and state for every variable that will be updated, or, on failure, for none.
-    fn prepare_variables(
-        &self,
-        state: &mut State,
-        sources: &Sources<'_>,
-        learning_rate: f64,
-    ) -> Result<()> {
-        let rule = self.optimizer.rule();
-        for (index, variable) in sources.gradients.variables().iter().enumerate() {
-            if !sources.has_variable(index, state) {
-                continue;
-            }
-            let rates = state.rates(variable, rule, learning_rate);
-            if let Err(error) = prepare_variable(state, variable, rule, &rates) {
-                forget_variables(state, sources, index);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Updates every variable that was prepared; returns how many.
-    fn update_variables(
-        &self,
-        state: &mut State,
-        sources: &Sources<'_>,
-        clipping: Clipping,
-    ) -> usize {
-        let rule = self.optimizer.rule();
-        let mut updated = 0;
-        for (index, variable) in sources.gradients.variables().iter().enumerate() {
-            if !sources.has_variable(index, state) {
-                continue;
-            }
-            let State { variables, contributions: parts, slots, .. } = &mut *state;
-            let Some(known) = variables.get_mut(&variable.key()) else { continue };
-            let Some(scalars) = known.prepared.take() else { continue };
-            let usable = "variables, state and gradients are contiguous host memory, as prepared";
-            sources.collect(index, parts).expect(usable);
-            slots.extend(known.slots.iter().map(|slot| slot.writing().expect(usable)));
-            let weights = variable.visible().writing().expect(usable);
-            let l2 = match rule.weight_decay() {
-                WeightDecay::L2 => scalars.rates.weight_decay,
-                WeightDecay::Decoupled => 0.0,
-            };
-            let pass = Pass::new(weights, slots, parts, sources.divisor)
-                .starting_from(sources.accumulated(index).expect(usable))
-                .clipped(clipping)
-                .with_l2(l2);
-            let scalars = rule.measure(scalars, &pass);
-            rule.update(&scalars, pass);
-            parts.clear();
-            slots.clear();
-            known.running = scalars.running;
-            known.updates += 1;
-            updated += 1;
-        }
-        updated
-    }
-
-    /// Adds this run's contributions to the sums.
-    fn accumulate(&self, state: &mut State, sources: &mut Sources<'_>) {
-        let gradients = sources.gradients;
-        for (index, variable) in gradients.variables().iter().enumerate() {
-            if state.group(variable).frozen || !sources.contributions.has_variable(index) {
-                continue;
-            }
-            let usable = "sums and gradients are contiguous host memory, as prepared";
-            let parts = &mut state.contributions;
-            sources.collect(index, parts).expect(usable);
-            if let Some((sum, fresh)) = sources.accumulation.claim(index) {
-                accumulate(&sum.writing().expect(usable), fresh, parts);
-            }
-            parts.clear();
-        }
-        sources.accumulation.runs += 1;
-        sources.accumulation.weight += sources.contributions.total_weight();
     }
 
     fn sources(&self, prepared: &Prepared) -> Sources<'_> {
@@ -310,23 +231,28 @@ impl CommitAction for ApplyAction {
         let Some(prepared) = self.prepared.take() else { return };
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
-        let Measured { norm, non_finite } = prepared.measured;
+        let Prepared { step, total_weight, outcome, measured, mut work, .. } = prepared;
         let mut report = ApplyReport {
-            gradient_norm: norm,
-            non_finite,
-            total_weight: prepared.total_weight,
+            gradient_norm: measured.norm,
+            non_finite: measured.non_finite,
+            total_weight,
             ..ApplyReport::default()
         };
-        match prepared.plan {
-            Plan::Accumulate => self.accumulate(state, &mut sources),
-            Plan::Drop => sources.accumulation.reset(),
-            Plan::Skip => {
+        match outcome {
+            Outcome::Accumulate => {
+                work.accumulate(&mut sources);
+                sources.accumulation.runs += 1;
+                sources.accumulation.weight += sources.contributions.total_weight();
+            }
+            Outcome::Drop => sources.accumulation.reset(),
+            Outcome::Skip => {
                 sources.accumulation.reset();
                 state.back_off();
                 report.skipped = true;
             }
-            Plan::Update { learning_rate, clipping } => {
-                report.variables_updated = self.update_variables(state, &sources, clipping);
+            Outcome::Update { learning_rate, clipping } => {
+                work.update(&mut state.variables, &sources, self.optimizer.rule(), clipping);
+                report.variables_updated = work.len();
                 report.applied = true;
                 report.clipped = clipping.factor != 1.0;
                 report.learning_rate = learning_rate;
@@ -334,103 +260,26 @@ impl CommitAction for ApplyAction {
                 state.count_update(learning_rate);
             }
         }
+        state.work = work;
         report.accumulated_runs = sources.accumulation.runs;
         report.loss_scale = state.loss_scale;
         report.iterations = state.iterations;
         state.last_report = Some(report.clone());
         drop(sources);
         self.report = report;
-        self.gradients.release(Some(prepared.step));
+        self.gradients.release(Some(step));
     }
 }
 
 impl Drop for ApplyAction {
     fn drop(&mut self) {
-        if let Some(prepared) = self.prepared.take() {
-            if let Plan::Update { .. } = prepared.plan {
-                let state = &mut *self.optimizer.lock();
-                let count = self.gradients.variables().len();
-                forget_variables(state, &self.sources(&prepared), count);
-            }
+        if let Some(Prepared { mut work, .. }) = self.prepared.take() {
+            let state = &mut *self.optimizer.lock();
+            work.drop_updates(&mut state.variables);
+            state.work = work;
             self.gradients.release(None);
         }
     }
-}
-
-impl<'a> Sources<'a> {
-    fn new(
-        gradients: &'a Gradients,
-        contributions: Contributions<'a>,
-        total_weight: f64,
-        unscale: f64,
-    ) -> Sources<'a> {
-        let accumulation = gradients.accumulation();
-        let divisor = gradients.loss_reduction().divisor(total_weight);
-        Sources { gradients, contributions, accumulation, unscale, divisor }
-    }
-
-    /// Whether variable `index` is to be updated: it is not frozen, and a replica of non-zero
-    /// weight wrote it in one of the runs.
-    fn has_variable(&self, index: usize, state: &State) -> bool {
-        let written = self.accumulation.of_variable(index).is_some()
-            || self.contributions.has_variable(index);
-        written && !state.group(&self.gradients.variables()[index]).frozen
-    }
-
-    /// Appends the contributions of the last run to variable `index`.
-    fn collect(&self, index: usize, parts: &mut Vec<Contribution>) -> Result<()> {
-        let reduction = self.gradients.loss_reduction();
-        for (weight, buffer) in self.contributions.of_variable(index) {
-            let factor = reduction.factor(weight) * self.unscale;
-            parts.push(Contribution { gradient: buffer.reading()?, factor });
-        }
-        Ok(())
-    }
-
-    /// The sum of the runs before the last one.
-    fn accumulated(&self, index: usize) -> Result<Option<View>> {
-        self.accumulation.of_variable(index).map(|sum| sum.reading()).transpose()
-    }
-
-    /// Memory for the sums that this run adds to.
-    fn reserve_sums(&mut self, state: &State) -> Result<()> {
-        for (index, variable) in self.gradients.variables().iter().enumerate() {
-            if self.contributions.has_variable(index) && !state.group(variable).frozen {
-                self.accumulation.reserve(index, variable)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Drops the scalars of those of the first `count` variables that an action prepared.
-fn forget_variables(state: &mut State, sources: &Sources<'_>, count: usize) {
-    for (index, variable) in sources.gradients.variables()[..count].iter().enumerate() {
-        if sources.has_variable(index, state)
-            && let Some(known) = state.variables.get_mut(&variable.key())
-        {
-            known.prepared = None;
-        }
-    }
-}
-
-fn prepare_variable(
-    state: &mut State,
-    variable: &Variable,
-    rule: &dyn UpdateRule,
-    rates: &Rates,
-) -> Result<()> {
-    // What the commit will write: the staged value if the step staged one.
-    variable.visible().writing()?;
-    let known = state.of_variable(variable, rule)?;
-    if known.prepared.is_some() {
-        return Err(Error::precondition(format!(
-            "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
-             apply to a variable once for each run"
-        )));
-    }
-    known.prepared = Some(rule.prepare(rates, &known.running)?);
-    Ok(())
 }
 
 fn not_finite(variable: &Variable) -> Error {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::{GradientMode, Gradients};
+use crate::optimizer::rows::AddedRows;
 use crate::strategy::ReplicaContext;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::Tensor;
+use crate::values::indexed_slices::IndexedSlices;
 
 impl Gradients {
     /// [`Gradients::view`] of the buffer of the context's replica, in its step.
@@ -23,6 +25,30 @@ impl Gradients {
     ) -> Result<&Tensor> {
         self.take_part(context, "umbo_gradients_view")?;
         self.view(context.replica(), context.step_number(), index, mode)
+    }
+
+    /// [`Gradients::add_rows`] for the context's replica, in its step. Fails also as
+    /// [`Gradients::view_in`] does.
+    pub fn add_rows_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        rows: usize,
+    ) -> Result<AddedRows> {
+        self.take_part(context, "umbo_gradients_add_rows")?;
+        self.add_rows(context.replica(), context.step_number(), index, rows)
+    }
+
+    /// [`Gradients::add_indexed_slices`] for the context's replica, in its step. Fails also as
+    /// [`Gradients::view_in`] does.
+    pub fn add_indexed_slices_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        slices: &IndexedSlices,
+    ) -> Result<()> {
+        self.take_part(context, "umbo_gradients_add_indexed_slices")?;
+        self.add_indexed_slices(context.replica(), context.step_number(), index, slices)
     }
 
     /// [`Gradients::submit`] for the context's replica, in its step. With no weight it is the

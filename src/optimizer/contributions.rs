@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::optimizer::gradients::{Gradients, Replica};
-use crate::tensor::Tensor;
+use crate::kernels::view::Span;
+use crate::optimizer::gradients::{Buffer, Gradients, Replica};
+use crate::optimizer::row_sums::Source;
 
 /// What the replicas submitted in one step, which is committed or about to be.
 #[derive(Clone, Copy)]
@@ -43,16 +44,38 @@ impl<'a> Contributions<'a> {
 
     /// Whether a replica of non-zero weight wrote variable `index`.
     pub(super) fn has_variable(self, index: usize) -> bool {
-        self.of_variable(index).next().is_some()
+        self.writers(index).next().is_some()
     }
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
-    /// of replicas that wrote it and whose weight is not 0.
-    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
-        self.gradients.replicas.iter().filter_map(move |own| {
+    /// of replicas that wrote it and whose weight is not 0. A table has none.
+    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span)> {
+        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
+            Buffer::Dense { span, .. } => Some((weight, *span)),
+            Buffer::Rows(_) => None,
+        })
+    }
+
+    /// The rows of variable `index` that count, as [`Contributions::of_variable`] has buffers;
+    /// `factor` makes factors of weights. A variable that is no table has none.
+    pub(super) fn rows_of(
+        self,
+        index: usize,
+        factor: impl Fn(f64) -> f64 + Clone,
+    ) -> impl Iterator<Item = Source<'a>> + Clone {
+        self.writers(index).filter_map(move |(replica, weight, buffer)| match buffer {
+            Buffer::Dense { .. } => None,
+            Buffer::Rows(rows) => Some((replica, rows, factor(weight))),
+        })
+    }
+
+    /// The replicas that wrote variable `index` and whose weight is not 0, with weight and buffer.
+    fn writers(self, index: usize) -> impl Iterator<Item = (usize, f64, &'a Buffer)> + Clone {
+        let replicas = self.gradients.replicas.iter().enumerate();
+        replicas.filter_map(move |(replica, own)| {
             let wrote = own.viewed.in_step(index, self.step);
             let weight = own.weight();
-            (wrote && weight != 0.0).then(|| (weight, &own.buffers[index]))
+            (wrote && weight != 0.0).then(|| (replica, weight, &own.buffers[index]))
         })
     }
 }

@@ -1,5 +1,5 @@
-//! What replicas contribute to an update: one gradient buffer per replica and variable, and the
-//! weight with which each replica submits.
+//! What replicas contribute to an update: one gradient buffer per replica and variable, or rows of
+//! a table ([`rows`](crate::optimizer::rows)), and the weight with which each replica submits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,12 +9,16 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::update;
+use crate::kernels::view::Span;
+use crate::kernels::{gradient_element, update};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::plan::Plan;
+use crate::optimizer::rows::{AddedRows, ReplicaRows};
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::storage::{ALIGNMENT, Storage};
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::{DType, Layout, Tensor};
+use crate::values::indexed_slices::IndexedSlices;
 use crate::values::variable::Variable;
 
 /// How a replica's callback reduces the losses of its examples, and so what its gradient stands
@@ -41,7 +45,7 @@ impl LossReduction {
     }
 
     /// The factor of a replica's gradient in the sum.
-    pub(super) fn factor(self, weight: f64) -> f64 {
+    pub fn factor(self, weight: f64) -> f64 {
         match self {
             LossReduction::Sum | LossReduction::GlobalMean => 1.0,
             LossReduction::Mean => weight,
@@ -49,7 +53,7 @@ impl LossReduction {
     }
 
     /// What the sum is divided by.
-    pub(super) fn divisor(self, total_weight: f64) -> f64 {
+    pub fn divisor(self, total_weight: f64) -> f64 {
         match self {
             LossReduction::Sum | LossReduction::Mean => total_weight,
             LossReduction::GlobalMean => 1.0,
@@ -75,6 +79,33 @@ impl GradientMode {
     }
 }
 
+/// How gradients are kept, beside what they are of.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientsOptions<'a> {
+    /// How many applies make one update, at least 1. An apply updates variables only when it is the
+    /// last of them; those before add to a sum. The update is that of one run with all of the
+    /// contributions: one weighted sum, divided by the weight of all runs.
+    pub accumulation_steps: u64,
+    /// The element type of the gradients, if it is not that of their variables: float16 or bfloat16
+    /// for float32 variables.
+    pub dtype: Option<DType>,
+    /// For each variable whether its gradients are row-sparse, which costs no buffers of its size;
+    /// or empty, if none are. Such a variable has one dimension at least.
+    pub row_sparse: &'a [bool],
+}
+
+impl GradientsOptions<'_> {
+    fn is_table(&self, index: usize) -> bool {
+        self.row_sparse.get(index).copied().unwrap_or(false)
+    }
+}
+
+impl Default for GradientsOptions<'_> {
+    fn default() -> Self {
+        GradientsOptions { accumulation_steps: 1, dtype: None, row_sparse: &[] }
+    }
+}
+
 /// How far a buffer is shifted against the one before, in bytes. It is a whole number of
 /// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
 /// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
@@ -96,22 +127,32 @@ pub struct Gradients {
     loss_reduction: LossReduction,
     pub(super) replicas: Vec<CachePadded<Replica>>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
-    state: AtomicU64,
+    pub(super) state: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     claimed: AtomicBool,
+    dtype: Option<DType>,
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
+    plan: Mutex<Plan>,
 }
 
 pub(super) struct Replica {
-    /// One per variable, in this replica's slab.
-    pub(super) buffers: Vec<Tensor>,
+    /// One per variable.
+    pub(super) buffers: Vec<Buffer>,
     /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
     /// The last step in which this replica submitted.
     pub(super) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
-    weight: AtomicU64,
+    pub(super) weight: AtomicU64,
+}
+
+/// Where a replica writes what it contributes to one variable.
+pub(super) enum Buffer {
+    /// All elements, in the replica's slab, and what an apply reads of them.
+    Dense { tensor: Tensor, span: Span },
+    /// Some rows.
+    Rows(ReplicaRows),
 }
 
 /// A step number for each variable, in memory of which no other replica writes a cache line.
@@ -125,7 +166,7 @@ impl Viewed {
         Viewed((0..blocks).map(|_| CachePadded::default()).collect())
     }
 
-    fn of(&self, variable: usize) -> Option<&AtomicU64> {
+    pub(super) fn of(&self, variable: usize) -> Option<&AtomicU64> {
         self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
     }
 
@@ -174,9 +215,7 @@ impl Gradients {
         Gradients::accumulating(strategy, devices, variables, loss_reduction, 1)
     }
 
-    /// As [`Gradients::new`], but an apply updates variables only when it is the `steps`-th since the
-    /// last update; those before add to a sum. The update is that of one run with all of the
-    /// contributions: one weighted sum, divided by the weight of all runs. `steps` is at least 1.
+    /// As [`Gradients::new`], but an update takes `steps` applies.
     pub fn accumulating(
         strategy: u64,
         devices: &[DeviceId],
@@ -184,14 +223,29 @@ impl Gradients {
         loss_reduction: LossReduction,
         steps: u64,
     ) -> Result<Arc<Gradients>> {
-        if steps == 0 {
+        let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
+        Gradients::with_options(strategy, devices, variables, loss_reduction, options)
+    }
+
+    /// As [`Gradients::new`], with options.
+    pub fn with_options(
+        strategy: u64,
+        devices: &[DeviceId],
+        variables: Vec<Variable>,
+        loss_reduction: LossReduction,
+        options: GradientsOptions<'_>,
+    ) -> Result<Arc<Gradients>> {
+        if options.accumulation_steps == 0 {
             return Err(Error::invalid("accumulation_steps", "0; must be at least 1"));
         }
         check_variables(strategy, &variables)?;
+        check_dtype(&variables, options.dtype)?;
+        check_tables(&variables, options.row_sparse)?;
+        let is_table = |index| options.is_table(index);
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
             replicas.push(CachePadded::new(Replica {
-                buffers: slab(replica, device, &variables)?,
+                buffers: buffers(replica, device, &variables, &options)?,
                 viewed: Viewed::new(variables.len()),
                 submitted: AtomicU64::new(0),
                 weight: AtomicU64::new(0),
@@ -200,8 +254,10 @@ impl Gradients {
         Ok(Arc::new(Gradients {
             strategy,
             devices: devices.to_vec(),
-            accumulation_steps: steps,
-            accumulation: Mutex::new(Accumulation::new(variables.len())),
+            dtype: options.dtype,
+            accumulation_steps: options.accumulation_steps,
+            accumulation: Mutex::new(Accumulation::new(&variables, is_table)?),
+            plan: Mutex::new(Plan::default()),
             variables,
             loss_reduction,
             replicas,
@@ -225,6 +281,11 @@ impl Gradients {
         self.loss_reduction
     }
 
+    /// The element type of the gradients of variable `index`, which there is.
+    pub fn dtype(&self, index: usize) -> DType {
+        self.dtype.unwrap_or(self.variables[index].dtype())
+    }
+
     /// How many applies make one update.
     pub fn accumulation_steps(&self) -> u64 {
         self.accumulation_steps
@@ -233,6 +294,17 @@ impl Gradients {
     /// What earlier runs have contributed. For the apply that has claimed the gradients.
     pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
         self.accumulation.lock()
+    }
+
+    /// What the last optimizer does with each variable. For the apply that has claimed the
+    /// gradients.
+    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock()
+    }
+
+    /// Whether a committed step's contributions wait for an apply.
+    pub(super) fn has_unapplied(&self) -> bool {
+        unpack(self.state.load(Ordering::Acquire)).1 == Phase::Ready
     }
 
     /// How many replicas contribute.
@@ -269,6 +341,72 @@ impl Gradients {
         index: usize,
         mode: GradientMode,
     ) -> Result<&Tensor> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let Buffer::Dense { tensor, .. } = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {:?} were made for rows (row_sparse); add rows to it",
+                self.variables[index]
+            )));
+        };
+        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
+            tensor.fill_zeros()?;
+        }
+        viewed.store(step, Ordering::Release);
+        Ok(tensor)
+    }
+
+    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be written
+    /// until the replica submits: their numbers and their gradients. A row that is named several
+    /// times, here, in another call or by another replica, counts as the sum. The variable then
+    /// counts as written by this replica in this step, also with 0 rows. Allocates nothing once a
+    /// step had as many rows, in as many calls.
+    ///
+    /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
+    /// memory, if the step is over, or if the replica has submitted.
+    pub fn add_rows(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        rows: usize,
+    ) -> Result<AddedRows> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let table = &self.variables[index];
+        let Buffer::Rows(own) = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {table:?} were not made for rows; say so when they are made                  (row_sparse), or view and write them"
+            )));
+        };
+        let added = own.add(table, step, rows)?;
+        viewed.store(step, Ordering::Release);
+        Ok(added)
+    }
+
+    /// The same with copies of `slices`, which are of the variable's dtype and shape.
+    pub fn add_indexed_slices(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        slices: &IndexedSlices,
+    ) -> Result<()> {
+        let (_, _) = self.writable(replica, step, index)?;
+        let table = &self.variables[index];
+        if (slices.dtype(), slices.dense_shape()) != (self.dtype(index), table.shape()) {
+            let (dtype, shape) = (slices.dtype(), slices.dense_shape());
+            let problem = format!(
+                "slices of {dtype} and shape {shape} for {table:?}, whose gradients are {}",
+                self.dtype(index)
+            );
+            return Err(Error::invalid("slices", problem));
+        }
+        let added = self.add_rows(replica, step, index, slices.indices().shape()[0])?;
+        added.indices.copy_from(slices.indices())?;
+        added.values.copy_from(slices.values())
+    }
+
+    /// What replica `replica` writes for variable `index`, and the step in which it last did.
+    fn writable(&self, replica: usize, step: u64, index: usize) -> Result<(&Buffer, &AtomicU64)> {
         let own = self.replica_in_step(replica, step)?;
         let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
             let problem = format!("{index}; there are {} variables", self.variables.len());
@@ -279,18 +417,14 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step; view and write them before"
             )));
         }
-        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
-            update::fill(&mut buffer.writing()?, 0.0);
-        }
-        viewed.store(step, Ordering::Release);
-        Ok(buffer)
+        Ok((buffer, viewed))
     }
 
     /// Replica `replica` has written what it wants to contribute in this step, with `weight`:
     /// usually the examples that the gradients stand for. With weight 0 nothing of it is read.
     ///
-    /// Fails if the weight is not finite or negative, if the step is over, or if the replica
-    /// submitted in this step before.
+    /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
+    /// step is over, or if the replica submitted in this step before.
     pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
         let own = self.replica_in_step(replica, step)?;
         if !(weight.is_finite() && weight >= 0.0) {
@@ -302,8 +436,23 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step already; submit once"
             )));
         }
+        if weight != 0.0 {
+            self.check_rows(replica, own, step)?;
+        }
         own.weight.store(weight.to_bits(), Ordering::Release);
         own.submitted.store(step, Ordering::Release);
+        Ok(())
+    }
+
+    /// Refuses indices that are no rows of their variable.
+    fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+        for (index, (buffer, table)) in own.buffers.iter().zip(&self.variables).enumerate() {
+            if let Buffer::Rows(rows) = buffer
+                && own.viewed.in_step(index, step)
+            {
+                rows.pieces().check(table, replica)?;
+            }
+        }
         Ok(())
     }
 
@@ -447,24 +596,80 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
     Ok(())
 }
 
-/// One replica's buffers: a single allocation, each buffer at a cache line of its own.
-fn slab(replica: usize, device: DeviceId, variables: &[Variable]) -> Result<Vec<Tensor>> {
+fn check_dtype(variables: &[Variable], dtype: Option<DType>) -> Result<()> {
+    let Some(dtype) = dtype else { return Ok(()) };
+    for (index, variable) in variables.iter().enumerate() {
+        if !gradient_element::is_supported(variable.dtype(), dtype) {
+            return Err(Error::invalid(
+                "dtype",
+                format!(
+                    "{dtype} for the gradients of variables[{index}] ('{}'), which is {}; float32 \
+                     variables have gradients of float32, bfloat16 or float16, others of their own \
+                     type",
+                    variable.name(),
+                    variable.dtype()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_tables(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
+    if ![0, variables.len()].contains(&row_sparse.len()) {
+        let problem = format!("{} choices for {} variables", row_sparse.len(), variables.len());
+        return Err(Error::invalid("row_sparse", problem));
+    }
+    let tables = row_sparse.iter().zip(variables).enumerate();
+    for (index, (&is_table, variable)) in tables {
+        if is_table && variable.shape().rank() == 0 {
+            let name = format!("row_sparse[{index}]");
+            return Err(Error::invalid(
+                name,
+                format!("{variable:?} is a scalar, which has no rows"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
+/// line of its own.
+fn buffers(
+    replica: usize,
+    device: DeviceId,
+    variables: &[Variable],
+    options: &GradientsOptions<'_>,
+) -> Result<Vec<Buffer>> {
+    let is_table = |index| options.is_table(index);
+    let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
     // Variables start where allocations start, so even the first slab is shifted.
     let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
     let mut offsets = Vec::new();
-    for variable in variables {
+    for (index, variable) in variables.iter().enumerate() {
         offsets.push(end);
-        let bytes = variable.shape().bytes(variable.dtype())?;
+        if is_table(index) {
+            continue;
+        }
+        let bytes = variable.shape().bytes(dtype(variable))?;
         end = end
             .checked_add(bytes)
             .and_then(|end| end.checked_next_multiple_of(ALIGNMENT))
             .ok_or_else(too_large)?;
     }
     let storage = Arc::new(Storage::zeroed(end, device)?);
-    let buffers = offsets.into_iter().zip(variables).map(|(offset, variable)| {
+    let buffers = offsets.into_iter().zip(variables).enumerate();
+    let buffers = buffers.map(|(index, (offset, variable))| {
+        if is_table(index) {
+            return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable))));
+        }
         let layout = Layout::row_major(variable.shape());
-        Tensor::from_storage(Arc::clone(&storage), variable.dtype(), layout, offset)
+        let storage = Arc::clone(&storage);
+        let tensor = Tensor::from_storage(storage, dtype(variable), layout, offset)?;
+        let span = tensor.reading()?.span();
+        let span = span.ok_or_else(|| Error::Internal("a buffer is not contiguous".into()))?;
+        Ok(Buffer::Dense { tensor, span })
     });
     buffers.collect()
 }

@@ -66,10 +66,18 @@ impl UpdateRule for Lamb {
         self.weight_decay
     }
 
+    fn is_elementwise(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         let mut scalars = self.adam.prepare(rates, running)?;
         scalars.derived[CORRECTION1] = 1.0 / (1.0 - scalars.running[0]);
         Ok(scalars)
+    }
+
+    fn measures(&self) -> bool {
+        true
     }
 
     fn measure(&self, mut scalars: Scalars, pass: &Pass<'_>) -> Scalars {

@@ -1,7 +1,9 @@
 //! Gradients of all replicas, and the optimizers that apply them centrally.
 //!
 //! Replicas write gradients into buffers of their own and submit them with a weight
-//! ([`gradients`]; `contribute`, from inside of a callback; `accumulation`, over several runs).
+//! ([`gradients`]; `contribute`, from inside of a callback; `accumulation`, over several runs;
+//! [`inspection`], in a step that is not to count). Of large tables they contribute some rows
+//! ([`rows`]), and an apply merges those (`row_sums`).
 //! Applying ([`mod@apply`]; [`action`]) reduces the buffers and updates the variables in one pass by a
 //! rule ([`rule`]; one file each) whose state is held once, on the variables' device ([`state`]).
 //! What happens around the rule is in [`settings`].
@@ -16,17 +18,26 @@ mod contribute;
 mod contributions;
 pub mod ftrl;
 pub mod gradients;
+pub mod inspection;
 pub mod lamb;
 pub mod momentum;
+mod plan;
 pub mod rmsprop;
+mod row_buffer;
+mod row_sums;
+pub mod rows;
 pub mod rule;
 pub mod settings;
 pub mod sgd;
+mod sources;
 pub mod state;
+mod variables;
+mod work;
 
 pub use action::ApplyAction;
 pub use apply::{ApplyOptions, ApplyReport, Outcome, apply, apply_with};
-pub use gradients::{GradientMode, Gradients, LossReduction};
+pub use gradients::{GradientMode, Gradients, GradientsOptions, LossReduction};
+pub use rows::AddedRows;
 pub use rule::UpdateRule;
 pub use settings::{Group, LossScaling, NonFinite, Settings};
 pub use state::Optimizer;

@@ -82,9 +82,21 @@ pub trait UpdateRule: Send + Sync + Debug {
         0.0
     }
 
-    /// The scalars of the next update of a variable whose running scalars are `running`. Fails if
-    /// they cannot be computed; the apply then changes nothing.
+    /// Whether what becomes of an element depends on that element, its gradient and its state alone,
+    /// so that some rows of a variable can be updated without the others.
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    /// The scalars of the next update of a variable whose running scalars are `running`, and of
+    /// nothing else: variables with the same rates and running scalars may share the answer. Fails
+    /// if they cannot be computed; the apply then changes nothing.
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
+
+    /// Whether [`UpdateRule::measure`] does anything.
+    fn measures(&self) -> bool {
+        false
+    }
 
     /// What a rule must know about the variable as a whole before it updates an element, such as
     /// norms: `scalars`, completed by measurements of the pass that is about to be run. Cannot

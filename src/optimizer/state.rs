@@ -1,25 +1,21 @@
-//! An optimizer: its rule, its learning rate, and its state for each variable.
+//! An optimizer: its rule, its learning rate, its settings, and what becomes of them from apply to
+//! apply.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::kernels::update::{self, for_real};
-use crate::kernels::view::ViewMut;
-use crate::kernels::weighted_sum::Contribution;
+use crate::kernels::update::for_real;
 use crate::optimizer::apply::ApplyReport;
-use crate::optimizer::gradients::CACHE_SHIFT;
-use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
+use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};
-use crate::tensor::storage::Storage;
-use crate::tensor::{Layout, Tensor};
+use crate::optimizer::variables::Variables;
+use crate::optimizer::work::Work;
+use crate::tensor::Tensor;
 use crate::values::variable::Variable;
-
-/// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
-const LARGE: usize = 2 << 20;
 
 /// The learning rate of an update, by the number of updates that came before it.
 pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
@@ -31,6 +27,7 @@ pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 /// so that applying allocates nothing once every variable has been updated. All methods may be
 /// called from any thread; they wait for an apply that is at work.
 pub struct Optimizer {
+    id: u64,
     strategy: u64,
     rule: Box<dyn UpdateRule>,
     state: Mutex<State>,
@@ -48,25 +45,12 @@ pub(super) struct State {
     pub(super) applies_at_scale: u64,
     /// By [`Variable::key`], with a reference that keeps the key from naming another.
     groups: HashMap<usize, (Variable, Group)>,
+    /// Grows with every group.
+    groups_revision: u64,
     pub(super) last_report: Option<ApplyReport>,
-    /// By [`Variable::key`].
-    pub(super) variables: HashMap<usize, VariableState>,
-    /// The operands of one variable's pass; empty between passes.
-    pub(super) contributions: Vec<Contribution>,
-    /// See `contributions`.
-    pub(super) slots: Vec<ViewMut>,
-}
-
-/// The state of one variable.
-pub(super) struct VariableState {
-    /// Keeps the variable alive, and so its key from naming another.
-    variable: Variable,
-    pub(super) slots: Vec<Tensor>,
-    pub(super) running: Running,
-    /// How often it was updated; what the slots hold is seen from the first time on.
-    pub(super) updates: u64,
-    /// The scalars of an update that was prepared and is neither done nor dropped.
-    pub(super) prepared: Option<Scalars>,
+    pub(super) variables: Variables,
+    /// The memory that the last apply worked in, for the next one; empty while one has it.
+    pub(super) work: Work,
 }
 
 impl Optimizer {
@@ -88,11 +72,18 @@ impl Optimizer {
             applies_at_scale: 0,
             groups: HashMap::new(),
             last_report: None,
-            variables: HashMap::new(),
-            contributions: Vec::new(),
-            slots: Vec::new(),
+            groups_revision: 0,
+            variables: Variables::default(),
+            work: Work::default(),
         });
-        Ok(Arc::new(Optimizer { strategy, rule, state }))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Optimizer { id, strategy, rule, state }))
+    }
+
+    /// A number that no other optimizer ever has.
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The id of the strategy whose variables it updates.
@@ -182,6 +173,7 @@ impl Optimizer {
         })?;
         let members = variables.iter().map(|variable| (variable.key(), (variable.clone(), group)));
         state.groups.extend(members);
+        state.groups_revision += 1;
         Ok(())
     }
 
@@ -206,8 +198,7 @@ impl Optimizer {
             return Err(Error::NotFound(format!("name: {problem}")));
         };
         let state = self.lock();
-        let known = state.variables.get(&variable.key()).filter(|known| known.updates > 0);
-        let Some(slot) = known.and_then(|known| known.slots.get(index)) else {
+        let Some(slot) = state.variables.slot(variable, index) else {
             return Err(Error::NotFound(format!(
                 "state '{name}' of {variable:?}: this optimizer has not updated it yet"
             )));
@@ -234,6 +225,11 @@ impl State {
         self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
     }
 
+    /// A number that grows when a variable's group changes.
+    pub(super) fn groups_revision(&self) -> u64 {
+        self.groups_revision
+    }
+
     /// Notes that an apply took effect, with this learning rate.
     pub(super) fn count_update(&mut self, learning_rate: f64) {
         self.iterations += 1;
@@ -255,77 +251,15 @@ impl State {
         }
     }
 
-    /// The rates of a variable's update, at the optimizer's learning rate `learning_rate`.
-    pub(super) fn rates(
-        &self,
-        variable: &Variable,
-        rule: &dyn UpdateRule,
-        learning_rate: f64,
-    ) -> Rates {
-        let group = self.group(variable);
+    /// The rates of an update of a variable in `group`, at the optimizer's learning rate
+    /// `learning_rate`.
+    pub(super) fn rates(&self, group: &Group, rule: &dyn UpdateRule, learning_rate: f64) -> Rates {
         let decay = group.weight_decay.or(self.settings.weight_decay);
         Rates {
             learning_rate: learning_rate * group.learning_rate_factor,
             weight_decay: decay.unwrap_or_else(|| rule.default_weight_decay()),
         }
     }
-
-    /// The state of a variable, made at its first update. What is made is not seen before the
-    /// update is done.
-    pub(super) fn of_variable(
-        &mut self,
-        variable: &Variable,
-        rule: &dyn UpdateRule,
-    ) -> Result<&mut VariableState> {
-        let out_of_memory =
-            |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
-        // Room first: the entry itself then allocates nothing. A known variable needs none.
-        if !self.variables.contains_key(&variable.key()) {
-            self.variables.try_reserve(1).map_err(out_of_memory)?;
-        }
-        match self.variables.entry(variable.key()) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => {
-                let mut slots = Vec::new();
-                slots.try_reserve_exact(rule.slots().len()).map_err(out_of_memory)?;
-                for (index, slot) in rule.slots().iter().enumerate() {
-                    slots.push(allocate(variable, index, slot)?);
-                }
-                Ok(place.insert(VariableState {
-                    variable: variable.clone(),
-                    slots,
-                    running: rule.initial_running(),
-                    updates: 0,
-                    prepared: None,
-                }))
-            }
-        }
-    }
-}
-
-impl std::fmt::Debug for VariableState {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} slots of {:?}", self.slots.len(), self.variable)
-    }
-}
-
-/// The slot's initial tensor. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
-/// from those of the variable, of the replicas' gradients (which are shifted the other way) and of
-/// the variable's other slots, since one pass touches them all at once.
-fn allocate(variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
-    const PERIOD: usize = 64 << 10;
-    let (dtype, shape) = (variable.dtype(), variable.shape());
-    let bytes = shape.bytes(dtype)?;
-    let offset = if bytes >= LARGE { PERIOD - CACHE_SHIFT * (index + 1) % PERIOD } else { 0 };
-    let whole = bytes.checked_add(offset).ok_or_else(|| {
-        Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
-    })?;
-    let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
-    let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?;
-    if slot.initial != 0.0 {
-        update::fill(&mut tensor.writing()?, slot.initial);
-    }
-    Ok(tensor)
 }
 
 pub(super) fn check_learning_rate(learning_rate: f64) -> Result<()> {

@@ -20,6 +20,7 @@ use crate::device::registry::{self, DeviceHold};
 use crate::error::{Error, Result};
 use crate::observe::log;
 use crate::tensor::Tensor;
+use crate::tensor::slab::Slab;
 use crate::values::variable::Keeper;
 
 /// The most replicas that one strategy may have.
@@ -88,6 +89,8 @@ pub(super) struct Inner {
     pub metrics: Mutex<MetricTable>,
     /// Whether a callback may hold plain pointers to variables.
     pub step_open: AtomicBool,
+    /// Where small variables lie.
+    pub variable_slab: Mutex<Slab>,
     /// Memory of variables that were released meanwhile.
     graveyard: Mutex<Vec<Tensor>>,
     _hold: DeviceHold,
@@ -164,6 +167,7 @@ impl Strategy {
             central: RwLock::new(()),
             metrics: Mutex::default(),
             step_open: AtomicBool::new(false),
+            variable_slab: Mutex::new(Slab::new(0)),
             graveyard: Mutex::default(),
             _hold: hold,
         }));

@@ -436,6 +436,12 @@ impl ReplicaContext {
         Ok(())
     }
 
+    /// What this replica has added to the metrics of this step so far.
+    pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
+        let desk = self.record()?.desks[self.replica].lock();
+        Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
+    }
+
     /// What the layer above hangs on this replica's context, made on first use. It lives until
     /// the strategy has no more use for the context.
     pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {

@@ -103,11 +103,18 @@ fn create_here(
     new: NewVariable,
     initial: Initial<'_>,
 ) -> Result<Variable> {
-    let device = owner.parameter_device();
+    let zeros = |dtype, shape| {
+        let mut slab = owner.inner().variable_slab.lock();
+        slab.zeros(dtype, shape, owner.parameter_device())
+    };
     create_through(chain, owner, new, || match initial {
-        Initial::Value(tensor) => cross_device::copy_to(tensor, device),
+        Initial::Value(tensor) => {
+            let fresh = zeros(tensor.dtype(), tensor.shape())?;
+            cross_device::copy_into(tensor, &fresh)?;
+            Ok(fresh)
+        }
         Initial::Fill { dtype, shape, fill } => {
-            let fresh = Tensor::zeros(dtype, shape, device)?;
+            let fresh = zeros(dtype, shape)?;
             fill(&fresh)?;
             Ok(fresh)
         }

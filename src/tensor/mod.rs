@@ -1,6 +1,7 @@
 //! Tensors: elements of one dtype, strided, on one device, with shared ownership.
 
 pub mod ops;
+pub mod slab;
 pub mod storage;
 mod text;
 

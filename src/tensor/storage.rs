@@ -22,8 +22,8 @@ pub struct Storage {
 }
 
 enum Owner {
-    /// Allocated here with this layout.
-    Here(Allocation),
+    /// Allocated here, from `first` on with this layout.
+    Here { first: NonNull<u8>, layout: Allocation },
     /// Somebody else's; dropping the box tells them that it is no longer used.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
@@ -36,20 +36,38 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// `bytes` zeros.
+    /// `bytes` zeros. Of large ones, those that nobody has touched yet need no memory, only
+    /// addresses.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
-        // SAFETY: `allocate` calls this with a layout of non-zero size.
-        Storage::allocate(bytes, device, |layout| unsafe { alloc::alloc_zeroed(layout) })
+        if bytes < HUGE_PAGE {
+            // SAFETY: `allocate` calls this with a layout of non-zero size.
+            return Storage::allocate(bytes, 0, ALIGNMENT, device, |layout| unsafe {
+                alloc::alloc_zeroed(layout)
+            });
+        }
+        // The system's allocator takes zeros from the kernel, but for alignments that are not its
+        // own it writes them itself. So the storage starts at the first huge page in a larger
+        // allocation.
+        // SAFETY: as above.
+        Storage::allocate(bytes, HUGE_PAGE, align_of::<u64>(), device, |layout| unsafe {
+            alloc::alloc_zeroed(layout)
+        })
     }
 
     /// `bytes` bytes of whatever was in memory.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
+        // Large blocks are aligned to a huge page so that all of them can be one.
+        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        Storage::allocate(bytes, device, |layout| unsafe { alloc::alloc(layout) })
+        Storage::allocate(bytes, 0, alignment, device, |layout| unsafe { alloc::alloc(layout) })
     }
 
+    /// The bytes from the first multiple of `slack` on (of 1 if that is 0) in an allocation of this
+    /// alignment and as many bytes more.
     fn allocate(
         bytes: usize,
+        slack: usize,
+        alignment: usize,
         device: DeviceId,
         allocate: impl FnOnce(Allocation) -> *mut u8,
     ) -> Result<Storage> {
@@ -57,17 +75,18 @@ impl Storage {
             return Err(Error::Unimplemented(format!("memory of {device} in this version")));
         }
         let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
-        // Large blocks are aligned to a huge page so that all of them can be one.
-        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
-        let layout =
-            Allocation::from_size_align(bytes.max(1), alignment).map_err(|_| exhausted())?;
-        let data = NonNull::new(allocate(layout)).ok_or_else(exhausted)?;
+        let whole = bytes.max(1).checked_add(slack).ok_or_else(exhausted)?;
+        let layout = Allocation::from_size_align(whole, alignment).map_err(|_| exhausted())?;
+        let first = NonNull::new(allocate(layout)).ok_or_else(exhausted)?;
+        let distance = first.addr().get().next_multiple_of(slack.max(1)) - first.addr().get();
+        // SAFETY: less than `slack`, so that `bytes` bytes of the allocation are left.
+        let data = unsafe { first.add(distance) };
         if bytes >= HUGE_PAGE {
             // Advice only: without it the memory works the same, on small pages.
             // SAFETY: the range was just allocated and is ours alone.
             unsafe { libc::madvise(data.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Ok(Storage { data, bytes, device, owner: Owner::Here(layout) })
+        Ok(Storage { data, bytes, device, owner: Owner::Here { first, layout } })
     }
 
     /// Memory that somebody else owns. `owner` is dropped, once, with the last tensor over it.
@@ -108,7 +127,7 @@ impl Storage {
 
     /// Fills a storage that nobody else knows yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
-        assert!(bytes.len() <= self.bytes && matches!(self.owner, Owner::Here(_)));
+        assert!(bytes.len() <= self.bytes && matches!(self.owner, Owner::Here { .. }));
         // SAFETY: the range is ours, at least as long as `bytes`, and cannot overlap with a slice
         // that existed before it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(), bytes.len()) };
@@ -118,9 +137,9 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Owner::Here(layout) = self.owner {
-            // SAFETY: `data` came from the allocator with this layout and is freed only here.
-            unsafe { alloc::dealloc(self.data.as_ptr(), layout) };
+        if let Owner::Here { first, layout } = self.owner {
+            // SAFETY: `first` came from the allocator with this layout and is freed only here.
+            unsafe { alloc::dealloc(first.as_ptr(), layout) };
         }
     }
 }

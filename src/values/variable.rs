@@ -169,6 +169,12 @@ impl Variable {
         self.buffer(self.0.visible.load(Ordering::Acquire))
     }
 
+    /// Which of the variable's two buffers [`Variable::visible`] is: 0 or 1. A buffer, once it
+    /// exists, stays the same tensor as long as the variable lives.
+    pub fn visible_buffer(&self) -> usize {
+        self.0.visible.load(Ordering::Acquire)
+    }
+
     /// Whether the step in flight has written the variable.
     pub fn is_staged(&self) -> bool {
         self.0.visible.load(Ordering::Acquire) != self.0.committed.load(Ordering::Acquire)

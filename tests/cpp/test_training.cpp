@@ -114,6 +114,37 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     CHECK(ftrl.apply(gradients, now).applied == 1 && number_of(weight) == 0);
 }
 
+// Rows that replicas add, filled through views or copied from indexed slices.
+void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
+    const auto table = strategy.create_variable(
+        "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
+    const auto gradients =
+        umbo::gradients::create(strategy, {weight, table}, UMBO_LOSS_SUM, 1, {false, true});
+    const auto slices = umbo::value::indexed_slices(
+        umbo::tensor::from_vector(std::vector<float>{9}),
+        umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
+    umbo::sgd_options options;
+    options.learning_rate = 1;
+    const auto sgd = umbo::optimizer::sgd(strategy, options);
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        const auto added = context.add_rows<float>(gradients, 1, 2);
+        added.indices[0] = added.indices[1] = 1;
+        added.values[0] = 1;
+        added.values[1] = 2;
+        context.add_rows(gradients, 1, slices);
+        context.submit(gradients, 1);
+    });
+    CHECK(sgd.apply(gradients).variables_updated == 1);
+    CHECK((table.read().to_vector<float>() == std::vector<float>{0, -3, -9, 0}));
+    bool refused = false;
+    try {
+        umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 1, {false, true});
+    } catch (const umbo::error &wrong) {
+        refused = wrong.status() == UMBO_INVALID_ARGUMENT;
+    }
+    CHECK(refused);
+}
+
 void training(const umbo::strategy &strategy) {
     const auto weight =
         strategy.create_variable("w", UMBO_FLOAT32, {}, [](const umbo_view &memory) {
@@ -168,6 +199,7 @@ void training(const umbo::strategy &strategy) {
         CHECK(optimizer.apply(gradients).applied == 1 && number_of(weight) < before);
     }
     settings(strategy, weight);
+    rows(strategy, weight);
     CHECK(momentum.state(weight, "momentum").view().rank == 0);
     CHECK(adam.state(weight, "m").view().rank == 0);
     CHECK(number_of(weight) < 5);

@@ -53,6 +53,14 @@ unsafe impl GlobalAlloc for Watched {
         unsafe { System.alloc(layout) }
     }
 
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if is_refused(layout) {
+            return ptr::null_mut();
+        }
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above; `memory` came from `alloc`.
         unsafe { System.dealloc(memory, layout) }

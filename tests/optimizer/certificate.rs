@@ -17,6 +17,11 @@ const STEPS: u64 = 100;
 /// More bytes than one thread does alone, and neither whole blocks nor whole ranges.
 const ELEMENTS: usize = 9 * 1024 + 13;
 const DOUBLES: usize = 97;
+/// A table, and how many of its rows each replica names in a step; some several times. More bytes
+/// than one thread does alone.
+const ROWS: usize = 613;
+const WIDTH: usize = 19;
+const NAMED: usize = 1500;
 /// Replicas and steps take their gradients from different places of the same noise.
 const NOISE: usize = 1009;
 
@@ -38,13 +43,14 @@ fn row<T: Element>(values: &[T]) -> Tensor {
     Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST).unwrap()
 }
 
-/// The bits of both variables after all steps.
-fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>) {
-    let doubles = noise(NOISE + ELEMENTS);
+/// The bits of all variables after all steps.
+fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
+    let doubles = noise(NOISE + NAMED * WIDTH);
     let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
     let (a, b) = (variable("a", &singles[..ELEMENTS]), variable("b", &doubles[..DOUBLES]));
+    let c = table("c", &singles[..ROWS * WIDTH], WIDTH);
     let [singles, doubles] = [row(&singles), row(&doubles)];
-    let gradients = gradients(REPLICAS, &[&a, &b], Mean);
+    let gradients = row_gradients(REPLICAS, &[&a, &b, &c], Mean, &[false, false, true], 1);
     let optimizer = optimizer(rule, 0.01);
     for step in 1..=STEPS {
         gradients.first_touch(step);
@@ -55,6 +61,12 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>) {
                 let part = noise.slice(0, start, start + buffer.shape()[0], 1).unwrap();
                 buffer.copy_from(&part).unwrap();
             }
+            let added = gradients.add_rows(replica, step, 2, NAMED).unwrap();
+            let indices: Vec<i64> =
+                (0..NAMED).map(|row| (row * row * 31 + start) as i64 % ROWS as i64).collect();
+            added.indices.copy_from(&row(&indices)).unwrap();
+            let part = singles.slice(0, start, start + NAMED * WIDTH, 1).unwrap();
+            added.values.copy_from(&part.reshape(added.values.shape()).unwrap()).unwrap();
             gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
         };
         match arrival {
@@ -71,7 +83,7 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>) {
         apply(&optimizer, &gradients).unwrap();
     }
     let doubles = value::<f64>(&b).iter().map(|value| value.to_bits()).collect();
-    (bits(&value(&a)), doubles)
+    (bits(&value(&a)), doubles, bits(&value(&c)))
 }
 
 #[test]

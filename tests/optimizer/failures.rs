@@ -9,7 +9,7 @@ use umbo::optimizer::LossReduction::Sum;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{ApplyAction, Optimizer, UpdateRule};
+use umbo::optimizer::{ApplyAction, Group, Optimizer, UpdateRule};
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 
 use crate::setup::*;
@@ -58,6 +58,9 @@ fn failed_prepare_changes_no_bit() {
         let (calls, next) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(usize::MAX)));
         let rule = Failing { adam: rule("adam"), calls, fails_at: Arc::clone(&next) };
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
+        // Variables that are treated alike share their scalars.
+        let group = Group { learning_rate_factor: 0.5, ..Group::default() };
+        optimizer.add_group(std::slice::from_ref(&b), group).unwrap();
         let mut failures = fails_at.iter();
         for number in 1..=3 {
             overwrite(&gradients, number, 0, 0, &[number as f32, -1.0]);

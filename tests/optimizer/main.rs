@@ -5,8 +5,13 @@ mod certificate;
 mod contract;
 mod cross_product;
 mod failures;
+mod narrow;
 mod oracle;
 mod plain;
+mod rows;
+mod rows_contract;
+#[cfg(target_os = "linux")]
+mod rows_memory;
 mod setup;
 mod steady;
 mod transaction;

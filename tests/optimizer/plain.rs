@@ -43,11 +43,22 @@ impl Plain {
 
     /// One update; `decay` is decoupled for AdamW and LAMB, and L2 for the others.
     pub fn update(&mut self, gradient: &[f64], rate: f64, decay: f64) {
+        self.update_where(|_| true, gradient, rate, decay);
+    }
+
+    /// One update of some elements, which leaves the others alone.
+    pub fn update_where(
+        &mut self,
+        is_touched: impl Fn(usize) -> bool,
+        gradient: &[f64],
+        rate: f64,
+        decay: f64,
+    ) {
         self.updates += 1;
         let (correction1, correction2) =
             (1.0 - BETA1.powi(self.updates), 1.0 - BETA2.powi(self.updates));
         let mut directions = Vec::new();
-        for (index, &g) in gradient.iter().enumerate() {
+        for (index, &g) in gradient.iter().enumerate().filter(|(index, _)| is_touched(*index)) {
             let w = &mut self.weights[index];
             let [a, b, c] = self.state.each_mut().map(|state| &mut state[index]);
             let decoupled = matches!(self.rule, "adamw" | "lamb");

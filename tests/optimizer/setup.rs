@@ -13,8 +13,8 @@ use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    ApplyAction, ApplyOptions, ApplyReport, GradientMode, Gradients, LossReduction, Optimizer,
-    UpdateRule,
+    ApplyAction, ApplyOptions, ApplyReport, GradientMode, Gradients, GradientsOptions,
+    LossReduction, Optimizer, UpdateRule,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::{Element, Shape, Tensor};
@@ -33,6 +33,11 @@ impl Keeper for NoKeeper {
 }
 
 pub fn variable_of<T: Element>(strategy: u64, name: &str, values: &[T]) -> Variable {
+    let value = Tensor::from_slice(values, Shape::new(&[values.len()]).unwrap(), DeviceId::HOST);
+    variable_from(strategy, name, value.unwrap())
+}
+
+pub fn variable_from(strategy: u64, name: &str, value: Tensor) -> Variable {
     let spec = VariableSpec {
         name: name.into(),
         trainable: true,
@@ -40,13 +45,17 @@ pub fn variable_of<T: Element>(strategy: u64, name: &str, values: &[T]) -> Varia
         aggregation: Aggregation::None,
         strategy,
     };
-    let shape = Shape::new(&[values.len()]).unwrap();
-    let value = Tensor::from_slice(values, shape, DeviceId::HOST).unwrap();
     Variable::new(spec, value, Weak::<NoKeeper>::new())
 }
 
 pub fn variable<T: Element>(name: &str, values: &[T]) -> Variable {
     variable_of(STRATEGY, name, values)
+}
+
+/// A variable of the shape `[values.len() / width, width]`.
+pub fn table<T: Element>(name: &str, values: &[T], width: usize) -> Variable {
+    let shape = Shape::new(&[values.len() / width, width]).unwrap();
+    variable_from(STRATEGY, name, Tensor::from_slice(values, shape, DeviceId::HOST).unwrap())
 }
 
 pub fn devices(replicas: usize) -> Vec<DeviceId> {
@@ -60,6 +69,19 @@ pub fn gradients(
 ) -> Arc<Gradients> {
     let variables = variables.iter().map(|&variable| variable.clone()).collect();
     Gradients::new(STRATEGY, &devices(replicas), variables, reduction).unwrap()
+}
+
+/// Gradients of which those of the variables for which `row_sparse` says so are for rows.
+pub fn row_gradients(
+    replicas: usize,
+    variables: &[&Variable],
+    reduction: LossReduction,
+    row_sparse: &[bool],
+    accumulation_steps: u64,
+) -> Arc<Gradients> {
+    let variables = variables.iter().map(|&variable| variable.clone()).collect();
+    let options = GradientsOptions { accumulation_steps, row_sparse, dtype: None };
+    Gradients::with_options(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
 }
 
 pub const RULES: [&str; 12] = [
@@ -148,6 +170,21 @@ pub fn overwrite<T: Element>(
     gradients.first_touch(step);
     let buffer = gradients.view(replica, step, index, GradientMode::Overwrite).unwrap();
     write(buffer, data);
+}
+
+/// Replica `replica` adds rows to its gradient of variable `index`.
+pub fn add_rows<T: Element>(
+    gradients: &Gradients,
+    step: u64,
+    replica: usize,
+    index: usize,
+    indices: &[i64],
+    values: &[T],
+) {
+    gradients.first_touch(step);
+    let added = gradients.add_rows(replica, step, index, indices.len()).unwrap();
+    write(&added.indices, indices);
+    write(&added.values, values);
 }
 
 pub fn submit(gradients: &Gradients, step: u64, weights: &[f64]) {

@@ -84,3 +84,42 @@ fn steady_step_with_every_feature_allocates_nothing() {
         assert_eq!((report.skipped, report.iterations), (true, 4));
     }
 }
+
+/// The same for row-sparse gradients, with rows in several calls, and as many or fewer in each step.
+#[test]
+fn steady_step_with_rows_allocates_nothing() {
+    let _keeps = WORKER_COUNT.read();
+    for rule in RULES.into_iter().filter(|rule| *rule != "lamb") {
+        for accumulation in [1, 2] {
+            let (a, b) = (table("a", &[1.0f32; 40_000], 40), variable("b", &[1.0f64; 3]));
+            let c = variable("c", &[1.0f32; 3]);
+            let choice = [true, true, false];
+            let gradients = row_gradients(3, &[&a, &b, &c], Mean, &choice, accumulation);
+            let optimizer = optimizer(rule, 0.5);
+            let settings = Settings { clip_norm: Some(0.5), ..Settings::default() };
+            optimizer.configure(settings).unwrap();
+            let indices =
+                [37, 1].map(|factor| (0..700).map(|row| row * factor % 1000).collect::<Vec<i64>>());
+            let step = |number: u64| {
+                gradients.first_touch(number);
+                for replica in 0..3 {
+                    let rows = [700, 3, 0].map(|rows| rows - rows * (number as usize % 3) / 7);
+                    for rows in rows {
+                        let added = gradients.add_rows(replica, number, 0, rows).unwrap();
+                        write(&added.indices, &indices[number as usize % 2][..rows]);
+                    }
+                    let added = gradients.add_rows(replica, number, 1, 1).unwrap();
+                    write(&added.indices, &[2i64]);
+                    gradients.view(replica, number, 2, Add).unwrap();
+                    gradients.submit(replica, number, 1.0).unwrap();
+                }
+                gradients.commit(number);
+                apply(&Arc::clone(&optimizer), &gradients).unwrap();
+            };
+            (1..=6).for_each(step);
+            let before = allocations();
+            (7..=12).for_each(step);
+            assert_eq!(allocations(), before, "{rule}");
+        }
+    }
+}

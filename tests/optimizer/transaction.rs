@@ -8,7 +8,7 @@ use umbo::error::{Error, Result, Status};
 use umbo::kernels::update::Pass;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
-use umbo::optimizer::{Gradients, LossScaling, Optimizer, Settings, UpdateRule};
+use umbo::optimizer::{Gradients, Group, LossScaling, Optimizer, Settings, UpdateRule};
 use umbo::strategy::commit::StepParticipant;
 use umbo::values::variable::Variable;
 
@@ -81,11 +81,11 @@ struct Training {
 
 impl Training {
     fn new(fault: Fault) -> Training {
-        let variables: Vec<Variable> =
+        let mut variables: Vec<Variable> =
             ["a", "b", "c"].iter().map(|name| variable(name, &[0.5f32; 100])).collect();
-        let gradients =
-            Gradients::accumulating(STRATEGY, &devices(REPLICAS), variables.clone(), Mean, RUNS)
-                .unwrap();
+        variables.push(table("table", &[0.5f32; 200], 2));
+        let all: Vec<&Variable> = variables.iter().collect();
+        let gradients = row_gradients(REPLICAS, &all, Mean, &[false, false, false, true], RUNS);
         let scalars = if let Fault::Scalars(number) = fault { number } else { usize::MAX };
         let rule = Failing { adam: rule("adam"), until_failure: AtomicUsize::new(scalars) };
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
@@ -102,6 +102,11 @@ impl Training {
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
+        // Variables that are treated alike share their scalars, and a fault there is one fault.
+        for (index, variable) in variables.iter().enumerate() {
+            let group = Group { learning_rate_factor: 1.0 + index as f64, ..Group::default() };
+            optimizer.add_group(std::slice::from_ref(variable), group).unwrap();
+        }
         let until = AtomicUsize::new(match fault {
             Fault::Schedule(number) | Fault::Rate(number) => number,
             _ => usize::MAX,
@@ -119,6 +124,13 @@ impl Training {
             for index in 0..self.variables.len() {
                 let slope = number as f32 + index as f32 * 0.25 - replica as f32;
                 let data: Vec<f32> = (0..100).map(|i| (i as f32 - 40.0) * slope / 64.0).collect();
+                if index == 3 {
+                    // Other rows in each run, and some of them twice.
+                    let row = |row: i64| (row * number as i64 + replica as i64) % 99;
+                    let rows: Vec<i64> = (0..50).map(row).collect();
+                    add_rows(&self.gradients, number, replica, index, &rows, &data);
+                    continue;
+                }
                 overwrite(&self.gradients, number, replica, index, &data);
             }
         }
@@ -183,10 +195,10 @@ fn a_fault_at_any_point_leaves_no_trace() {
         }
     };
     let updates = (APPLIES / RUNS) as usize;
-    assert_eq!(walk(Fault::Scalars), 3 * updates);
+    assert_eq!(walk(Fault::Scalars), 4 * updates);
     assert_eq!(walk(Fault::Schedule), updates);
     assert_eq!(walk(Fault::Rate), updates);
     // The sums of three variables, the operands of a pass, the table of variables and two slots for
-    // each variable, at least.
-    assert!(walk(Fault::Memory) >= 3 + 1 + 1 + 6);
+    // each variable, and for merging rows their order and sums (twice), at least.
+    assert!(walk(Fault::Memory) >= 3 + 1 + 1 + 8 + 3 + 4);
 }

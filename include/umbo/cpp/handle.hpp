@@ -34,6 +34,7 @@ UMBO_DETAIL_REFERENCES(cancellation);
 UMBO_DETAIL_REFERENCES(cluster_resolver);
 UMBO_DETAIL_REFERENCES(distributed_dataset);
 UMBO_DETAIL_REFERENCES(element_spec);
+UMBO_DETAIL_REFERENCES(equivalence);
 
 #undef UMBO_DETAIL_REFERENCES
 

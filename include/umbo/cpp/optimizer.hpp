@@ -12,16 +12,30 @@
 namespace umbo {
 
 // The gradient buffers of all replicas; written and submitted through `replica_context`.
+// `row_sparse` is empty, or says for each variable whether replicas contribute rows of it; see
+// umbo_gradients_options.
 class gradients : public handle<umbo_gradients> {
 public:
     using handle::handle;
 
     static gradients create(const strategy &of, const std::vector<variable> &variables,
                             umbo_loss_reduction loss_reduction,
-                            std::int32_t accumulation_steps = 1) {
+                            std::int32_t accumulation_steps = 1,
+                            const std::vector<bool> &row_sparse = {},
+                            umbo_dtype dtype = 0) {
         auto options = detail::sized<umbo_gradients_options>();
         options.loss_reduction = loss_reduction;
         options.accumulation_steps = accumulation_steps;
+        options.dtype = dtype;
+        const std::vector<std::int32_t> choices(row_sparse.begin(), row_sparse.end());
+        if (!choices.empty()) {
+            if (choices.size() != variables.size()) {
+                throw error(UMBO_INVALID_ARGUMENT,
+                            "row_sparse: " + std::to_string(choices.size()) + " choices for " +
+                                std::to_string(variables.size()) + " variables");
+            }
+            options.row_sparse = choices.data();
+        }
         const auto raw = detail::raw_handles(variables);
         umbo_gradients *out = nullptr;
         check(umbo_gradients_create(of.get(), detail::count_of(raw.size(), "variables"),

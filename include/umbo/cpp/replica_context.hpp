@@ -11,6 +11,14 @@
 
 namespace umbo {
 
+// Rows that a replica contributes to a row-sparse variable, to be filled: which they are, and their
+// gradients.
+template <class T>
+struct added_rows {
+    view_of<std::int64_t> indices;
+    view_of<T> values;
+};
+
 // The context of one replica of a running step. Lent: usable until the callable returns, on the
 // thread that it was given to.
 class replica_context {
@@ -125,6 +133,19 @@ public:
         umbo_view out{};
         check(umbo_gradients_view(raw_, of.get(), index, mode, &out));
         return view_of<T>(out);
+    }
+
+    // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.
+    template <class T>
+    added_rows<T> add_rows(const gradients &of, std::int32_t index, std::int64_t rows) const {
+        umbo_view indices{}, values{};
+        check(umbo_gradients_add_rows(raw_, of.get(), index, rows, &indices, &values));
+        return {view_of<std::int64_t>(indices), view_of<T>(values)};
+    }
+
+    // Copies of the rows of indexed slices.
+    void add_rows(const gradients &of, std::int32_t index, const value &slices) const {
+        check(umbo_gradients_add_indexed_slices(raw_, of.get(), index, slices.get()));
     }
 
     // The weight is the number of examples of this replica's part.

@@ -2,4 +2,5 @@
 
 pub mod affinity;
 pub mod memory;
+pub mod pieces;
 pub mod workers;

@@ -128,6 +128,14 @@ pub fn count() -> usize {
     }
 }
 
+/// How many workers are worth entering for work that moves `bytes` bytes.
+pub fn useful(bytes: usize) -> usize {
+    if bytes < INLINE_BYTES || FORKED.load(Ordering::Relaxed) {
+        return 1;
+    }
+    count().min(bytes / BYTES_PER_WORKER)
+}
+
 /// Calls `body` with ranges that together are `0..elements`, on several workers at the same time
 /// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
 /// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
@@ -148,12 +156,7 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     if items == 0 {
         return;
     }
-    let bytes = items.saturating_mul(bytes_per_item);
-    let wanted = if bytes < INLINE_BYTES || FORKED.load(Ordering::Relaxed) {
-        1
-    } else {
-        count().min(bytes / BYTES_PER_WORKER).min(items.div_ceil(block))
-    };
+    let wanted = useful(items.saturating_mul(bytes_per_item)).min(items.div_ceil(block));
     if wanted > 1
         && let Some(mut threads) = THREADS.try_lock()
     {

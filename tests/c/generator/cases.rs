@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-const HANDLES: [&str; 15] = [
+const HANDLES: [&str; 16] = [
     "tensor",
     "value",
     "strategy",
@@ -21,6 +21,7 @@ const HANDLES: [&str; 15] = [
     "cancellation",
     "distributed_dataset",
     "element_spec",
+    "equivalence",
     "cluster_resolver",
     "scope",
     "replica_context",

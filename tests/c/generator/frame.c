@@ -15,6 +15,7 @@ static struct {
     umbo_cancellation *cancellation;
     umbo_distributed_dataset *distributed_dataset;
     umbo_element_spec *element_spec;
+    umbo_equivalence *equivalence;
     umbo_cluster_resolver *cluster_resolver;
     umbo_scope *scope;
     umbo_replica_context *replica_context;
@@ -163,6 +164,16 @@ static umbo_status in_a_creator(umbo_variable_request *request, void *user_data,
     return UMBO_OK;
 }
 
+static umbo_equivalence *check_three_examples(void) {
+    static const float three[3] = {1, 2, 3};
+    umbo_value *batch = floats_value(3, three);
+    umbo_equivalence *equivalence = NULL;
+    CHECK_OK(umbo_strategy_check_equivalence(good.strategy, good_replica_fn, NULL, batch, NULL,
+                                             NULL, &equivalence));
+    umbo_value_release(batch);
+    return equivalence;
+}
+
 int main(void) {
     umbo_dataset *batches = NULL;
     umbo_scope *creators = NULL;
@@ -184,12 +195,15 @@ int main(void) {
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
 
+    good.equivalence = check_three_examples();
+
     /* OUTSIDE */
     CHECK_OK(umbo_strategy_run(good.strategy, on_a_replica, NULL, NULL, NULL, NULL));
     CHECK_OK(umbo_variable_creator_scope_enter(in_a_creator, NULL, NULL, &creators));
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_equivalence_release(good.equivalence);
     umbo_cluster_resolver_release(good.cluster_resolver);
     umbo_cancellation_release(good.cancellation);
     umbo_optimizer_release(good.optimizer);

@@ -5,6 +5,7 @@ mod input;
 mod memory;
 mod plot;
 mod reduce;
+mod rows;
 mod run;
 mod table;
 mod update;
@@ -24,6 +25,7 @@ Benchmarks:
   gather   concatenations, against the speed of memory
   input    batches on their way to the replicas, against the speed of a copy
   update   optimizers' updates from all replicas' gradients, against the speed of memory
+  rows     the same of some rows of a table, against the speed of memory for as many bytes
 
 Options:
   -h, --help   show this help; after a benchmark, that benchmark's
@@ -39,6 +41,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("gather") => gather::run(arguments),
             Some("input") => input::run(arguments),
             Some("update") => update::run(arguments),
+            Some("rows") => rows::run(arguments),
             _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
         },
         Some(other) => Err(other.unexpected()),

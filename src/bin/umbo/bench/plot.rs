@@ -145,7 +145,7 @@ mod drawing {
             .configure_mesh()
             .label_style(FONT)
             .light_line_style(TRANSPARENT)
-            .x_desc("bytes of one replica's tensor")
+            .x_desc("bytes from one replica")
             .y_desc("GB/s, dashed: the probe")
             .x_label_formatter(&|bytes| bytes_text(*bytes as u64))
             .draw()?;

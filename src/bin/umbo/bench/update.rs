@@ -35,7 +35,7 @@ Options:
       --variables N      variables of --from to --to bytes in all (default: 1)
 ";
 
-const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
+pub(super) const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
     let mut rules = RULES.to_vec();
@@ -68,7 +68,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     options.report("update", &rows)
 }
 
-fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
+pub(super) fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
     Ok(match name {
         "sgd" => Box::new(Sgd),
         "momentum" => Box::new(Momentum::new(0.9, false)?),
@@ -186,7 +186,7 @@ fn row(
 
 /// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of
 /// an optimizer's state does.
-fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
+pub(super) fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
     let skipped = (slot + 1) * 61 * 1024 / dtype.size();
     let elements = shape.elements();
     let whole = filled(dtype, Shape::new(&[elements + skipped])?)?;

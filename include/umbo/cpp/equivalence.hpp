@@ -1,0 +1,94 @@
+// Whether a step means the same on one replica and on all.
+#ifndef UMBO_CPP_EQUIVALENCE_HPP
+#define UMBO_CPP_EQUIVALENCE_HPP
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <umbo/cpp/optimizer.hpp>
+#include <umbo/cpp/replica_context.hpp>
+
+namespace umbo {
+
+struct equivalence_options {
+    double relative_tolerance = 0; // what sums in another order may differ by
+    double absolute_tolerance = 0;
+};
+
+// One thing that was found; see umbo_equivalence_finding.
+struct equivalence_finding {
+    umbo_equivalence_subject subject = 0;
+    umbo_equivalence_verdict verdict = 0;
+    std::int64_t variable = -1; // its place among the gradients
+    std::int64_t element = -1;
+    double factor = 0;
+    double difference = 0;
+    std::string name; // of the variable or metric
+    std::string text;
+};
+
+// What a check has found.
+class equivalence : public handle<umbo_equivalence> {
+public:
+    using handle::handle;
+
+    // Calls `fn(replica_context &, const value &args)`, as `strategy::run` does, several times on
+    // parts of a global batch that is not distributed yet, and rolls each run back. Without
+    // gradients only metrics are compared. What `fn` throws comes out only if it does so on the
+    // batch as it is usually split.
+    template <class Fn>
+    static equivalence of(const strategy &on, Fn &&fn, const value &batch,
+                          const gradients &written = gradients(),
+                          const equivalence_options &how = {}) {
+        using callable = std::remove_reference_t<Fn>;
+        auto options = detail::sized<umbo_equivalence_options>();
+        options.relative_tolerance = how.relative_tolerance;
+        options.absolute_tolerance = how.absolute_tolerance;
+        umbo_equivalence *out = nullptr;
+        check(umbo_strategy_check_equivalence(on.get(), &detail::replica_trampoline<callable>,
+                                              detail::as_user_data(fn), batch.get(), written.get(),
+                                              &options, &out));
+        return equivalence(out);
+    }
+
+    // Whether an update and the metrics are the same on one replica and on all.
+    bool holds() const {
+        std::int32_t out = 0;
+        check(umbo_equivalence_holds(get(), &out));
+        return out != 0;
+    }
+
+    // All that was found, for people.
+    std::string text() const {
+        const char *out = nullptr;
+        check(umbo_equivalence_text(get(), &out));
+        return out;
+    }
+
+    std::int32_t count() const {
+        std::int32_t out = 0;
+        check(umbo_equivalence_count(get(), &out));
+        return out;
+    }
+
+    equivalence_finding at(std::int32_t index) const {
+        auto raw = detail::sized<umbo_equivalence_finding>();
+        check(umbo_equivalence_at(get(), index, &raw));
+        equivalence_finding out;
+        out.subject = raw.subject;
+        out.verdict = raw.verdict;
+        out.variable = raw.variable;
+        out.element = raw.element;
+        out.factor = raw.factor;
+        out.difference = raw.difference;
+        if (raw.name != nullptr) out.name = raw.name;
+        out.text = raw.text;
+        return out;
+    }
+};
+
+} // namespace umbo
+
+#endif

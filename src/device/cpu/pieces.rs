@@ -1,0 +1,178 @@
+//! Work on many arrays in one entry of the worker set: cut by bytes, across their borders.
+//!
+//! Entering the set costs about a microsecond, and so would entering it for each of thousands of
+//! small arrays. Here all of them are laid end to end, and each worker gets one stretch: many
+//! small arrays, or a part of a large one.
+
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+
+/// The arrays, and how they are cut.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    elements: usize,
+    /// Inner boundaries are at multiples of this many elements.
+    block: usize,
+    /// The memory traffic of this piece and of all before it.
+    end: usize,
+}
+
+/// One worker's stretch.
+pub struct Share<'a> {
+    pieces: &'a [Piece],
+    number: usize,
+    bytes: Range<usize>,
+}
+
+/// Elements of one piece that belong to one worker alone.
+#[derive(Debug)]
+pub struct Part(Range<usize>);
+
+impl Part {
+    /// The elements.
+    pub fn range(&self) -> Range<usize> {
+        self.0.clone()
+    }
+}
+
+impl Pieces {
+    /// Forgets all pieces and keeps the memory.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+    }
+
+    /// Makes room for `count` pieces in all, so that adding them allocates nothing.
+    pub fn reserve(&mut self, count: usize) -> Result<()> {
+        let missing = count.saturating_sub(self.pieces.len());
+        let exhausted = |_| Error::ResourceExhausted(format!("memory for {count} pieces of work"));
+        self.pieces.try_reserve(missing).map_err(exhausted)
+    }
+
+    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic. Workers share
+    /// it at multiples of `block` elements.
+    pub fn push(&mut self, elements: usize, block: usize, bytes: usize) {
+        let end = self.bytes().saturating_add(elements.saturating_mul(bytes));
+        self.pieces.push(Piece { elements, block: block.max(1), end });
+    }
+
+    /// How many pieces there are.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.pieces.last().map_or(0, |piece| piece.end)
+    }
+
+    /// Calls `body` once for each of at most `most` shares, on as many workers at the same time as
+    /// the work is worth. Together their parts are all elements, each in one part. Which thread
+    /// works on which share must not show in the result.
+    ///
+    /// Allocates nothing; panics as [`workers::for_each_task`] does. (`&mut` keeps two threads
+    /// from cutting the same pieces at the same time.)
+    pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(Share<'_>) + Sync)) {
+        let bytes = self.bytes();
+        let shares = workers::useful(bytes).min(most).max(1);
+        let (pieces, cut) =
+            (&*self.pieces, |share| (bytes as u128 * share as u128 / shares as u128) as usize);
+        workers::for_each_task(shares, bytes.div_ceil(shares), &|range| {
+            for number in range {
+                body(Share { pieces, number, bytes: cut(number)..cut(number + 1) });
+            }
+        });
+    }
+}
+
+impl<'a> Share<'a> {
+    /// Which share this is, from 0 on: no other that is worked on has the same number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The parts of pieces that make up the share: the piece's number, and its elements. Pieces
+    /// without elements have no part.
+    pub fn parts(self) -> impl Iterator<Item = (usize, Part)> + use<'a> {
+        let Share { pieces, bytes, .. } = self;
+        let first = pieces.partition_point(|piece| piece.end <= bytes.start);
+        let mut start = first.checked_sub(1).map_or(0, |before| pieces[before].end);
+        let of_share = pieces.iter().enumerate().skip(first).map_while(move |(index, piece)| {
+            let whole = start..piece.end;
+            start = piece.end;
+            (whole.start < bytes.end).then(|| (index, piece.part(&whole, &bytes)))
+        });
+        of_share.filter(|(_, part)| !part.0.is_empty())
+    }
+}
+
+impl Piece {
+    /// The elements of this piece, which lies at the bytes `whole`, that a share has.
+    fn part(&self, whole: &Range<usize>, share: &Range<usize>) -> Part {
+        let boundary = |byte: usize| {
+            if byte >= whole.end || self.elements == 0 {
+                return self.elements;
+            }
+            let bytes = byte.saturating_sub(whole.start) as u128;
+            let element = (bytes * self.elements as u128 / whole.len() as u128) as usize;
+            element - element % self.block
+        };
+        Part(boundary(share.start)..boundary(share.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_have_every_element_once() {
+        let lists: [&[usize]; 6] = [
+            &[],
+            &[0],
+            &[1],
+            &[1 << 20],
+            &[5, 0, 1 << 18, 64, 64, 63, 0, 0, 100_000, 1],
+            &[64; 3000],
+        ];
+        for (elements, block) in lists.iter().flat_map(|list| [(list, 1), (list, 64), (list, 4096)])
+        {
+            for most in [1, 2, 3, 7] {
+                let mut pieces = Pieces::default();
+                pieces.reserve(elements.len()).unwrap();
+                for &elements in *elements {
+                    pieces.push(elements, block, 12);
+                }
+                let seen = parking_lot::Mutex::new(Vec::new());
+                pieces.for_each_share(most, &|share| {
+                    assert!(share.number() < most);
+                    for (index, part) in share.parts() {
+                        seen.lock().push((index, part.range().start, part.range().end));
+                    }
+                });
+                let mut seen = seen.into_inner();
+                seen.sort_unstable();
+                let mut parts = seen.into_iter().peekable();
+                for (index, &elements) in elements.iter().enumerate() {
+                    let mut end = 0;
+                    while let Some((_, start, stop)) = parts.next_if(|part| part.0 == index) {
+                        assert!(start == end && start.is_multiple_of(block) && stop > start);
+                        end = stop;
+                    }
+                    assert_eq!(end, elements);
+                }
+                assert!(parts.next().is_none());
+            }
+        }
+    }
+}

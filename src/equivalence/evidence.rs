@@ -1,0 +1,231 @@
+//! The runs of a check, and what they have in common.
+
+use std::sync::Arc;
+
+use super::Options;
+use super::rehearsal::{Parts, Rehearsal};
+use super::report::{Finding, Subject, Verdict};
+use super::vectors::{Measure, Tolerance};
+use crate::error::{Error, Result};
+use crate::input;
+use crate::optimizer::Gradients;
+use crate::tensor::DType;
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// How many examples are looked at one by one when something differs.
+const SAMPLE: usize = 16;
+
+/// What was seen. Gradients are as large as the buffers of all replicas, for each run.
+pub(super) struct Evidence<'a> {
+    pub gradients: Option<&'a Arc<Gradients>>,
+    pub batch: &'a Value,
+    pub rows: usize,
+    options: Options,
+    sizes: Vec<usize>,
+    /// The batch as a distributed dataset splits it.
+    pub split: Parts,
+    /// The same again, with buffers full of NaN.
+    pub split_again: Option<Parts>,
+    /// What is there with several replicas only.
+    pub others: Option<Others>,
+    failures: Vec<Finding>,
+    /// For each variable the mean magnitude of the gradients of single examples, if measured.
+    magnitudes: Vec<Option<Vec<f64>>>,
+    /// For each metric the mean magnitude that single examples give it, if measured.
+    metric_magnitudes: Vec<(String, f64)>,
+}
+
+/// The batch split in other ways.
+pub(super) struct Others {
+    /// All examples on replica 0.
+    pub whole: Parts,
+    /// The same again, with buffers full of NaN.
+    pub whole_again: Parts,
+    /// The first examples on replica 0, the others, which are fewer, on replica 1.
+    pub uneven: Parts,
+    /// Only those first examples, on replica 0: a smaller batch.
+    pub first: Parts,
+}
+
+impl<'a> Evidence<'a> {
+    /// Makes the runs. Fails if that on the batch as it is usually split fails; the failures of the
+    /// others are findings.
+    pub fn collect(
+        rehearsal: &Rehearsal<'a>,
+        rows: usize,
+        options: &Options,
+    ) -> Result<Evidence<'a>> {
+        let replicas = rehearsal.strategy.num_replicas();
+        let sizes = input::part_sizes(rows, replicas);
+        let mut evidence = Evidence {
+            gradients: rehearsal.gradients,
+            batch: rehearsal.batch,
+            rows,
+            options: *options,
+            split: rehearsal.run(0, &sizes, 0.0)?,
+            split_again: None,
+            others: None,
+            failures: Vec::new(),
+            magnitudes: Vec::new(),
+            metric_magnitudes: Vec::new(),
+            sizes,
+        };
+        let sizes = evidence.sizes.clone();
+        let again = "when it runs again on the same parts, with buffers full of NaN";
+        evidence.split_again = evidence.attempt(rehearsal, &sizes, f64::NAN, again)?;
+        if replicas > 1 && evidence.failures.is_empty() {
+            evidence.others = evidence.collect_others(rehearsal, replicas)?;
+        }
+        Ok(evidence)
+    }
+
+    /// The other splits, or nothing once the callback has failed on one.
+    fn collect_others(
+        &mut self,
+        rehearsal: &Rehearsal<'_>,
+        replicas: usize,
+    ) -> Result<Option<Others>> {
+        let rows = self.rows;
+        let first = rows - rows / 3;
+        let mut sizes = vec![0; replicas];
+        sizes[0] = rows;
+        let text = format!("with all {rows} examples on replica 0 and empty parts on the others");
+        let Some(whole) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
+        let text = format!("when it runs again {text} and buffers full of NaN");
+        let again = self.attempt(rehearsal, &sizes, f64::NAN, &text)?;
+        let Some(whole_again) = again else { return Ok(None) };
+        (sizes[0], sizes[1]) = (first, rows - first);
+        let text = format!("with {first} and {} examples on replicas 0 and 1", rows - first);
+        let Some(uneven) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
+        sizes[1] = 0;
+        let text = format!("on a batch of {first} examples, all of them on replica 0");
+        let first = self.attempt(rehearsal, &sizes, 0.0, &text)?;
+        Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
+    }
+
+    /// A run whose failure is a finding, unless it is the library's or the machine's.
+    fn attempt(
+        &mut self,
+        rehearsal: &Rehearsal<'_>,
+        sizes: &[usize],
+        prefill: f64,
+        split: &str,
+    ) -> Result<Option<Parts>> {
+        match rehearsal.run(0, sizes, prefill) {
+            Ok(parts) => Ok(Some(parts)),
+            Err(error @ (Error::Internal(_) | Error::ResourceExhausted(_))) => Err(error),
+            Err(error) => {
+                let text = format!("the callback fails {split}: {error}");
+                self.failures.push(Finding::new(Subject::Step, Verdict::Failed, text));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Measures how large the gradients and metrics of single examples are.
+    pub fn measure_examples(&mut self, rehearsal: &Rehearsal<'_>) -> Result<()> {
+        let variables = self.gradients.map_or(0, |gradients| gradients.variables().len());
+        let mut magnitudes: Vec<Option<Vec<f64>>> = vec![None; variables];
+        let count = self.rows.min(SAMPLE);
+        let mut sizes = vec![0; rehearsal.strategy.num_replicas()];
+        sizes[0] = 1;
+        for example in 0..count {
+            // Some callbacks cannot do with one example; what they would say is then not known.
+            let Ok(parts) = rehearsal.run(example * self.rows / count, &sizes, 0.0) else {
+                continue;
+            };
+            let Some(part) = parts.into_iter().next() else { continue };
+            for (name, metric) in part.metrics {
+                let size = metric.mean().abs() / count as f64;
+                let known = self.metric_magnitudes.iter_mut().find(|(known, _)| *known == name);
+                match known {
+                    Some((_, sum)) if size.is_finite() => *sum += size,
+                    None if size.is_finite() => self.metric_magnitudes.push((name, size)),
+                    _ => {}
+                }
+            }
+            for (magnitude, gradient) in magnitudes.iter_mut().zip(part.gradients) {
+                let Some(mut gradient) = gradient else { continue };
+                for element in &mut gradient {
+                    let size = element.abs() / count as f64;
+                    *element = if size.is_finite() { size } else { 0.0 };
+                }
+                match magnitude {
+                    None => *magnitude = Some(gradient),
+                    Some(sum) => sum.iter_mut().zip(gradient).for_each(|(sum, one)| *sum += one),
+                }
+            }
+        }
+        self.magnitudes = magnitudes;
+        Ok(())
+    }
+
+    /// How the batch is usually split.
+    pub fn split_sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// What failed.
+    pub fn failures(&self) -> Vec<Finding> {
+        self.failures.clone()
+    }
+
+    /// The variables whose gradients are checked.
+    pub fn variables(&self) -> &'a [Variable] {
+        self.gradients.map_or(&[], |gradients| gradients.variables())
+    }
+
+    /// The runs that count, the usual one first.
+    pub fn runs(&self) -> impl Iterator<Item = &Parts> {
+        let others = self.others.iter();
+        let others = others.flat_map(|others| [&others.whole, &others.uneven, &others.first]);
+        std::iter::once(&self.split).chain(others)
+    }
+
+    /// When gradients of `variable`, the `index`-th, are the same.
+    pub fn measure(&self, index: usize, variable: &Variable) -> Measure<'_> {
+        Measure {
+            elements: variable.shape().elements(),
+            tolerance: self.tolerance(variable.dtype()),
+            examples: self.magnitudes.get(index).and_then(Option::as_deref),
+        }
+    }
+
+    /// The mean magnitude that single examples give a metric; 0 if it was not measured.
+    pub fn metric_magnitude(&self, name: &str) -> f64 {
+        let found = self.metric_magnitudes.iter().find(|(known, _)| known == name);
+        found.map_or(0.0, |(_, magnitude)| *magnitude)
+    }
+
+    /// When sums over examples in `dtype` are the same.
+    pub fn tolerance(&self, dtype: DType) -> Tolerance {
+        let relative = match self.options.relative_tolerance {
+            0.0 => Tolerance::of_sums(dtype, self.rows),
+            given => given,
+        };
+        Tolerance { relative, absolute: self.options.absolute_tolerance }
+    }
+
+    /// Whether all examples of the batch are the same, so that nothing shows which of them a
+    /// replica has read.
+    pub fn has_equal_examples(&self) -> Result<bool> {
+        let mut bytes = Vec::new();
+        let mut differing = Ok(false);
+        self.batch.find_leaf(&mut |leaf| {
+            differing = leaf.tensor_of(0).and_then(|tensor| {
+                let size = tensor.shape().bytes(tensor.dtype())?;
+                bytes.clear();
+                bytes.try_reserve_exact(size).map_err(|_| {
+                    Error::ResourceExhausted(format!("memory for a copy of {tensor:?}"))
+                })?;
+                bytes.resize(size, 0);
+                tensor.copy_to_host(&mut bytes)?;
+                let row = size / self.rows;
+                Ok(row > 0 && bytes.chunks_exact(row).any(|other| other != &bytes[..row]))
+            });
+            (!matches!(differing, Ok(false))).then_some(())
+        });
+        differing.map(|differing| !differing)
+    }
+}

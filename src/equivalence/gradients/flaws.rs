@@ -1,0 +1,112 @@
+//! What one split shows, when it runs twice.
+
+use super::Case;
+use crate::equivalence::rehearsal::Part;
+use crate::equivalence::report::{Finding, Verdict};
+use crate::equivalence::vectors::{Sum, difference};
+use crate::optimizer::LossReduction;
+
+/// Which run was made twice.
+#[derive(Clone, Copy)]
+enum Twice {
+    Whole,
+    Split,
+}
+
+impl Case<'_> {
+    /// The runs that were made twice, the second time with buffers full of NaN.
+    fn twice(&self) -> impl Iterator<Item = (&Part, &Part, usize, Twice)> {
+        let others = self.evidence.others.as_ref();
+        let whole = others.map(|others| (&others.whole, &others.whole_again, Twice::Whole));
+        let split = self.evidence.split_again.as_ref();
+        let split = split.map(|again| (&self.evidence.split, again, Twice::Split));
+        whole.into_iter().chain(split).flat_map(|(once, again, run)| {
+            let parts = once.iter().zip(again).enumerate();
+            parts.map(move |(replica, (once, again))| (once, again, replica, run))
+        })
+    }
+
+    pub(super) fn not_overwritten(&self) -> Option<Finding> {
+        self.twice().find_map(|(once, again, replica, _)| {
+            let (_, once) = once.counted(self.index)?;
+            let (_, again) = again.counted(self.index)?;
+            let stale = |&element: &usize| again[element].is_nan() && !once[element].is_nan();
+            let count = (0..once.len()).filter(stale).count();
+            let first = (0..once.len()).find(stale)?;
+            let what = match count {
+                1 => format!("{} of replica {replica}'s buffer is", self.place(first)),
+                _ => format!(
+                    "{} elements of replica {replica}'s buffer, {} first, are",
+                    count,
+                    self.place(first)
+                ),
+            };
+            // Adding to a buffer of zeros leaves the sum, not writing to it leaves zero.
+            let text = match (0..once.len()).filter(stale).any(|element| once[element] != 0.0) {
+                true => format!(
+                    "{what} added to, though it was viewed with UMBO_OVERWRITE, so that what an \
+                     earlier step left there is added in; view it with UMBO_ADD, which zeroes it"
+                ),
+                false => format!(
+                    "{what} not written, though it was viewed with UMBO_OVERWRITE, so that what an \
+                     earlier step left there counts; write all elements, or view it with UMBO_ADD, \
+                     which zeroes it"
+                ),
+            };
+            Some(self.at_element(self.finding(Verdict::NotOverwritten, text), first))
+        })
+    }
+
+    pub(super) fn not_finite(&self) -> Option<Finding> {
+        self.evidence.runs().find_map(|parts| {
+            parts.iter().enumerate().find_map(|(replica, part)| {
+                let (_, gradient) = part.counted(self.index)?;
+                let element = gradient.iter().position(|element| !element.is_finite())?;
+                let text = format!(
+                    "{} is {} on replica {replica}, whose part has {} examples",
+                    self.place(element),
+                    gradient[element],
+                    part.examples
+                );
+                Some(self.at_element(self.finding(Verdict::NotFinite, text), element))
+            })
+        })
+    }
+
+    pub(super) fn not_repeatable(&self) -> Option<Finding> {
+        self.twice().find_map(|(once, again, replica, run)| {
+            let examples = once.examples.max(1) as f64;
+            // In the units of a mean, if the callback does what is declared.
+            let factor = match self.declared {
+                LossReduction::Sum => 1.0 / examples,
+                LossReduction::Mean => 1.0,
+                LossReduction::GlobalMean => self.evidence.rows as f64 / examples,
+            };
+            let once = Sum::of(once.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let again = Sum::of(again.counted(self.index).map(|(_, gradient)| (factor, gradient)));
+            let found = difference(&once, &again, &self.measure);
+            if !found.exceeds {
+                return None;
+            }
+            let (place, element) = (self.place(found.element), found.element);
+            let (a, b) = (once.at(element) / factor, again.at(element) / factor);
+            let cause = match run {
+                Twice::Split if self.evidence.others.is_some() => {
+                    "this happens on several replicas and not on one: they seem to write memory that \
+                     they share, such as a scratch buffer or a sum in the user data"
+                }
+                _ => {
+                    "random numbers that are not keyed by example, or state that one run leaves for \
+                     the next"
+                }
+            };
+            let text = format!(
+                "two runs with the same examples differ: {place} of replica {replica} is {a:.6e} and \
+                 then {b:.6e}; {cause}"
+            );
+            let mut finding = self.at_element(self.finding(Verdict::NotRepeatable, text), element);
+            finding.difference = found.relative;
+            Some(finding)
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! What is wrong with the gradient of a variable: `flaws` that any one split shows, and else how
+//! several `splits` compare.
+
+mod flaws;
+mod splits;
+
+use super::evidence::Evidence;
+use super::rehearsal::{Part, Parts};
+use super::report::{Finding, Subject, Verdict};
+use super::vectors::{Measure, Sum};
+use super::weights;
+use crate::error::Result;
+use crate::optimizer::LossReduction;
+use crate::tensor::Shape;
+use crate::values::variable::Variable;
+
+/// Adds a finding for each variable.
+pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
+    let Some(gradients) = evidence.gradients else { return Ok(()) };
+    let additive = weights::are_additive(evidence);
+    for (index, variable) in evidence.variables().iter().enumerate() {
+        let case = Case {
+            evidence,
+            declared: gradients.loss_reduction(),
+            additive,
+            index,
+            variable,
+            measure: evidence.measure(index, variable),
+        };
+        findings.push(case.judge()?);
+    }
+    Ok(())
+}
+
+/// One variable's gradient.
+struct Case<'a> {
+    evidence: &'a Evidence<'a>,
+    declared: LossReduction,
+    /// The weights of parts add up.
+    additive: bool,
+    index: usize,
+    variable: &'a Variable,
+    measure: Measure<'a>,
+}
+
+impl Case<'_> {
+    fn judge(&self) -> Result<Finding> {
+        let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
+        if !self.evidence.runs().any(written) {
+            let text = "no replica writes it, so the variable would not be updated";
+            return Ok(self.finding(Verdict::NotWritten, text));
+        }
+        let flaw = self.not_overwritten().or_else(|| self.not_finite());
+        if let Some(flaw) = flaw.or_else(|| self.not_repeatable()) {
+            return Ok(flaw);
+        }
+        match &self.evidence.others {
+            Some(others) => self.compare(others),
+            None => Ok(self.finding(Verdict::Equal, "nothing to compare with on one replica")),
+        }
+    }
+
+    fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
+        let name = self.variable.name().to_owned();
+        let text = format!("gradient of '{name}': {}", text.as_ref());
+        Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
+    }
+
+    fn at_element(&self, mut finding: Finding, element: usize) -> Finding {
+        finding.element = Some(element);
+        finding
+    }
+
+    /// A place in the variable, in words.
+    fn place(&self, element: usize) -> String {
+        place(&self.variable.shape(), element)
+    }
+
+    /// A part's gradient times `factor`.
+    fn term<'p>(&self, part: &'p Part, factor: f64) -> Sum<'p> {
+        Sum::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
+    }
+}
+
+/// An element's place in a tensor of this shape, in words.
+fn place(shape: &Shape, element: usize) -> String {
+    let mut rest = element;
+    let mut indices: Vec<String> = Vec::new();
+    for &size in shape.iter().rev() {
+        indices.push((rest % size.max(1)).to_string());
+        rest /= size.max(1);
+    }
+    indices.reverse();
+    match indices.is_empty() {
+        true => "its value".into(),
+        false => format!("element [{}]", indices.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_row_major() {
+        assert_eq!(place(&Shape::new(&[2, 3]).unwrap(), 5), "element [1, 2]");
+        assert_eq!(place(&Shape::new(&[7]).unwrap(), 5), "element [5]");
+        assert_eq!(place(&Shape::scalar(), 0), "its value");
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether a training step means the same on one replica and on many, without taking it.
+//!
+//! [`check()`] runs a callback several times over differently split parts of one batch, and rolls
+//! each run back (`rehearsal`). From what the replicas wrote, and with which weights, it finds out
+//! whether an update would be the same (`evidence`; `vectors` for when numbers count as the
+//! same), and if not, which mistake explains what was seen (`gradients`, `weights`, `metrics`).
+//! `report` says so in words.
+//!
+//! # How one replica is run
+//!
+//! The callback uses variables and gradients that belong to its strategy, so it cannot run in
+//! another one of one replica. Instead replica 0 gets the whole batch and the others get empty parts.
+//! By the gradient contract that is one replica: empty parts have weight 0 and are not read. It also
+//! shows whether the callback can do with empty parts, which come up at the end of each epoch.
+//!
+//! # How the cause is found
+//!
+//! With S(x) the sum of the gradients of the examples x, a callback that sums writes S(x), one that
+//! takes the mean S(x) / |x|, and one that divides by the global batch S(x) / |batch|. The sum S is
+//! additive whatever the loss, so that three splits tell the three apart: the whole batch on replica
+//! 0; its first examples on replica 0 and the others on replica 1; and the first examples as a
+//! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
+//! callback divides by a constant cannot be told from the gradient's own scale, and need not be.
+
+mod evidence;
+mod gradients;
+mod metrics;
+mod rehearsal;
+mod report;
+mod vectors;
+mod weights;
+
+use std::sync::Arc;
+
+pub use report::{Finding, Report, Subject, Verdict};
+
+use crate::error::{Error, Result};
+use crate::input;
+use crate::optimizer::Gradients;
+use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::{ReplicaContext, Strategy};
+use crate::values::Value;
+use evidence::Evidence;
+use rehearsal::Rehearsal;
+
+/// The fewest examples that can be split into parts of different sizes.
+const FEWEST_EXAMPLES: usize = 3;
+
+/// When two numbers count as the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// The largest difference, as a fraction of the terms that a number is the sum of; 0: what
+    /// sums of so many examples may differ by when they are added in another order.
+    pub relative_tolerance: f64,
+    /// A difference that never counts.
+    pub absolute_tolerance: f64,
+}
+
+/// Runs `function` on parts of `batch`, a global batch with the examples along dimension 0, and
+/// says whether its gradients and metrics depend on how the batch is split.
+///
+/// Each run is rolled back: variables of the strategy, `gradients`, and metrics are as before, and
+/// a deferred apply does not take place. `function` is called on each replica six times, and up to
+/// sixteen times more if something differs.
+///
+/// What the callback gets wrong is in the report. The call itself fails if `batch` or the
+/// tolerances are wrong, in a merge call and in replica context, and with the callback's error if
+/// that fails on a batch that is split as a distributed dataset splits it.
+pub fn check(
+    strategy: &Strategy,
+    function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
+    batch: &Value,
+    gradients: Option<&Arc<Gradients>>,
+    options: &Options,
+) -> Result<Report> {
+    const WHAT: &str = "umbo_strategy_check_equivalence";
+    require_cross_replica_of(strategy.id(), WHAT)?;
+    if strategy.is_in_step() {
+        return Err(Error::precondition(format!(
+            "{WHAT}: inside of a merge call a step is open, which the check would have to roll \
+             back; check outside of runs"
+        )));
+    }
+    if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
+        return Err(Error::invalid(
+            "gradients",
+            "made for another strategy than the one that is checked; make gradients for each \
+             strategy",
+        ));
+    }
+    for (argument, tolerance) in [
+        ("options.relative_tolerance", options.relative_tolerance),
+        ("options.absolute_tolerance", options.absolute_tolerance),
+    ] {
+        if !(tolerance.is_finite() && tolerance >= 0.0) {
+            let problem = format!("{tolerance}; must be finite and at least 0");
+            return Err(Error::invalid(argument, problem));
+        }
+    }
+    let rows = input::batch_rows(batch)?;
+    if rows < FEWEST_EXAMPLES {
+        let problem = format!(
+            "{rows} examples; give {FEWEST_EXAMPLES} or more, so that there are parts of different \
+             sizes"
+        );
+        return Err(Error::invalid("batch", problem));
+    }
+    let rehearsal = Rehearsal { strategy, function, batch, gradients };
+    let mut evidence = Evidence::collect(&rehearsal, rows, options)?;
+    let mut findings = judge(&evidence)?;
+    let differs =
+        |finding: &Finding| !finding.verdict.is_equivalent() && finding.verdict != Verdict::Failed;
+    if findings.iter().any(differs) {
+        evidence.measure_examples(&rehearsal)?;
+        findings = judge(&evidence)?;
+    }
+    Ok(Report::new(strategy.num_replicas(), evidence.split_sizes(), findings))
+}
+
+/// All findings, from the most general to the most special.
+fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
+    let mut findings = evidence.failures();
+    if findings.is_empty() {
+        findings.extend(weights::judge(evidence));
+        if weights::all_submit(evidence) {
+            gradients::judge(evidence, &mut findings)?;
+        }
+        metrics::judge(evidence, &mut findings);
+    }
+    Ok(findings)
+}

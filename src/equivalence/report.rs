@@ -1,0 +1,139 @@
+//! What a check has found, in words.
+
+use std::fmt::Write;
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The step as a whole.
+    Step,
+    /// The gradient of this variable, by its place among the gradients.
+    Gradient {
+        /// Its place.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// This metric.
+    Metric {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What was found. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Verdict {
+    /// The same, however the batch is split.
+    Equal = 1,
+    /// No replica wrote the gradient, so the variable would not be updated.
+    NotWritten = 2,
+    /// The callback failed for another split of the batch.
+    Failed = 3,
+    /// A replica did not submit its gradients.
+    NotSubmitted = 4,
+    /// Weights do not follow the examples.
+    WrongWeight = 5,
+    /// Elements of a buffer were left as they were, or added to, though it was viewed to be
+    /// overwritten.
+    NotOverwritten = 6,
+    /// Not a finite number.
+    NotFinite = 7,
+    /// Two runs with the same parts differ.
+    NotRepeatable = 8,
+    /// Reduced over the examples in another way than declared.
+    WrongReduction = 9,
+    /// Each replica's is that of the whole batch.
+    WholeBatch = 10,
+    /// Replicas with different examples have the same.
+    SameExamples = 11,
+    /// Only some of the replicas that have examples wrote the gradient.
+    PartlyWritten = 12,
+    /// Each replica adds a term that is no example's.
+    TermPerReplica = 13,
+    /// Different, for a reason that the numbers do not tell.
+    Different = 14,
+}
+
+impl Verdict {
+    /// Whether it does no harm to the equivalence.
+    pub fn is_equivalent(self) -> bool {
+        matches!(self, Verdict::Equal | Verdict::NotWritten)
+    }
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub subject: Subject,
+    /// What was found.
+    pub verdict: Verdict,
+    /// How many times too large the gradient is on all replicas, less than 1 if it is too small; 0
+    /// if there is no such number.
+    pub factor: f64,
+    /// The largest difference that the split makes, as a fraction of the largest element.
+    pub difference: f64,
+    /// The element of the gradient that the text speaks of.
+    pub element: Option<usize>,
+    /// A sentence or two.
+    pub text: String,
+}
+
+impl Finding {
+    /// One with neither numbers nor an element.
+    pub(super) fn new(subject: Subject, verdict: Verdict, text: String) -> Finding {
+        Finding { subject, verdict, factor: 0.0, difference: 0.0, element: None, text }
+    }
+}
+
+/// What a check has found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Whether an update and the metrics are the same however the batch is split.
+    pub equivalent: bool,
+    /// What was found: about the step first, then one finding for each variable and each metric,
+    /// also if it is well.
+    pub findings: Vec<Finding>,
+    /// All of it as text: a line of summary, then one for each finding that is not well.
+    pub text: String,
+}
+
+impl Report {
+    pub(super) fn new(replicas: usize, sizes: &[usize], findings: Vec<Finding>) -> Report {
+        let equivalent = findings.iter().all(|finding| finding.verdict.is_equivalent());
+        let mut text = String::from(if equivalent { "equivalent" } else { "not equivalent" });
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        let add = |text: &mut String, part: std::fmt::Arguments<'_>| {
+            // Writing to a string cannot fail.
+            let _ = text.write_fmt(part);
+        };
+        match replicas {
+            1 => add(
+                &mut text,
+                format_args!(
+                    " as far as one replica shows (check with several), on {} examples",
+                    sizes.join(", ")
+                ),
+            ),
+            _ => add(
+                &mut text,
+                format_args!(": 1 replica and {replicas}, on {} examples", sizes.join(" + ")),
+            ),
+        }
+        let is_gradient = |finding: &&Finding| matches!(finding.subject, Subject::Gradient { .. });
+        let is_metric = |finding: &&Finding| matches!(finding.subject, Subject::Metric { .. });
+        for (count, noun) in [
+            (findings.iter().filter(is_gradient).count(), "gradient"),
+            (findings.iter().filter(is_metric).count(), "metric"),
+        ] {
+            let plural = if count == 1 { "" } else { "s" };
+            add(&mut text, format_args!(", {count} {noun}{plural}"));
+        }
+        for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Equal) {
+            add(&mut text, format_args!("\n{}", finding.text));
+        }
+        Report { equivalent, findings, text }
+    }
+}

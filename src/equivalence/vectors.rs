@@ -1,0 +1,172 @@
+//! When sums of gradients count as the same.
+//!
+//! Sums of floats depend on the order of the additions. The difference is bounded by the rounding
+//! error of one addition times the number of terms times the sum of the terms' magnitudes, however
+//! small the sum itself is. So differences are measured against terms, not against sums.
+
+use crate::tensor::DType;
+
+/// Elements whose terms are smaller than this fraction of the largest ones are as uncertain as if
+/// theirs were: what they were computed from may have been as large.
+const NOISE_FLOOR: f64 = 0.1;
+
+/// What differs by more than the tolerance is different.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tolerance {
+    pub relative: f64,
+    pub absolute: f64,
+}
+
+impl Tolerance {
+    /// What sums of `examples` terms of `dtype` may differ by.
+    pub fn of_sums(dtype: DType, examples: usize) -> f64 {
+        let (epsilon, least) = match dtype {
+            DType::Float64 => (f64::EPSILON, 1e-9),
+            DType::Float16 => (9.8e-4, 1e-4),
+            DType::BFloat16 => (7.9e-3, 1e-4),
+            _ => (f64::from(f32::EPSILON), 1e-4),
+        };
+        // Past a hundredth a wrong weight of one example among hundreds would pass.
+        (8.0 * epsilon * (examples as f64 + 16.0)).clamp(least, 0.01)
+    }
+
+    /// Whether two numbers are the same, as sums of terms of this magnitude.
+    pub fn allows(&self, left: f64, right: f64, magnitude: f64) -> bool {
+        left == right
+            || (left.is_nan() && right.is_nan())
+            || (left - right).abs() <= self.absolute + self.relative * magnitude
+    }
+}
+
+/// A sum of vectors with factors, not carried out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sum<'a>(Vec<(f64, &'a [f64])>);
+
+impl<'a> Sum<'a> {
+    /// Of these terms, all equally long.
+    pub fn of(terms: impl IntoIterator<Item = (f64, &'a [f64])>) -> Sum<'a> {
+        Sum(terms.into_iter().collect())
+    }
+
+    /// One element; 0 if there are no terms.
+    pub fn at(&self, element: usize) -> f64 {
+        self.0.iter().map(|(factor, term)| factor * term[element]).sum()
+    }
+
+    /// The magnitudes of one element's terms.
+    fn magnitude(&self, element: usize) -> f64 {
+        self.0.iter().map(|(factor, term)| (factor * term[element]).abs()).sum()
+    }
+}
+
+/// How far two vectors are apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Difference {
+    /// Some element differs by more than the tolerance.
+    pub exceeds: bool,
+    /// The element that differs most, in terms of its tolerance.
+    pub element: usize,
+    /// The largest difference, as a fraction of the largest element.
+    pub relative: f64,
+}
+
+/// How [`difference`] judges.
+#[derive(Clone, Copy)]
+pub(super) struct Measure<'a> {
+    pub elements: usize,
+    pub tolerance: Tolerance,
+    /// The magnitude of single examples in each element, if it was measured.
+    pub examples: Option<&'a [f64]>,
+}
+
+/// How far `left` and `right` are apart, both of them means over examples.
+pub(super) fn difference(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>) -> Difference {
+    let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
+    let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
+    let mut found = Difference::default();
+    let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
+    for element in 0..measure.elements {
+        let (a, b) = (left.at(element), right.at(element));
+        let of_examples = measure.examples.map_or(0.0, |examples| examples[element]);
+        let magnitude = of_terms(element).max(of_examples).max(NOISE_FLOOR * largest);
+        widest = widest.max((a - b).abs());
+        longest = longest.max(a.abs()).max(b.abs());
+        if measure.tolerance.allows(a, b, magnitude) {
+            continue;
+        }
+        found.exceeds = true;
+        let excess = (a - b).abs() / magnitude;
+        if excess.is_nan() || excess > worst {
+            (worst, found.element) = (excess, element);
+        }
+    }
+    found.relative = if widest > 0.0 { widest / longest } else { 0.0 };
+    found
+}
+
+/// By which factor `vector` is `of`, as far as one is a multiple of the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proportion {
+    pub factor: f64,
+    /// What is left of `vector` without that multiple, as a fraction of it.
+    pub residual: f64,
+}
+
+/// The least-squares factor; nothing if `of` is zero.
+pub(super) fn proportion(vector: &Sum<'_>, of: &Sum<'_>, elements: usize) -> Option<Proportion> {
+    let (mut both, mut own, mut others) = (0.0, 0.0, 0.0);
+    for element in 0..elements {
+        let (a, b) = (vector.at(element), of.at(element));
+        both += a * b;
+        own += a * a;
+        others += b * b;
+    }
+    if !(others > 0.0 && own > 0.0) {
+        return None;
+    }
+    let factor = both / others;
+    let rest = (own - factor * both).max(0.0);
+    Some(Proportion { factor, residual: (rest / own).sqrt() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(examples: Option<&[f64]>) -> Measure<'_> {
+        let tolerance = Tolerance { relative: 1e-3, absolute: 0.0 };
+        Measure { elements: 2, tolerance, examples }
+    }
+
+    #[test]
+    fn differences_are_measured_against_terms() {
+        // 1000 − 999.9 and 0.1 with another rounding: the terms are what counts.
+        let apart = Sum::of([(1.0, &[1000.0, 0.0][..]), (-1.0, &[999.9, 0.0][..])]);
+        let together = Sum::of([(1.0, &[0.3, 0.0][..])]);
+        assert!(!difference(&apart, &together, &measure(None)).exceeds);
+        let alone = Sum::of([(1.0, &[0.1, 0.0][..])]);
+        let found = difference(&alone, &together, &measure(None));
+        assert!(found.exceeds && found.element == 0);
+        assert!((found.relative - 2.0 / 3.0).abs() < 1e-12, "{found:?}");
+        assert!(!difference(&alone, &together, &measure(Some(&[1000.0, 0.0]))).exceeds);
+    }
+
+    #[test]
+    fn a_nan_is_a_difference_unless_both_are() {
+        let nan = Sum::of([(1.0, &[0.0, f64::NAN][..])]);
+        let zero = Sum::default();
+        assert!(difference(&nan, &zero, &measure(None)).exceeds);
+        assert!(!difference(&nan, &nan, &measure(None)).exceeds);
+    }
+
+    #[test]
+    fn proportions_tell_multiples_from_others() {
+        let (one, other) = ([1.0, 2.0], [2.0, -1.0]);
+        let (a, b) = (Sum::of([(3.0, &one[..])]), Sum::of([(1.0, &one[..])]));
+        let found = proportion(&a, &b, 2).unwrap();
+        assert!((found.factor - 3.0).abs() < 1e-12 && found.residual < 1e-6);
+        let found = proportion(&Sum::of([(1.0, &other[..])]), &b, 2).unwrap();
+        assert!(found.factor.abs() < 1e-12 && found.residual > 0.99);
+        assert!(proportion(&a, &Sum::default(), 2).is_none());
+    }
+}

@@ -1,0 +1,27 @@
+//! Asking for memory before it is needed.
+//!
+//! Processors foresee passes over contiguous memory, but not which row of a table comes next. Where
+//! a kernel knows, it says so some rows ahead, and the row is in the cache when it is its turn.
+
+use crate::kernels::streaming::LINE;
+
+/// How many rows ahead to ask: enough for memory to answer, few enough to stay in the first cache.
+pub(super) const ROWS_AHEAD: usize = 6;
+
+/// The most lines of one row that are asked for; what follows the processor foresees.
+const MOST_LINES: usize = 8;
+
+/// Asks for the first of `bytes` bytes from `first` on. They need not exist: nothing but time
+/// depends on it. Without effect where the processor's instruction is not known.
+#[inline(always)]
+pub(super) fn prefetch(first: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..bytes).step_by(LINE).take(MOST_LINES) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the instruction is in every x86-64 processor, and has no effect where there is
+        // no memory.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (first, bytes, LINE, MOST_LINES);
+}

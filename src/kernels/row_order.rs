@@ -1,0 +1,210 @@
+//! Which rows of a table were named, and by which of the entries that name them.
+//!
+//! The order is a function of the names alone: rows ascend, and the entries of one row follow each
+//! other in the order in which they were added.
+
+use std::collections::TryReserveError;
+use std::ops::Range;
+
+/// The bits by which one pass of the sort tells rows apart.
+const DIGIT: u32 = 11;
+
+/// Fewer entries than this are compared, which then is faster than counting digits.
+const FEW: usize = 512;
+
+/// Row numbers, sorted; each knows which entry it is. The memory is kept when it is cleared.
+#[derive(Debug, Default)]
+pub struct RowOrder {
+    entries: Vec<Entry>,
+    /// As much room again, for sorting.
+    spare: Vec<Entry>,
+    /// Where the entries of each row begin, and behind them where those of the last one end.
+    bounds: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    row: usize,
+    number: usize,
+}
+
+/// An index that is no row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchRow {
+    /// Where it stands among those that were given.
+    pub position: usize,
+    /// What it is.
+    pub index: i64,
+}
+
+/// The first of `indices` that is not in [0, `rows`).
+pub fn check(indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
+    let wrong = |index: &i64| usize::try_from(*index).map_or(true, |row| row >= rows);
+    match indices.iter().position(wrong) {
+        Some(position) => Err(NoSuchRow { position, index: indices[position] }),
+        None => Ok(()),
+    }
+}
+
+impl RowOrder {
+    /// Forgets all entries and makes room for `entries` of them.
+    pub fn start(&mut self, entries: usize) -> Result<(), TryReserveError> {
+        self.entries.clear();
+        self.spare.clear();
+        self.bounds.clear();
+        self.entries.try_reserve(entries)?;
+        self.spare.try_reserve(entries)?;
+        self.bounds.try_reserve(entries.saturating_add(1))
+    }
+
+    /// Adds entries that name `rows`, numbered on from those before them.
+    pub fn add_rows(&mut self, rows: &[usize]) {
+        let first = self.entries.len();
+        let entries = rows.iter().enumerate();
+        self.entries
+            .extend(entries.map(|(position, &row)| Entry { row, number: first + position }));
+    }
+
+    /// The same for indices of a table of `rows` rows, which are checked while they are copied:
+    /// later changes of their memory have no effect.
+    pub fn add_indices(&mut self, indices: &[i64], rows: usize) -> Result<(), NoSuchRow> {
+        let first = self.entries.len();
+        for (position, &index) in indices.iter().enumerate() {
+            match usize::try_from(index) {
+                Ok(row) if row < rows => self.entries.push(Entry { row, number: first + position }),
+                _ => return Err(NoSuchRow { position, index }),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many entries there are.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Sorts the entries, all of rows below `rows`. Nothing is allocated.
+    pub fn sort(&mut self, rows: usize) {
+        if self.entries.len() < FEW {
+            self.entries.sort_unstable();
+        } else {
+            let bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
+            for shift in (0..bits).step_by(DIGIT as usize) {
+                self.sort_by_digit(shift);
+            }
+        }
+        for (position, entry) in self.entries.iter().enumerate() {
+            if position == 0 || self.entries[position - 1].row != entry.row {
+                self.bounds.push(position);
+            }
+        }
+        self.bounds.push(self.entries.len());
+    }
+
+    /// Sorts by some bits of the rows, and keeps the order of entries that have the same.
+    fn sort_by_digit(&mut self, shift: u32) {
+        let digit = |entry: &Entry| (entry.row >> shift) & ((1 << DIGIT) - 1);
+        let mut places = [0usize; 1 << DIGIT];
+        self.entries.iter().for_each(|entry| places[digit(entry)] += 1);
+        let mut sum = 0;
+        for place in &mut places {
+            sum += std::mem::replace(place, sum);
+        }
+        self.spare.resize(self.entries.len(), Entry::default());
+        for entry in &self.entries {
+            let place = &mut places[digit(entry)];
+            self.spare[*place] = *entry;
+            *place += 1;
+        }
+        std::mem::swap(&mut self.entries, &mut self.spare);
+    }
+
+    /// How many different rows were named, once they are sorted.
+    pub fn rows(&self) -> usize {
+        self.bounds.len().saturating_sub(1)
+    }
+
+    /// The `position`-th of them.
+    pub fn row(&self, position: usize) -> usize {
+        self.entries[self.bounds[position]].row
+    }
+
+    /// Where, among all sorted entries, those are that name it.
+    pub fn entries_of(&self, position: usize) -> Range<usize> {
+        self.bounds[position]..self.bounds[position + 1]
+    }
+
+    /// The number of a sorted entry, if there are as many. Of one row's, numbers ascend.
+    pub fn number(&self, entry: usize) -> Option<usize> {
+        self.entries.get(entry).map(|entry| entry.number)
+    }
+
+    /// The positions of the rows whose first entry lies in a range of the sorted entries: ranges
+    /// that do not overlap share no row.
+    pub fn rows_within(&self, entries: Range<usize>) -> Range<usize> {
+        let firsts = &self.bounds[..self.rows()];
+        let position = |entry: usize| firsts.partition_point(|&first| first < entry);
+        position(entries.start)..position(entries.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(indices: &[i64], rows: usize) -> Vec<(usize, Vec<usize>)> {
+        let mut order = RowOrder::default();
+        order.start(indices.len()).unwrap();
+        order.add_indices(indices, rows).unwrap();
+        order.sort(rows);
+        let numbers = |row| order.entries_of(row).filter_map(|entry| order.number(entry)).collect();
+        (0..order.rows()).map(|row| (order.row(row), numbers(row))).collect()
+    }
+
+    #[test]
+    fn entries_of_a_row_keep_their_order() {
+        let expected = [(1, vec![1, 4]), (5, vec![0, 2, 3]), (9, vec![5])];
+        assert_eq!(sorted(&[5, 1, 5, 5, 1, 9], 10), expected);
+        assert_eq!(sorted(&[], 10), []);
+        assert_eq!(sorted(&[0, 0], 1), [(0, vec![0, 1])]);
+    }
+
+    #[test]
+    fn many_entries_are_sorted_as_few_are() {
+        for rows in [1usize, 2, 1000, 1 << 11, (1 << 11) + 1, 1 << 30, usize::MAX >> 1] {
+            let row = |index: i64| index.wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 % rows as u64;
+            let indices: Vec<i64> = (0..3000).map(|index| row(index % 1700) as i64).collect();
+            let mut expected = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+            for (number, &index) in indices.iter().enumerate() {
+                expected.entry(index as usize).or_default().push(number);
+            }
+            assert_eq!(sorted(&indices, rows), expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn ranges_of_entries_cover_every_row_once() {
+        let mut order = RowOrder::default();
+        order.start(6).unwrap();
+        order.add_rows(&[3, 3, 3, 3, 4, 7]);
+        order.sort(8);
+        for parts in 1..=6 {
+            let bounds: Vec<usize> = (0..=parts).map(|part| part * 6 / parts).collect();
+            let ranges = bounds.windows(2).map(|pair| order.rows_within(pair[0]..pair[1]));
+            assert_eq!(ranges.flatten().collect::<Vec<_>>(), [0, 1, 2], "{parts}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_row_is_found() {
+        for (indices, position) in [([0, 4, -1], 1), ([3, 0, -1], 2), ([i64::MIN, 0, 0], 0)] {
+            let wrong = NoSuchRow { position, index: indices[position] };
+            assert_eq!(check(&indices, 4), Err(wrong));
+            let mut order = RowOrder::default();
+            order.start(3).unwrap();
+            assert_eq!(order.add_indices(&indices, 4), Err(wrong));
+        }
+        assert_eq!(check(&[0, 3], 4), Ok(()));
+        assert!(check(&[0], 0).is_err());
+    }
+}

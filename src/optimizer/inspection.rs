@@ -1,0 +1,137 @@
+//! Looking at what a step contributes, and leaving no trace of that step.
+//!
+//! Whoever inspects does so inside of the step: [`Gradients::remember`] and [`Gradients::prefill`]
+//! before the replicas' callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`] once
+//! the step is given up. So a step of somebody else's never sees anything of it.
+
+use std::sync::atomic::Ordering;
+
+use crate::cross_device::copy_to;
+use crate::error::Result;
+use crate::kernels::update;
+use crate::optimizer::gradients::{Buffer, Gradients};
+use crate::optimizer::rows::{AddedRows, Pieces};
+use crate::tensor::Tensor;
+
+/// What gradients were before a step that is to leave no trace in them.
+pub struct Before {
+    state: u64,
+    /// One for each replica, if contributions wait for an apply; else the buffers hold nothing that
+    /// counts.
+    waiting: Vec<Waiting>,
+}
+
+/// What a replica has contributed to an apply that is still to come.
+struct Waiting {
+    buffers: Vec<Kept>,
+    viewed: Vec<u64>,
+    submitted: u64,
+    weight: u64,
+}
+
+/// What a buffer held.
+enum Kept {
+    Dense(Tensor),
+    Rows(Pieces),
+}
+
+/// What one replica has written for one variable.
+pub enum Written<'a> {
+    /// All of its elements.
+    Dense(&'a Tensor),
+    /// Rows: which, and their elements, in the order in which they were added. A row that is named
+    /// several times stands for the sum.
+    Rows(Vec<AddedRows>),
+}
+
+/// What one replica has contributed in one step.
+pub struct Contributed<'a> {
+    /// The weight with which it submitted, if it did.
+    pub weight: Option<f64>,
+    /// For each variable what it wrote, if it did.
+    pub written: Vec<Option<Written<'a>>>,
+}
+
+impl Gradients {
+    /// What [`Gradients::restore`] needs to make all as it is now. To be called before any replica
+    /// touches the gradients in its step.
+    pub fn remember(&self) -> Result<Before> {
+        let mut waiting = Vec::new();
+        for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
+            let copies = own.buffers.iter().map(|buffer| match buffer {
+                Buffer::Dense { tensor, .. } => copy_to(tensor, tensor.device()).map(Kept::Dense),
+                // The step that comes gets fresh ones.
+                Buffer::Rows(rows) => Ok(Kept::Rows(std::mem::take(&mut *rows.pieces()))),
+            });
+            let viewed = (0..own.buffers.len()).map(|index| {
+                own.viewed.of(index).map_or(0, |viewed| viewed.load(Ordering::Acquire))
+            });
+            waiting.push(Waiting {
+                buffers: copies.collect::<Result<_>>()?,
+                viewed: viewed.collect(),
+                submitted: own.submitted.load(Ordering::Acquire),
+                weight: own.weight.load(Ordering::Acquire),
+            });
+        }
+        Ok(Before { state: self.state.load(Ordering::Acquire), waiting })
+    }
+
+    /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are no
+    /// buffers: they come into being when they are asked for.)
+    pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
+        for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
+            if let Buffer::Dense { tensor, .. } = buffer {
+                update::fill(&mut tensor.writing()?, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// What `replica` has contributed in `step`.
+    pub fn contributed(&self, step: u64, replica: usize) -> Contributed<'_> {
+        let Some(own) = self.replicas.get(replica) else {
+            return Contributed { weight: None, written: Vec::new() };
+        };
+        let submitted = own.submitted.load(Ordering::Acquire) == step;
+        let buffers = own.buffers.iter().enumerate();
+        Contributed {
+            weight: submitted.then(|| own.weight()),
+            written: buffers
+                .map(|(index, buffer)| own.viewed.in_step(index, step).then(|| written(buffer)))
+                .collect(),
+        }
+    }
+
+    /// Makes all as it was when `before` was made.
+    pub fn restore(&self, before: Before) -> Result<()> {
+        for (own, was) in self.replicas.iter().zip(before.waiting) {
+            for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
+                match (buffer, kept) {
+                    (Buffer::Dense { tensor, .. }, Kept::Dense(kept)) => tensor.copy_from(&kept)?,
+                    (Buffer::Rows(rows), Kept::Rows(kept)) => *rows.pieces() = kept,
+                    _ => unreachable!("what is kept of a buffer is of its kind"),
+                }
+                if let Some(viewed) = own.viewed.of(index) {
+                    viewed.store(was.viewed[index], Ordering::Release);
+                }
+            }
+            own.weight.store(was.weight, Ordering::Release);
+            own.submitted.store(was.submitted, Ordering::Release);
+        }
+        self.state.store(before.state, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn written(buffer: &Buffer) -> Written<'_> {
+    match buffer {
+        Buffer::Dense { tensor, .. } => Written::Dense(tensor),
+        Buffer::Rows(rows) => {
+            let added = |(indices, values): (&Tensor, &Tensor)| AddedRows {
+                indices: indices.clone(),
+                values: values.clone(),
+            };
+            Written::Rows(rows.pieces().iter().map(added).collect())
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Memory for rows whose number changes from step to step.
+
+use std::sync::Arc;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::view::Span;
+use crate::tensor::storage::Storage;
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
+
+/// A contiguous tensor of rows. It grows, and then keeps its memory: a number of rows that it had
+/// room for before costs no allocation.
+pub(super) struct RowBuffer {
+    tensor: Tensor,
+    span: Span,
+}
+
+impl RowBuffer {
+    /// No rows yet, of the dimensions that those of `shape` have.
+    pub(super) fn new(dtype: DType, shape: Shape, device: DeviceId) -> Result<RowBuffer> {
+        let tensor = Tensor::zeros(dtype, shape.with_size(0, 0), device)?;
+        Ok(RowBuffer { span: span(&tensor)?, tensor })
+    }
+
+    /// The rows.
+    pub(super) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// The rows as a span.
+    pub(super) fn span(&self) -> Span {
+        self.span
+    }
+
+    /// Has `rows` rows from now on, and room for `most`, at least as many. What they hold does not
+    /// count.
+    pub(super) fn resize(&mut self, rows: usize, most: usize) -> Result<()> {
+        let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
+        let too_many = |_| {
+            let row = self.tensor.shape().without(0);
+            Error::ResourceExhausted(format!("memory for {most} rows of {dtype} and shape {row}"))
+        };
+        let shape = self.tensor.shape().with_size(0, rows);
+        let largest = Shape::new(&self.tensor.shape().with_size(0, most)).map_err(too_many)?;
+        let bytes = largest.bytes(dtype).map_err(too_many)?;
+        let (storage, _) = self.tensor.storage();
+        let room = storage.bytes();
+        let storage = if bytes <= room {
+            Arc::clone(storage)
+        } else {
+            // Half as much again, so that slow growth does not allocate in every step.
+            let bytes = bytes.max(room.saturating_add(room / 2));
+            Arc::new(Storage::zeroed(bytes, device).map_err(too_many)?)
+        };
+        let layout = Layout::row_major(shape);
+        let parts =
+            TensorParts { storage: &storage, dtype, layout, offset: 0, device, examples: None };
+        if !self.tensor.try_replace(&parts) {
+            // Somebody still holds what this was before.
+            self.tensor = Tensor::from_storage(storage, dtype, layout, 0)?;
+        }
+        self.span = span(&self.tensor)?;
+        Ok(())
+    }
+}
+
+fn span(tensor: &Tensor) -> Result<Span> {
+    let contiguous = tensor.reading()?.span();
+    contiguous.ok_or_else(|| Error::Internal("a buffer of rows is not contiguous".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(sizes: &[usize]) -> Shape {
+        Shape::new(sizes).unwrap()
+    }
+
+    #[test]
+    fn memory_is_kept() {
+        let mut buffer = RowBuffer::new(DType::Float32, shape(&[9, 2, 3]), DeviceId::HOST).unwrap();
+        assert_eq!(buffer.tensor().shape(), shape(&[0, 2, 3]));
+        buffer.resize(1, 5).unwrap();
+        let data = buffer.tensor().data();
+        for rows in [0, 3, 5] {
+            buffer.resize(rows, rows).unwrap();
+            assert_eq!(
+                (buffer.tensor().data(), buffer.tensor().shape()),
+                (data, shape(&[rows, 2, 3]))
+            );
+        }
+        // A tensor that somebody holds stays what it is.
+        let held = buffer.tensor().clone();
+        buffer.resize(7, 7).unwrap();
+        assert_eq!((held.shape()[0], buffer.tensor().shape()[0]), (5, 7));
+    }
+
+    #[test]
+    fn sizes_past_memory_are_refused() {
+        let mut buffer = RowBuffer::new(DType::Float64, shape(&[1, 8]), DeviceId::HOST).unwrap();
+        buffer.resize(2, 2).unwrap();
+        for rows in [usize::MAX, usize::MAX / 64, 1 << 56] {
+            let error = buffer.resize(rows, rows).unwrap_err();
+            assert_eq!(error.status(), crate::error::Status::ResourceExhausted, "{error}");
+        }
+        assert_eq!(buffer.tensor().shape(), shape(&[2, 8]));
+    }
+}

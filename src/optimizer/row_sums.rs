@@ -1,0 +1,179 @@
+//! The gradient of a table: the rows of all replicas, with those of the same number merged.
+//!
+//! Merging costs time and memory by the rows that were contributed, whatever the size of the table.
+
+use crate::error::{Error, Result};
+use crate::kernels::row_order::RowOrder;
+use crate::kernels::row_sum::{RowPart, sum_rows};
+use crate::kernels::view::{Span, View};
+use crate::kernels::weighted_sum::WeightedSum;
+use crate::optimizer::row_buffer::RowBuffer;
+use crate::optimizer::rows::ReplicaRows;
+use crate::tensor::DType;
+use crate::values::variable::Variable;
+
+/// What the runs since the last update have contributed to one table.
+///
+/// An apply merges the rows of the last run with those of the runs before it while it prepares;
+/// what was there before counts again if it is dropped.
+pub(super) struct RowSums {
+    /// Of the runs before the last one, if one of them contributed.
+    before: Merged,
+    has_before: bool,
+    /// Of all runs, once the last one is merged.
+    all: Merged,
+    has_all: bool,
+}
+
+/// Rows that were touched, ascending, and the sum of what was contributed to each.
+pub(super) struct Merged {
+    rows: Vec<usize>,
+    sums: RowBuffer,
+}
+
+/// Memory that merging works in, for one table at a time.
+#[derive(Default)]
+pub(super) struct Workspace {
+    order: RowOrder,
+    parts: Vec<RowPart>,
+}
+
+/// The rows of one replica, which replica it is, and the factor of its rows in the sum.
+pub(super) type Source<'a> = (usize, &'a ReplicaRows, f64);
+
+impl RowSums {
+    /// Of no run.
+    pub(super) fn new(table: &Variable) -> Result<RowSums> {
+        let [before, all] = [Merged::new(table)?, Merged::new(table)?];
+        Ok(RowSums { before, has_before: false, all, has_all: false })
+    }
+
+    /// Merges the rows of the last run, `sources` in replica order, with what there was before.
+    /// Without sources there is nothing but the latter. Allocates nothing once there were as many
+    /// rows in a run.
+    ///
+    /// Fails if an index is no row of `table`, which [`Pieces::check`] has found otherwise when
+    /// the replica submitted.
+    ///
+    /// [`Pieces::check`]: crate::optimizer::rows::Pieces::check
+    pub(super) fn merge<'a>(
+        &mut self,
+        table: &Variable,
+        sources: impl Iterator<Item = Source<'a>> + Clone,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        self.has_all = false;
+        if sources.clone().next().is_none() {
+            return Ok(());
+        }
+        let before = self.has_before.then_some(&self.before);
+        let Workspace { order, parts } = workspace;
+        parts.clear();
+        let merged = collect(table, before, sources, order, parts).and_then(|()| {
+            order.sort(table.shape()[0]);
+            let before = before.map(|before| before.sums.tensor().reading()).transpose()?;
+            self.all.take(table, order, before, parts)
+        });
+        // The views are good for this call only.
+        parts.clear();
+        self.has_all = merged.is_ok();
+        merged
+    }
+
+    /// What all runs have contributed, if one did.
+    pub(super) fn merged(&self) -> Option<&Merged> {
+        let before = self.has_before.then_some(&self.before);
+        if self.has_all { Some(&self.all) } else { before }
+    }
+
+    /// Lets the last run be one of those before the next.
+    pub(super) fn keep(&mut self) {
+        if std::mem::take(&mut self.has_all) {
+            std::mem::swap(&mut self.before, &mut self.all);
+            self.has_before = true;
+        }
+    }
+
+    /// Forgets all runs, and keeps the memory.
+    pub(super) fn reset(&mut self) {
+        (self.has_before, self.has_all) = (false, false);
+    }
+}
+
+impl Merged {
+    fn new(table: &Variable) -> Result<Merged> {
+        let sums = RowBuffer::new(DType::Float64, table.shape(), table.device())?;
+        Ok(Merged { rows: Vec::new(), sums })
+    }
+
+    /// The rows that were touched, ascending.
+    pub(super) fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// The elements of one row.
+    pub(super) fn row_elements(&self) -> usize {
+        self.sums.tensor().shape()[1..].iter().product()
+    }
+
+    /// For each of the rows the sum, in float64.
+    pub(super) fn sums(&self) -> Span {
+        self.sums.span()
+    }
+
+    /// The sums, divided by `divisor`, as a gradient of elements of type `dtype`.
+    pub(super) fn gradient(&self, dtype: DType, divisor: f64) -> WeightedSum<'static> {
+        let sums = self.sums();
+        WeightedSum::new(dtype, sums.elements(), &[], divisor).starting_from(Some(sums))
+    }
+
+    fn take(
+        &mut self,
+        table: &Variable,
+        order: &RowOrder,
+        before: Option<View>,
+        parts: &[RowPart],
+    ) -> Result<()> {
+        // As many as there could be: how many of them differ is another number in each step.
+        let most = order.entries().min(table.shape()[0]);
+        self.rows.clear();
+        self.rows.try_reserve(most).map_err(|_| out_of_memory(table))?;
+        self.rows.extend((0..order.rows()).map(|position| order.row(position)));
+        self.sums.resize(order.rows(), most)?;
+        sum_rows(order, before, parts, &self.sums.tensor().writing()?);
+        Ok(())
+    }
+}
+
+/// Enters the rows of `before`, then those of the sources, into `order`, and the values of the
+/// latter into `parts`.
+fn collect<'a>(
+    table: &Variable,
+    before: Option<&Merged>,
+    sources: impl Iterator<Item = Source<'a>> + Clone,
+    order: &mut RowOrder,
+    parts: &mut Vec<RowPart>,
+) -> Result<()> {
+    let before = before.map_or(&[][..], |before| &before.rows);
+    let (mut entries, mut pieces) = (before.len(), 0);
+    for (_, rows, _) in sources.clone() {
+        let rows = rows.pieces();
+        entries = entries.checked_add(rows.rows()).ok_or_else(|| out_of_memory(table))?;
+        pieces += rows.iter().count();
+    }
+    order.start(entries).map_err(|_| out_of_memory(table))?;
+    parts.try_reserve(pieces).map_err(|_| out_of_memory(table))?;
+    order.add_rows(before);
+    for (replica, rows, factor) in sources {
+        let rows = rows.pieces();
+        rows.each_indices(table, replica, |indices, rows| order.add_indices(indices, rows))?;
+        for (_, values) in rows.iter() {
+            parts.push(RowPart { values: values.reading()?, factor });
+        }
+    }
+    Ok(())
+}
+
+fn out_of_memory(table: &Variable) -> Error {
+    Error::ResourceExhausted(format!("memory for merging the rows of {table:?}"))
+}

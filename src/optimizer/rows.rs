@@ -1,0 +1,134 @@
+//! The rows that a replica contributes to the gradient of a table, a variable whose gradients were
+//! declared row-sparse.
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::row_order::{self, NoSuchRow};
+use crate::optimizer::row_buffer::RowBuffer;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::Variable;
+
+/// Rows that a replica adds, to be written until it submits.
+#[derive(Clone, Debug)]
+pub struct AddedRows {
+    /// Which row of the variable each of `values` belongs to: int64, of shape `[rows]`.
+    pub indices: Tensor,
+    /// The gradients of these rows: of the gradients' dtype, and of the variable's shape but for the
+    /// number of rows.
+    pub values: Tensor,
+}
+
+/// What one replica adds to one table in a step, piece by piece. The memory is kept from step to
+/// step.
+///
+/// The lock is the replica's own until the step is over, and the apply's from then on.
+pub(super) struct ReplicaRows {
+    pieces: Mutex<Pieces>,
+    device: DeviceId,
+    dtype: DType,
+}
+
+#[derive(Default)]
+pub(super) struct Pieces {
+    /// The step that the first `used` pieces are of.
+    step: u64,
+    used: usize,
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    indices: RowBuffer,
+    values: RowBuffer,
+}
+
+impl ReplicaRows {
+    /// Of a replica on `device`, with values of type `dtype`.
+    pub(super) fn new(device: DeviceId, dtype: DType) -> ReplicaRows {
+        ReplicaRows { pieces: Mutex::default(), device, dtype }
+    }
+
+    /// Room for another `rows` rows of `table` in `step`.
+    pub(super) fn add(&self, table: &Variable, step: u64, rows: usize) -> Result<AddedRows> {
+        let mut pieces = self.pieces.lock();
+        if pieces.step != step {
+            (pieces.step, pieces.used) = (step, 0);
+        }
+        let used = pieces.used;
+        if used == pieces.pieces.len() {
+            pieces.pieces.try_reserve(1).map_err(|_| {
+                Error::ResourceExhausted(format!("memory for more rows of {table:?}"))
+            })?;
+            pieces.pieces.push(Piece::new(table, self.device, self.dtype)?);
+        }
+        let piece = &mut pieces.pieces[used];
+        piece.indices.resize(rows, rows)?;
+        piece.values.resize(rows, rows)?;
+        let added = AddedRows {
+            indices: piece.indices.tensor().clone(),
+            values: piece.values.tensor().clone(),
+        };
+        pieces.used += 1;
+        Ok(added)
+    }
+
+    /// What was added in the last step that added something.
+    pub(super) fn pieces(&self) -> MutexGuard<'_, Pieces> {
+        self.pieces.lock()
+    }
+}
+
+impl Pieces {
+    /// Indices and values, in the order in which they were added.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Tensor, &Tensor)> {
+        let used = self.pieces[..self.used].iter();
+        used.map(|piece| (piece.indices.tensor(), piece.values.tensor()))
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.iter().map(|(indices, _)| indices.shape()[0]).sum()
+    }
+
+    /// Hands `look` the indices of one piece after the other. An index that it finds to be no row of
+    /// `table` is reported as replica `replica`'s.
+    pub(super) fn each_indices(
+        &self,
+        table: &Variable,
+        replica: usize,
+        mut look: impl FnMut(&[i64], usize) -> Result<(), NoSuchRow>,
+    ) -> Result<()> {
+        let (rows, mut before) = (table.shape()[0], 0);
+        for (indices, _) in self.iter() {
+            let view = indices.reading()?;
+            let indices = view.as_slice::<i64>().ok_or_else(|| {
+                Error::Internal(format!("the indices of {table:?} are not contiguous"))
+            })?;
+            look(indices, rows).map_err(|NoSuchRow { position, index }| {
+                let position = before + position;
+                Error::out_of_range(
+                    "indices",
+                    format!(
+                        "{index}, at position {position} of the rows that replica {replica} adds to \
+                         {table:?}, is not in [0, {rows})"
+                    ),
+                )
+            })?;
+            before += indices.len();
+        }
+        Ok(())
+    }
+
+    /// Refuses indices that are no rows of `table`.
+    pub(super) fn check(&self, table: &Variable, replica: usize) -> Result<()> {
+        self.each_indices(table, replica, row_order::check)
+    }
+}
+
+impl Piece {
+    fn new(table: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
+        let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, device)?;
+        Ok(Piece { indices, values: RowBuffer::new(dtype, table.shape(), device)? })
+    }
+}

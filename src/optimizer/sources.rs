@@ -1,0 +1,129 @@
+//! What the gradients of one apply are made of.
+
+use parking_lot::MutexGuard;
+
+use crate::error::{Error, Result};
+use crate::kernels::view::Span;
+use crate::kernels::weighted_sum::{Contribution, WeightedSum};
+use crate::optimizer::accumulation::Accumulation;
+use crate::optimizer::contributions::Contributions;
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::plan::Plan;
+use crate::optimizer::row_sums::Merged;
+use crate::optimizer::rule::UpdateRule;
+use crate::values::variable::Variable;
+
+/// The contributions of the last run, the sums of those before it, and what makes gradients of
+/// them.
+pub(super) struct Sources<'a> {
+    gradients: &'a Gradients,
+    pub(super) contributions: Contributions<'a>,
+    pub(super) accumulation: MutexGuard<'a, Accumulation>,
+    /// Of this run and of those that are accumulated.
+    pub(super) total_weight: f64,
+    unscale: f64,
+    pub(super) divisor: f64,
+}
+
+impl<'a> Sources<'a> {
+    /// With the weight of all runs, and what undoes the loss scale.
+    pub(super) fn new(
+        gradients: &'a Gradients,
+        contributions: Contributions<'a>,
+        total_weight: f64,
+        unscale: f64,
+    ) -> Sources<'a> {
+        let accumulation = gradients.accumulation();
+        let divisor = gradients.loss_reduction().divisor(total_weight);
+        Sources { gradients, contributions, accumulation, total_weight, unscale, divisor }
+    }
+
+    pub(super) fn variables(&self) -> &'a [Variable] {
+        self.gradients.variables()
+    }
+
+    /// Merges the rows of the last run into the gradients of tables that may be updated by `rule`.
+    pub(super) fn merge_rows(&mut self, plan: &mut Plan, rule: &dyn UpdateRule) -> Result<()> {
+        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        let factor = |weight| reduction.factor(weight) * unscale;
+        let mut number = 0;
+        while let Some(index) = self.accumulation.table(number) {
+            let (table, frozen) = (&self.variables()[index], plan.of_variable(index).group.frozen);
+            let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
+            if !rule.is_elementwise() && rows.clone().next().is_some() {
+                return Err(needs_all_rows(table, rule));
+            }
+            self.accumulation.merge_rows(index, table, rows)?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.
+    pub(super) fn has_variable(&self, index: usize) -> bool {
+        self.contributions.has_variable(index) || self.accumulation.has_variable(index)
+    }
+
+    /// The merged rows of variable `index`, if it is a table.
+    pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
+        self.accumulation.rows(index)
+    }
+
+    /// How many elements the gradient of variable `index` has.
+    pub(super) fn elements(&self, index: usize) -> usize {
+        let all = || self.variables()[index].shape().elements();
+        self.rows(index).map_or_else(all, |rows| rows.sums().elements())
+    }
+
+    /// About how many bytes are read for one element of the gradient of variable `index`.
+    pub(super) fn gradient_bytes(&self, index: usize) -> usize {
+        if self.rows(index).is_some() {
+            return size_of::<f64>();
+        }
+        let accumulated = self.accumulated(index).map_or(0, |_| size_of::<f64>());
+        self.gradients.replicas() * self.gradients.dtype(index).size() + accumulated
+    }
+
+    /// Replaces `contributions`, which has room for one of every replica, by those of the last run
+    /// to variable `index`.
+    pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution>) {
+        let reduction = self.gradients.loss_reduction();
+        contributions.clear();
+        for (weight, gradient) in self.contributions.of_variable(index) {
+            let factor = reduction.factor(weight) * self.unscale;
+            contributions.push(Contribution { gradient, factor });
+        }
+    }
+
+    /// The gradient of variable `index` that `contributions`, collected for it, and the runs before
+    /// make.
+    pub(super) fn sum<'c>(
+        &self,
+        index: usize,
+        contributions: &'c [Contribution],
+    ) -> WeightedSum<'c> {
+        let variable = &self.variables()[index];
+        if let Some(rows) = self.rows(index) {
+            return rows.gradient(variable.dtype(), self.divisor);
+        }
+        let elements = variable.shape().elements();
+        WeightedSum::new(variable.dtype(), elements, contributions, self.divisor)
+            .starting_from(self.accumulated(index))
+    }
+
+    /// The sum of the runs before the last one.
+    pub(super) fn accumulated(&self, index: usize) -> Option<Span> {
+        self.accumulation.of_variable(index)
+    }
+}
+
+fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    Error::invalid(
+        "gradients",
+        format!(
+            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+             changed. Use another rule for it, or make its gradients without row_sparse",
+            rule.name()
+        ),
+    )
+}

@@ -1,0 +1,157 @@
+//! What an optimizer keeps for each variable: the slots of its rule, running scalars, and where the
+//! weights lie.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::kernels::update;
+use crate::kernels::view::SpanMut;
+use crate::optimizer::gradients::CACHE_SHIFT;
+use crate::optimizer::rule::{Running, Slot, UpdateRule};
+use crate::tensor::slab::Slab;
+use crate::tensor::storage::Storage;
+use crate::tensor::{Layout, Tensor};
+use crate::values::variable::Variable;
+
+/// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
+const LARGE: usize = 2 << 20;
+
+/// The variables that an optimizer keeps something for, in the order in which it first met them.
+/// None is ever forgotten, so positions stay.
+#[derive(Default)]
+pub(super) struct Variables {
+    /// One for each slot of the rule, for small variables.
+    slabs: Vec<Slab>,
+    /// By [`Variable::key`].
+    positions: HashMap<usize, usize>,
+    states: Vec<VariableState>,
+    /// Of all variables, as many of each as the rule has: contiguous, since an apply to many small
+    /// variables walks over them.
+    slots: Vec<SpanMut>,
+}
+
+/// What is kept for one variable.
+pub(super) struct VariableState {
+    /// Keeps the variable alive, and so its key from naming another.
+    variable: Variable,
+    /// The variable's two buffers, as far as they were met.
+    weights: [Option<SpanMut>; 2],
+    slots: Vec<Tensor>,
+    pub(super) running: Running,
+    /// How often it was updated; what the slots hold is seen from the first time on.
+    pub(super) updates: u64,
+    /// An update was prepared and is neither done nor dropped.
+    pub(super) claimed: bool,
+}
+
+impl Variables {
+    /// Where the state of `variable` is, if there is any.
+    pub(super) fn position(&self, variable: &Variable) -> Option<usize> {
+        self.positions.get(&variable.key()).copied()
+    }
+
+    /// The state at `position`.
+    pub(super) fn at(&mut self, position: usize) -> &mut VariableState {
+        &mut self.states[position]
+    }
+
+    /// A slot of a variable that was updated.
+    pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<&Tensor> {
+        let state = &self.states[self.position(variable)?];
+        state.slots.get(index).filter(|_| state.updates > 0)
+    }
+
+    /// Where the state of `variable` is, which is made if there is none. What is made is not seen
+    /// before the first update is done.
+    pub(super) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
+        if let Some(position) = self.position(variable) {
+            return Ok(position);
+        }
+        let out_of_memory =
+            |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
+        let count = rule.slots().len();
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(count).map_err(out_of_memory)?;
+        self.slabs.try_reserve(count).map_err(out_of_memory)?;
+        for (index, slot) in rule.slots().iter().enumerate() {
+            if self.slabs.len() == index {
+                self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
+            }
+            slots.push(allocate(&mut self.slabs[index], variable, index, slot)?);
+        }
+        // Room first: adding then allocates nothing, and nothing is added by halves.
+        self.positions.try_reserve(1).map_err(out_of_memory)?;
+        self.states.try_reserve(1).map_err(out_of_memory)?;
+        self.slots.try_reserve(count).map_err(out_of_memory)?;
+        let position = self.states.len();
+        for slot in &slots {
+            let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
+            self.slots.push(span);
+        }
+        self.states.push(VariableState {
+            variable: variable.clone(),
+            weights: [None, None],
+            slots,
+            running: rule.initial_running(),
+            updates: 0,
+            claimed: false,
+        });
+        self.positions.insert(variable.key(), position);
+        Ok(position)
+    }
+
+    /// The weights of the variable at `position`, in a buffer that
+    /// [`VariableState::meet_visible`] has met, and its slots, of which the rule has `slots`.
+    pub(super) fn operands(
+        &self,
+        position: usize,
+        buffer: usize,
+        slots: usize,
+    ) -> (&SpanMut, &[SpanMut]) {
+        let weights = self.states[position].weights[buffer].as_ref();
+        let weights = weights.expect("a buffer is met when its update is prepared");
+        (weights, &self.slots[position * slots..][..slots])
+    }
+}
+
+impl VariableState {
+    /// Which of the variable's buffers an update writes now: the one that the step staged, if it
+    /// did. Fails if it cannot be written.
+    pub(super) fn meet_visible(&mut self) -> Result<usize> {
+        let buffer = self.variable.visible_buffer();
+        if self.weights[buffer].is_none() {
+            self.weights[buffer] = Some(span(self.variable.visible())?);
+        }
+        Ok(buffer)
+    }
+}
+
+fn span(tensor: &Tensor) -> Result<SpanMut> {
+    tensor.writing()?.into_span().ok_or_else(|| {
+        Error::Internal("a variable and its state are contiguous, and this is not".into())
+    })
+}
+
+/// The slot's initial tensor. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
+/// from those of the variable, of the replicas' gradients (which are shifted the other way) and of
+/// the variable's other slots, since one pass touches them all at once.
+fn allocate(slab: &mut Slab, variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
+    const PERIOD: usize = 64 << 10;
+    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let bytes = shape.bytes(dtype)?;
+    let tensor = if bytes < LARGE {
+        slab.zeros(dtype, shape, variable.device())?
+    } else {
+        let offset = PERIOD - CACHE_SHIFT * (index + 1) % PERIOD;
+        let whole = bytes.checked_add(offset).ok_or_else(|| {
+            Error::ResourceExhausted(format!("state '{}' of {variable:?}", slot.name))
+        })?;
+        let storage = Arc::new(Storage::zeroed(whole, variable.device())?);
+        Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
+    };
+    if slot.initial != 0.0 {
+        update::fill(&mut tensor.writing()?, slot.initial);
+    }
+    Ok(tensor)
+}

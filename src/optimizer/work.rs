@@ -1,0 +1,316 @@
+//! An apply at work: the variables that it is about, and what is done to all of them, each time in
+//! one entry of the workers.
+
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+
+use crate::device::cpu::pieces::Pieces;
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::accumulate::accumulate;
+use crate::kernels::measure::{ChunkSums, Chunks, Squares};
+use crate::kernels::update::{Pass, Rows};
+use crate::kernels::weighted_sum::{Clipping, Contribution};
+use crate::optimizer::plan::Plan;
+use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
+use crate::optimizer::sources::Sources;
+use crate::optimizer::state::State;
+use crate::optimizer::variables::Variables;
+use crate::values::variable::Variable;
+
+/// Parts of variables start at multiples of this, so that no two workers write one cache line.
+const BLOCK: usize = 64;
+
+/// The memory that an apply works in. One apply leaves it to the next, so that a steady step
+/// allocates nothing.
+#[derive(Default)]
+pub(super) struct Work {
+    items: Vec<Item>,
+    pieces: Pieces,
+    sums: Vec<ChunkSums<2>>,
+    /// For each share of the work, the contributions to the variable that it is at.
+    contributions: Vec<Mutex<Vec<Contribution>>>,
+}
+
+/// One variable of an apply.
+struct Item {
+    /// Which of the gradients' variables it is.
+    index: usize,
+    /// Where the sums of its chunks begin.
+    first_sum: usize,
+    /// What has been accumulated of it does not count.
+    fresh: bool,
+    /// Once it is prepared.
+    update: Option<Update>,
+}
+
+/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
+/// buffers it writes, and its scalars.
+struct Update {
+    position: usize,
+    buffer: usize,
+    l2: f64,
+    scalars: Scalars,
+}
+
+impl Work {
+    /// Selects the variables that a replica wrote in one of the runs (with `accumulated`) or in the
+    /// last one, and that are not frozen. Reserves all memory but that of sums and states.
+    pub(super) fn select(
+        &mut self,
+        sources: &Sources<'_>,
+        plan: &mut Plan,
+        replicas: usize,
+        accumulated: bool,
+    ) -> Result<()> {
+        let count = sources.variables().len();
+        let exhausted = |_| Error::ResourceExhausted("memory for the apply's operands".into());
+        self.items.clear();
+        self.items.try_reserve(count).map_err(exhausted)?;
+        self.pieces.reserve(count)?;
+        let shares = workers::count();
+        let missing = shares.saturating_sub(self.contributions.len());
+        self.contributions.try_reserve(missing).map_err(exhausted)?;
+        self.contributions.resize_with(self.contributions.len().max(shares), Mutex::default);
+        for contributions in &self.contributions {
+            let mut contributions = contributions.lock();
+            contributions.clear();
+            contributions.try_reserve(replicas).map_err(exhausted)?;
+        }
+        for index in 0..count {
+            let has = match accumulated {
+                true => sources.has_variable(index),
+                false => sources.contributions.has_variable(index),
+            };
+            if has && !plan.of_variable(index).group.frozen {
+                self.items.push(Item { index, first_sum: 0, fresh: false, update: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// How many variables are selected.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The squares of each variable's gradient, with the variable's index.
+    pub(super) fn measure(
+        &mut self,
+        sources: &Sources<'_>,
+    ) -> Result<impl Iterator<Item = (usize, Squares)> + use<'_>> {
+        self.pieces.clear();
+        let mut chunks = 0;
+        for item in &mut self.items {
+            let of_variable = Chunks::of(sources.elements(item.index));
+            item.first_sum = chunks;
+            chunks += of_variable.count();
+            let (elements, bytes) =
+                (sources.elements(item.index), sources.gradient_bytes(item.index));
+            self.pieces.push(elements, of_variable.size, bytes);
+        }
+        let missing = chunks.saturating_sub(self.sums.len());
+        self.sums
+            .try_reserve(missing)
+            .map_err(|_| Error::ResourceExhausted("memory to measure the gradients".into()))?;
+        self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
+
+        let Work { items, pieces, sums, contributions } = self;
+        let sums = &sums[..chunks];
+        pieces.for_each_share(contributions.len(), &|share| {
+            let contributions = &mut *contributions[share.number()].lock();
+            for (item, part) in share.parts() {
+                let Item { index, first_sum, .. } = items[item];
+                sources.collect(index, contributions);
+                sources.sum(index, contributions).measure_squares(&part, &sums[first_sum..]);
+            }
+        });
+        let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
+        Ok(items
+            .iter()
+            .zip(ends)
+            .map(|(item, end)| (item.index, Squares::of_chunks(&sums[item.first_sum..end]))))
+    }
+
+    /// Makes memory for the sums that [`Work::accumulate`] adds to.
+    pub(super) fn reserve_sums(&self, sources: &mut Sources<'_>) -> Result<()> {
+        let variables = sources.variables();
+        for &Item { index, .. } in &self.items {
+            sources.accumulation.reserve(index, &variables[index])?;
+        }
+        Ok(())
+    }
+
+    /// Adds the last run's contributions to the sums.
+    pub(super) fn accumulate(&mut self, sources: &mut Sources<'_>) {
+        self.pieces.clear();
+        for item in &mut self.items {
+            item.fresh = sources.accumulation.claim(item.index);
+            let rows_are_kept = sources.accumulation.memory(item.index).is_none();
+            let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
+            let bytes = sources.gradient_bytes(item.index) + size_of::<f64>();
+            self.pieces.push(elements, BLOCK, bytes);
+        }
+        let Work { items, pieces, contributions, .. } = self;
+        let sources = &*sources;
+        pieces.for_each_share(contributions.len(), &|share| {
+            let contributions = &mut *contributions[share.number()].lock();
+            for (item, part) in share.parts() {
+                let Item { index, fresh, .. } = items[item];
+                let Some(sum) = sources.accumulation.memory(index) else { continue };
+                sources.collect(index, contributions);
+                accumulate(sum, fresh, contributions, part);
+            }
+        });
+    }
+
+    /// Prepares the update of every variable, or, on failure, of none. What is prepared must be
+    /// done ([`Work::update`]) or dropped ([`Work::drop_updates`]).
+    pub(super) fn prepare(
+        &mut self,
+        state: &mut State,
+        sources: &Sources<'_>,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+        learning_rate: f64,
+    ) -> Result<()> {
+        let mut last = None;
+        for at in 0..self.items.len() {
+            let index = self.items[at].index;
+            let (variable, treatment) = (&sources.variables()[index], plan.of_variable(index));
+            let rates = state.rates(&treatment.group, rule, learning_rate);
+            let known = match treatment.position {
+                Some(position) => Ok(position),
+                None => state.variables.known(variable, rule),
+            };
+            let update = known.and_then(|position| {
+                treatment.position = Some(position);
+                prepare_update(&mut state.variables, position, variable, rule, rates, &mut last)
+            });
+            match update {
+                Ok(update) => self.items[at].update = Some(update),
+                Err(error) => {
+                    self.drop_updates(&mut state.variables);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what was prepared.
+    pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
+        for update in self.items.iter_mut().filter_map(|item| item.update.take()) {
+            variables.at(update.position).claimed = false;
+        }
+    }
+
+    /// Does the updates that were prepared.
+    pub(super) fn update(
+        &mut self,
+        variables: &mut Variables,
+        sources: &Sources<'_>,
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
+    ) {
+        let Work { items, pieces, contributions, .. } = self;
+        let slots = rule.slots().len();
+        let passes = Passes { variables, sources, slots, clipping };
+        pieces.clear();
+        for Item { index, update, .. } in &mut *items {
+            let state = 2 * (1 + slots) * sources.variables()[*index].dtype().size();
+            let bytes = sources.gradient_bytes(*index) + state;
+            match sources.rows(*index) {
+                Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
+                None => pieces.push(sources.elements(*index), BLOCK, bytes),
+            }
+            if let Some(update) = update.as_mut().filter(|_| rule.measures()) {
+                let contributions = &mut *contributions[0].lock();
+                sources.collect(*index, contributions);
+                let pass = passes.of(*index, update, contributions);
+                update.scalars = rule.measure(update.scalars, &pass);
+            }
+        }
+        pieces.for_each_share(contributions.len(), &|share| {
+            let contributions = &mut *contributions[share.number()].lock();
+            for (item, part) in share.parts() {
+                let Item { index, update: Some(update), .. } = &items[item] else { continue };
+                sources.collect(*index, contributions);
+                rule.update(&update.scalars, passes.of(*index, update, contributions).over(&part));
+            }
+        });
+        for update in items.iter_mut().filter_map(|item| item.update.take()) {
+            let known = variables.at(update.position);
+            known.running = update.scalars.running;
+            known.updates += 1;
+            known.claimed = false;
+        }
+    }
+}
+
+/// Makes the passes of one apply.
+struct Passes<'a> {
+    variables: &'a Variables,
+    sources: &'a Sources<'a>,
+    /// How many the rule has.
+    slots: usize,
+    clipping: Clipping,
+}
+
+impl Passes<'_> {
+    /// The update of variable `index`, for which `contributions` were collected.
+    fn of<'p>(
+        &'p self,
+        index: usize,
+        update: &Update,
+        contributions: &'p [Contribution],
+    ) -> Pass<'p> {
+        let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
+        let divisor = self.sources.divisor;
+        let pass = match self.sources.rows(index) {
+            Some(merged) => {
+                let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
+                Pass::at_rows(weights, slots, rows, merged.sums(), divisor)
+            }
+            None => Pass::new(weights, slots, contributions, divisor)
+                .starting_from(self.sources.accumulated(index)),
+        };
+        pass.clipped(self.clipping).with_l2(update.l2)
+    }
+}
+
+/// Claims a variable for an update. `last` is what the rule made for the variable before: those
+/// that are treated alike have the same scalars.
+fn prepare_update(
+    variables: &mut Variables,
+    position: usize,
+    variable: &Variable,
+    rule: &dyn UpdateRule,
+    rates: Rates,
+    last: &mut Option<(Rates, Running, Scalars)>,
+) -> Result<Update> {
+    let known = variables.at(position);
+    let buffer = known.meet_visible()?;
+    if known.claimed {
+        return Err(Error::precondition(format!(
+            "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
+             apply to a variable once for each run"
+        )));
+    }
+    let scalars = match last {
+        Some((of_rates, of_running, scalars))
+            if (&rates, &known.running) == (of_rates, of_running) =>
+        {
+            *scalars
+        }
+        _ => rule.prepare(&rates, &known.running)?,
+    };
+    *last = Some((rates, known.running, scalars));
+    known.claimed = true;
+    let l2 = match rule.weight_decay() {
+        WeightDecay::L2 => rates.weight_decay,
+        WeightDecay::Decoupled => 0.0,
+    };
+    Ok(Update { position, buffer, l2, scalars })
+}

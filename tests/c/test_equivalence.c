@@ -1,0 +1,229 @@
+/* Whether a step means the same on one replica and on all: what a C program asks and is told. */
+#include <math.h>
+
+#include "check.h"
+
+enum { ROWS = 8 };
+
+typedef struct {
+    umbo_gradients *gradients;
+    umbo_loss_reduction written; /* how the callback reduces over its rows */
+    umbo_gradient_mode mode;
+    int adds;           /* adds to the buffer rather than writing it */
+    int silent_without; /* does not submit without rows */
+    int fails_without;  /* fails without rows */
+    double weight;      /* 0: as many as there are rows */
+} step_plan;
+
+/* The gradient is the reduction of the rows; so is the loss. */
+static umbo_status reduce_rows(umbo_replica_context *context, const umbo_value *args,
+                               void *user_data, umbo_value **result) {
+    const step_plan *plan = (const step_plan *)user_data;
+    ZEROED(umbo_batch_position, position);
+    umbo_view rows, gradient;
+    float sum = 0;
+    int64_t row;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, &rows));
+    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    if (rows.shape[0] == 0 && plan->fails_without) {
+        return umbo_set_last_error(UMBO_OUT_OF_RANGE, "there are no rows", NULL, NULL);
+    }
+    for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
+    UMBO_TRY(umbo_replica_context_add_metric(context, "loss", (double)sum, (double)rows.shape[0]));
+    if (plan->written == UMBO_LOSS_MEAN && rows.shape[0] > 0) sum /= (float)rows.shape[0];
+    if (plan->written == UMBO_LOSS_GLOBAL_MEAN) sum /= (float)position.global_examples;
+    if (rows.shape[0] == 0 && plan->silent_without) return UMBO_OK;
+    UMBO_TRY(umbo_gradients_view(context, plan->gradients, 0, plan->mode, &gradient));
+    *(float *)gradient.data = plan->adds ? *(float *)gradient.data + sum : sum;
+    if (plan->weight == 0) return umbo_gradients_submit(context, plan->gradients);
+    return umbo_gradients_submit_weighted(context, plan->gradients, plan->weight);
+}
+
+typedef struct {
+    umbo_strategy *strategy;
+    umbo_variable *variable;
+    umbo_value *batch;
+} world;
+
+static step_plan right_plan(const world *at, umbo_loss_reduction declared) {
+    step_plan plan = {NULL, UMBO_LOSS_SUM, UMBO_OVERWRITE, 0, 0, 0, 0};
+    ZEROED(umbo_gradients_options, options);
+    options.loss_reduction = declared;
+    CHECK_OK(umbo_gradients_create(at->strategy, 1, (const umbo_variable *const *)&at->variable,
+                                   &options, &plan.gradients));
+    plan.written = declared;
+    return plan;
+}
+
+/* The check's answer; gives the plan's gradients up. */
+static umbo_equivalence *check_plan(const world *at, step_plan *plan) {
+    umbo_equivalence *equivalence = NULL;
+    CHECK_OK(umbo_strategy_check_equivalence(at->strategy, reduce_rows, plan, at->batch,
+                                             plan->gradients, NULL, &equivalence));
+    umbo_gradients_release(plan->gradients);
+    return equivalence;
+}
+
+/* The finding of this subject must have this verdict, and its text, which is part of the whole
+ * text, these words. Gives the answer up. */
+static void says(umbo_equivalence *equivalence, umbo_equivalence_subject subject,
+                 umbo_equivalence_verdict verdict, const char *words) {
+    umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
+    const char *text = NULL;
+    int32_t holds = -1, count = 0, index;
+    int found = 0;
+    CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
+    CHECK_OK(umbo_equivalence_text(equivalence, &text));
+    CHECK_OK(umbo_equivalence_count(equivalence, &count));
+    CHECK(holds == 0 && strncmp(text, "not equivalent", 14) == 0);
+    for (index = 0; index < count; index++) {
+        CHECK_OK(umbo_equivalence_at(equivalence, index, &finding));
+        if (finding.subject != subject) continue;
+        found = 1;
+        if (finding.verdict != verdict || strstr(finding.text, words) == NULL) {
+            fprintf(stderr, "%s\n", text);
+            check_failed(__FILE__, __LINE__, words);
+        }
+        CHECK(strstr(text, finding.text) != NULL);
+        CHECK((finding.name == NULL) == (subject == UMBO_EQUIVALENCE_OF_STEP));
+    }
+    CHECK(found);
+    umbo_equivalence_release(equivalence);
+}
+
+static void right(const world *at) {
+    umbo_loss_reduction reduction;
+    for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN; reduction++) {
+        step_plan plan = right_plan(at, reduction);
+        umbo_equivalence *equivalence = check_plan(at, &plan);
+        umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
+        const char *text = NULL;
+        int32_t holds = -1, count = 0;
+        CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
+        CHECK_OK(umbo_equivalence_count(equivalence, &count));
+        CHECK_OK(umbo_equivalence_text(equivalence, &text));
+        CHECK(holds == 1 && count == 2);
+        CHECK(strcmp(text, "equivalent: 1 replica and 2, on 4 + 4 examples, 1 gradient, 1 metric") == 0);
+        CHECK_OK(umbo_equivalence_at(equivalence, 0, &finding));
+        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_GRADIENT && finding.variable == 0);
+        CHECK(finding.verdict == UMBO_EQUIVALENCE_EQUAL && finding.element == -1);
+        CHECK(strcmp(finding.name, "v") == 0 && finding.factor == 0);
+        CHECK_OK(umbo_equivalence_at(equivalence, 1, &finding));
+        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_METRIC && finding.variable == -1);
+        CHECK(strcmp(finding.name, "loss") == 0);
+        CHECK_STATUS(umbo_equivalence_at(equivalence, 2, &finding), UMBO_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_equivalence_at(equivalence, -1, &finding), UMBO_OUT_OF_RANGE);
+        CHECK_MESSAGE("there are 2 findings");
+        CHECK_OK(umbo_equivalence_retain(equivalence));
+        umbo_equivalence_release(equivalence);
+        CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
+        umbo_equivalence_release(equivalence);
+    }
+}
+
+static void wrong(const world *at) {
+    const umbo_equivalence_subject gradient = UMBO_EQUIVALENCE_OF_GRADIENT;
+    const umbo_equivalence_subject step = UMBO_EQUIVALENCE_OF_STEP;
+    step_plan plan = right_plan(at, UMBO_LOSS_MEAN);
+    plan.written = UMBO_LOSS_SUM;
+    says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_WRONG_REDUCTION,
+         "gradient of 'v': 4.000 times too large: the callback writes a sum over its examples, "
+         "UMBO_LOSS_MEAN is declared");
+    plan = right_plan(at, UMBO_LOSS_SUM);
+    plan.written = UMBO_LOSS_MEAN;
+    says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_WRONG_REDUCTION, "times too small");
+    plan = right_plan(at, UMBO_LOSS_SUM);
+    plan.adds = 1;
+    says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_NOT_OVERWRITTEN, "UMBO_ADD");
+    plan = right_plan(at, UMBO_LOSS_MEAN);
+    plan.weight = 1;
+    says(check_plan(at, &plan), step, UMBO_EQUIVALENCE_WRONG_WEIGHT, "each replica counts the same");
+    plan = right_plan(at, UMBO_LOSS_SUM);
+    plan.silent_without = 1;
+    says(check_plan(at, &plan), step, UMBO_EQUIVALENCE_NOT_SUBMITTED, "replica 1 does not submit");
+    plan = right_plan(at, UMBO_LOSS_SUM);
+    plan.fails_without = 1;
+    says(check_plan(at, &plan), step, UMBO_EQUIVALENCE_CALLBACK_FAILED, "there are no rows");
+}
+
+/* A check between a run and its apply is not there. */
+static void nothing_left(const world *at) {
+    step_plan plan = right_plan(at, UMBO_LOSS_SUM);
+    umbo_equivalence *equivalence = NULL;
+    umbo_optimizer *sgd = NULL;
+    umbo_value *items[2];
+    umbo_value *parts;
+    ZEROED(umbo_sgd_options, options);
+    ZEROED(umbo_metric, loss);
+    const float first[1] = {3}, second[3] = {1, 2, 6};
+    options.learning_rate = 1;
+    items[0] = floats_value(1, first);
+    items[1] = floats_value(3, second);
+    parts = into_per_replica(2, items);
+    CHECK_OK(umbo_optimizer_create_sgd(at->strategy, &options, &sgd));
+    CHECK_OK(umbo_strategy_run(at->strategy, reduce_rows, &plan, parts, NULL, NULL));
+    CHECK_OK(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch,
+                                             plan.gradients, NULL, &equivalence));
+    CHECK_OK(umbo_strategy_metric(at->strategy, "loss", &loss));
+    CHECK(loss.mean == 3 && loss.weight == 4);
+    CHECK(float_of_variable(at->variable) == 0);
+    CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
+    CHECK(float_of_variable(at->variable) == -3);
+    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_FAILED_PRECONDITION);
+    umbo_value_release(parts);
+    umbo_equivalence_release(equivalence);
+    umbo_optimizer_release(sgd);
+    umbo_gradients_release(plan.gradients);
+}
+
+static umbo_status always_fails(umbo_replica_context *context, const umbo_value *args,
+                                void *user_data, umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    if (replica_id(context) == 0) return UMBO_OK;
+    return umbo_set_last_error(UMBO_DATA_LOSS, "the weights are gone", NULL, NULL);
+}
+
+static void refusals(const world *at) {
+    umbo_equivalence *equivalence = NULL;
+    umbo_equivalence_options options = UMBO_EQUIVALENCE_OPTIONS_INIT;
+    umbo_value *few = float_value(1);
+    step_plan plan = right_plan(at, UMBO_LOSS_SUM);
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, always_fails, NULL, at->batch, NULL,
+                                                 NULL, &equivalence), UMBO_DATA_LOSS);
+    CHECK_MESSAGE("the weights are gone");
+    CHECK(umbo_last_error_count() == 1);
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, few, NULL, NULL,
+                                                 &equivalence), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("batch");
+    options.relative_tolerance = -1;
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch, NULL,
+                                                 &options, &equivalence), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("relative_tolerance");
+    options.relative_tolerance = 0;
+    options.reserved[2] = 1;
+    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch, NULL,
+                                                 &options, &equivalence), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_equivalence_retain(NULL), UMBO_INVALID_ARGUMENT);
+    CHECK(equivalence == NULL);
+    umbo_gradients_release(plan.gradients);
+    umbo_value_release(few);
+}
+
+int main(void) {
+    static const float rows[ROWS] = {1, 2, 4, 8, 3, 5, 7, 11};
+    world at;
+    at.strategy = make_strategy(2);
+    at.variable = make_variable(at.strategy, 0, UMBO_AGGREGATION_NONE);
+    at.batch = floats_value(ROWS, rows);
+    right(&at);
+    wrong(&at);
+    nothing_left(&at);
+    refusals(&at);
+    umbo_value_release(at.batch);
+    umbo_variable_release(at.variable);
+    umbo_strategy_release(at.strategy);
+    return finish();
+}

@@ -1,0 +1,94 @@
+// The check of one replica against all, from C++.
+#include <umbo/umbo.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+struct trainer {
+    umbo::strategy strategy;
+    umbo::gradients gradients;
+    umbo::value batch;
+
+    // The mean over the rows, or their sum.
+    umbo::equivalence check(bool mean, bool throws_without_rows = false) const {
+        return umbo::equivalence::of(
+            strategy,
+            [&](umbo::replica_context &context, const umbo::value &own) {
+                const auto rows = own.view_as<const float>();
+                const auto count = rows.shape(0);
+                if (count == 0 && throws_without_rows) throw std::runtime_error("no rows at all");
+                float sum = 0;
+                for (std::int64_t row = 0; row < count; row++) sum += rows(row);
+                if (mean && count > 0) sum /= static_cast<float>(count);
+                context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = sum;
+                context.submit(gradients);
+            },
+            batch, gradients);
+    }
+};
+
+void findings(const trainer &at) {
+    const auto right = at.check(false);
+    CHECK(right.holds() && right.count() == 1);
+    CHECK(right.text().rfind("equivalent: 1 replica and 3, on 2 + 2 + 1 examples", 0) == 0);
+    CHECK(right.at(0).verdict == UMBO_EQUIVALENCE_EQUAL && right.at(0).name == "w");
+
+    const auto wrong = at.check(true);
+    const auto finding = wrong.at(0);
+    CHECK(!wrong.holds() && finding.verdict == UMBO_EQUIVALENCE_WRONG_REDUCTION);
+    CHECK(finding.subject == UMBO_EQUIVALENCE_OF_GRADIENT && finding.variable == 0);
+    CHECK(finding.factor > 0 && finding.factor < 1 && finding.element == -1);
+    CHECK(finding.text.find("writes a mean") != std::string::npos);
+    CHECK(wrong.text().find(finding.text) != std::string::npos);
+
+    const auto copy = wrong;
+    CHECK(!copy.holds());
+}
+
+// An exception on the usual parts comes out; one on empty parts is a finding.
+void exceptions(const trainer &at) {
+    const auto failed = at.check(false, true);
+    CHECK(failed.at(0).verdict == UMBO_EQUIVALENCE_CALLBACK_FAILED && failed.at(0).name.empty());
+    CHECK(failed.at(0).text.find("no rows at all") != std::string::npos);
+    try {
+        umbo::equivalence::of(
+            at.strategy,
+            [](umbo::replica_context &, const umbo::value &) { throw std::out_of_range("mine"); },
+            at.batch);
+        CHECK(!"it threw");
+    } catch (const std::out_of_range &error) {
+        CHECK(std::string(error.what()) == "mine");
+    }
+    try {
+        umbo::equivalence_options options;
+        options.absolute_tolerance = -1;
+        umbo::equivalence::of(
+            at.strategy, [](umbo::replica_context &, const umbo::value &) {}, at.batch,
+            at.gradients, options);
+        CHECK(!"it threw");
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == UMBO_INVALID_ARGUMENT);
+    }
+}
+
+} // namespace
+
+int main() {
+    {
+        umbo::strategy_options options;
+        options.cpu_replicas = 3;
+        const auto strategy = umbo::strategy::central_storage(options);
+        const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
+        const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+        const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});
+        const trainer at{strategy, gradients, batch};
+        findings(at);
+        exceptions(at);
+    }
+    return finish();
+}

@@ -1,0 +1,163 @@
+//! A check leaves everything as it was.
+
+use umbo::cross_device::Assignment;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{Optimizer, apply};
+
+use crate::setup::*;
+
+/// One whole step, of which nothing has been applied.
+fn step(model: &Model, rows: &[Row]) {
+    let batch = umbo::input::split_rows(
+        &batch_of(rows),
+        0,
+        &umbo::input::part_sizes(rows.len(), model.strategy.num_replicas()),
+        model.strategy.compute_devices(),
+    );
+    let run = |context: &ReplicaContext| {
+        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+        context.add_metric("loss", Metric { sum: 3.0, weight: 2.0 })?;
+        model.gradients.submit_in(context, None)?;
+        Ok(None)
+    };
+    model.strategy.run(&run, Some(batch.unwrap())).unwrap();
+}
+
+/// What two steps of SGD make of the variables, with whatever `between` does between the first run
+/// and its apply.
+fn trained(between: &dyn Fn(&Model, &Arc<Optimizer>)) -> Vec<Vec<f32>> {
+    let model = Model::new(3, LossReduction::Sum);
+    let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
+    for _ in 0..2 {
+        step(&model, &rows(7));
+        between(&model, &optimizer);
+        let before = optimizer.iterations();
+        apply(&optimizer, &model.gradients).unwrap();
+        assert_eq!(optimizer.iterations(), before + 1);
+        // Used up, before the check as after it.
+        between(&model, &optimizer);
+        assert!(apply(&optimizer, &model.gradients).is_err());
+    }
+    let variables = model.gradients.variables().iter();
+    variables.map(|variable| variables::read(variable).unwrap().to_vec().unwrap()).collect()
+}
+
+#[test]
+fn contributions_that_wait_and_metrics_and_variables_stay() {
+    let expected = trained(&|_, _| {});
+    let seen = trained(&|model, optimizer| {
+        let metric = model.strategy.metric("loss");
+        let variable = &model.gradients.variables()[0];
+        let value = || variables::read(variable).unwrap().to_vec::<f32>().unwrap();
+        let (before, iterations) = (value(), optimizer.iterations());
+        let changed = AtomicUsize::new(0);
+        let report = model.check(&batch_of(&rows(9)), |context| {
+            let one = Value::Tensor(Tensor::from_slice(
+                &[1.0f32; 3],
+                Shape::new(&[3]).unwrap(),
+                DeviceId::HOST,
+            )?);
+            variables::assign(variable, Assignment::Add, &one)?;
+            let now = variables::current_tensor(Some(context), variable)?.to_vec::<f32>()?;
+            changed.fetch_add(usize::from(now != before), Ordering::Relaxed);
+            context.add_metric("loss", Metric { sum: 1.0, weight: 1.0 })?;
+            contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+            model.gradients.submit_in(context, None)?;
+            // An apply inside of the step is part of it.
+            apply(optimizer, &model.gradients)?;
+            Ok(None)
+        });
+        is_equivalent(&report);
+        assert_eq!(changed.load(Ordering::Relaxed), 3 * 6);
+        assert_eq!((value(), optimizer.iterations()), (before, iterations));
+        assert_eq!(model.strategy.metric("loss"), metric);
+    });
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn accumulated_runs_stay() {
+    let trained = |check: bool| {
+        let strategy = strategy(2);
+        let variable = variable(&strategy, "w", &[0.0f32; 3]);
+        let devices = strategy.compute_devices();
+        let variables = vec![variable.clone(), crate::setup::variable(&strategy, "v", &[0.0f32])];
+        let gradients =
+            Gradients::accumulating(strategy.id(), devices, variables, LossReduction::Sum, 2);
+        let model = Model { strategy, gradients: gradients.unwrap() };
+        let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
+        for _ in 0..2 {
+            step(&model, &rows(5));
+            apply(&optimizer, &model.gradients).unwrap();
+            if check {
+                is_equivalent(&model.check(&batch_of(&rows(9)), |context| {
+                    contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+                    model.gradients.submit_in(context, None)?;
+                    apply(&optimizer, &model.gradients)?;
+                    Ok(None)
+                }));
+            }
+        }
+        assert_eq!(optimizer.iterations(), 1);
+        variables::read(&variable).unwrap().to_vec::<f32>().unwrap()
+    };
+    assert_eq!(trained(true), trained(false));
+}
+
+#[test]
+fn a_failing_check_leaves_contributions_too() {
+    let expected = trained(&|_, _| {});
+    let seen = trained(&|model, _| {
+        let failing = |context: &ReplicaContext| {
+            contribute(context, &model.gradients, [9.0; 3], 1.0)?;
+            model.gradients.submit_in(context, None)?;
+            match context.replica() {
+                1 => Err(Error::precondition("not today")),
+                _ => Ok(None),
+            }
+        };
+        let (strategy, gradients) = (&model.strategy, Some(&model.gradients));
+        let batch = batch_of(&rows(9));
+        let error = check(strategy, &failing, &batch, gradients, &Options::default()).unwrap_err();
+        assert!(error.to_string().contains("device:CPU:1)"), "{error}");
+        assert!(error.to_string().contains("not today"), "{error}");
+    });
+    assert_eq!(seen, expected);
+}
+
+/// Nobody else's step sees buffers full of NaN.
+#[test]
+fn steps_of_another_thread_in_between() {
+    let expected = trained(&|_, _| {});
+    let model = Model::new(3, LossReduction::Sum);
+    let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
+    let other = Model {
+        strategy: model.strategy.clone(),
+        gradients: Gradients::new(
+            model.strategy.id(),
+            model.strategy.compute_devices(),
+            model.gradients.variables().to_vec(),
+            LossReduction::Sum,
+        )
+        .unwrap(),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20 {
+                is_equivalent(&other.check(&batch_of(&rows(9)), |context| {
+                    contribute(context, &other.gradients, sum(&part(context)), 1.0)?;
+                    other.gradients.submit_in(context, None)?;
+                    Ok(None)
+                }));
+            }
+        });
+        for _ in 0..2 {
+            step(&model, &rows(7));
+            apply(&optimizer, &model.gradients).unwrap();
+        }
+    });
+    let variables = model.gradients.variables().iter();
+    let seen: Vec<Vec<f32>> =
+        variables.map(|variable| variables::read(variable).unwrap().to_vec().unwrap()).collect();
+    assert_eq!(seen, expected);
+}

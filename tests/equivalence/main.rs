@@ -1,0 +1,10 @@
+//! The check of one replica against many: what it names, what it does not mind, what it leaves.
+
+mod batches;
+mod correct;
+mod left_behind;
+mod mistakes;
+mod network;
+mod refusals;
+mod rows;
+mod setup;

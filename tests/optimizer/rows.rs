@@ -1,0 +1,461 @@
+//! Numbers of row-sparse gradients: every rule with every feature, against plain float64 code that
+//! updates the rows that were named and no others; and against dense gradients, to the bit.
+
+use std::sync::Arc;
+
+use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo::optimizer::{ApplyReport, Gradients, Group, LossScaling, NonFinite, Optimizer, Settings};
+use umbo::strategy::commit::StepParticipant;
+use umbo::tensor::Element;
+use umbo::values::variable::Variable;
+
+use crate::plain::{Noise, Plain};
+use crate::setup::*;
+
+const NAMES: [&str; 4] = ["factors", "bias", "kernel", "frozen"];
+/// Rows and the elements of one.
+const SHAPES: [(usize, usize); 4] = [(7, 19), (5, 1), (1, 6), (3, 2)];
+const ROW_SPARSE: [bool; 4] = [true, true, false, true];
+const DECAY: f64 = 0.0625;
+/// The examples of each run: partial and empty batches among them.
+const BATCHES: [usize; 12] = [5, 1, 0, 4, 2, 7, 0, 0, 3, 6, 1, 2];
+/// In this run's batch a gradient is infinite, if that is tried.
+const OVERFLOWING: usize = 4;
+/// The rules that can update some rows without the others.
+const ELEMENTWISE: [&str; 11] = [
+    "sgd",
+    "momentum",
+    "nesterov",
+    "adam",
+    "adamw",
+    "adagrad",
+    "rmsprop",
+    "rmsprop_momentum",
+    "rmsprop_centered",
+    "rmsprop_both",
+    "ftrl",
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    rule: &'static str,
+    replicas: usize,
+    reduction: LossReduction,
+    clip_norm: Option<f64>,
+    clip_value: Option<f64>,
+    accumulation: usize,
+    scale: Option<f64>,
+    overflow: bool,
+    groups: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for rule in ELEMENTWISE {
+        for clip in [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))] {
+            for flags in 0..16 {
+                for replicas in 1..=3 {
+                    cases.push(Case {
+                        rule,
+                        replicas,
+                        reduction: [Sum, Mean, GlobalMean][cases.len() % 3],
+                        clip_norm: clip.0,
+                        clip_value: clip.1,
+                        accumulation: 1 + (flags & 1) * 2,
+                        scale: (flags & 2 != 0).then_some(32.0),
+                        overflow: flags & 4 != 0,
+                        groups: flags & 8 != 0,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+struct Trained {
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+}
+
+fn rate(iterations: u64) -> f64 {
+    0.125 / (1.0 + iterations as f64)
+}
+
+impl Trained {
+    fn new<T: Element>(case: &Case, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
+        let parts = NAMES.iter().zip(start).zip(SHAPES);
+        let variables: Vec<Variable> = parts
+            .map(|((name, values), (_, width))| {
+                let values: Vec<T> = values.iter().map(|&value| convert(value)).collect();
+                // The bias has one dimension.
+                if width == 1 { variable(name, &values) } else { table(name, &values, width) }
+            })
+            .collect();
+        let all: Vec<&Variable> = variables.iter().collect();
+        let steps = case.accumulation as u64;
+        let gradients = row_gradients(case.replicas, &all, case.reduction, &ROW_SPARSE, steps);
+        let optimizer = optimizer(case.rule, 0.125);
+        let settings = Settings {
+            weight_decay: case.groups.then_some(DECAY),
+            clip_norm: case.clip_norm,
+            clip_value: case.clip_value,
+            non_finite: case.overflow.then_some(NonFinite::Skip),
+            loss_scaling: case.scale.map(LossScaling::Fixed),
+        };
+        optimizer.configure(settings).unwrap();
+        if case.groups {
+            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+            optimizer.add_group(&variables[1..2], bias).unwrap();
+            optimizer.set_schedule(Arc::new(|iterations| Ok(rate(iterations))));
+        }
+        let frozen = Group { frozen: true, ..Group::default() };
+        optimizer.add_group(&variables[3..], frozen).unwrap();
+        Trained { variables, gradients, optimizer }
+    }
+}
+
+/// The sum over a window's examples of what they contribute to a variable, and which rows they name.
+#[derive(Clone)]
+struct Sums {
+    elements: Vec<f64>,
+    touched: Vec<bool>,
+    /// Replicas contributed, if only 0 rows.
+    written: bool,
+}
+
+fn no_sums() -> Vec<Sums> {
+    let sums = |&(rows, width): &(usize, usize)| Sums {
+        elements: vec![0.0; rows * width],
+        touched: vec![false; rows],
+        written: false,
+    };
+    SHAPES.iter().map(sums).collect()
+}
+
+/// What one example contributes: for each variable a row and its gradient.
+fn example(noise: &mut Noise) -> Vec<(usize, Vec<f64>)> {
+    let row = |rows: usize, noise: &mut Noise| ((noise.next() + 1.0) / 2.0 * rows as f64) as usize;
+    SHAPES.iter().map(|&(rows, width)| (row(rows, noise), noise.take(width))).collect()
+}
+
+/// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
+fn split(batch: usize, replicas: usize) -> Vec<usize> {
+    let largest = batch.div_ceil(replicas);
+    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
+}
+
+/// What is left out of run `number`: nobody adds to the bias; or all add no rows to it.
+fn is_silent(number: usize) -> bool {
+    number % 5 == 3
+}
+
+fn is_without_rows(number: usize) -> bool {
+    number == 9
+}
+
+/// One replica's part of a run, in two calls for each table.
+fn contribute<T: Element>(
+    trained: &Trained,
+    step: u64,
+    replica: usize,
+    examples: &[Vec<(usize, Vec<f64>)>],
+    convert: impl Fn(f64) -> T,
+) {
+    let number = step as usize - 1;
+    for (index, is_table) in ROW_SPARSE.into_iter().enumerate() {
+        if index == 1 && is_silent(number) {
+            continue;
+        }
+        if !is_table {
+            let mut sum = vec![0.0; SHAPES[index].1];
+            for (_, values) in examples.iter().map(|example| &example[index]) {
+                sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            }
+            let written: Vec<T> = sum.into_iter().map(&convert).collect();
+            overwrite(&trained.gradients, step, replica, index, &written);
+            continue;
+        }
+        let none = index == 1 && is_without_rows(number);
+        let examples = if none { &[] } else { examples };
+        for part in [&examples[..examples.len() / 2], &examples[examples.len() / 2..]] {
+            let rows: Vec<i64> = part.iter().map(|example| example[index].0 as i64).collect();
+            let values = part.iter().flat_map(|example| &example[index].1);
+            let values: Vec<T> = values.map(|&value| convert(value)).collect();
+            add_rows(&trained.gradients, step, replica, index, &rows, &values);
+        }
+    }
+}
+
+/// The update of one window; returns whether gradients were clipped.
+fn descend(
+    case: &Case,
+    plain: &mut [Plain],
+    sums: &[Sums],
+    examples: usize,
+    iterations: u64,
+    report: &ApplyReport,
+) -> bool {
+    let updated = || (0..3).filter(|&index| sums[index].written);
+    let mean = |index: usize| sums[index].elements.iter().map(|sum| sum / examples as f64);
+    let norm = updated().flat_map(mean).map(|value| value * value).sum::<f64>().sqrt();
+    if let Some(reported) = report.gradient_norm {
+        assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
+    }
+    let factor = case.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
+    assert_eq!((report.applied, report.clipped), (true, factor < 1.0));
+    assert_eq!(report.variables_updated, updated().count());
+    let learning_rate = if case.groups { rate(iterations) } else { 0.125 };
+    for index in updated() {
+        let limit = case.clip_value.unwrap_or(f64::MAX);
+        let gradient: Vec<f64> =
+            mean(index).map(|value| (value * factor).clamp(-limit, limit)).collect();
+        let (rate_factor, decay) = match (case.groups, index) {
+            (false, _) => (1.0, rule_decay(case.rule)),
+            (true, 1) => (0.5, 0.0),
+            (true, _) => (1.0, DECAY),
+        };
+        let is_touched = |element: usize| sums[index].touched[element / SHAPES[index].1];
+        let learning_rate = learning_rate * rate_factor;
+        plain[index].update_where(is_touched, &gradient, learning_rate, decay);
+    }
+    factor < 1.0
+}
+
+/// Trains; returns in how many windows gradients were clipped, and how many updates there were.
+fn check<T: Element>(
+    case: Case,
+    convert: fn(f64) -> T,
+    back: fn(T) -> f64,
+    tolerance: f64,
+) -> (usize, u64) {
+    let mut noise = Noise(3);
+    let start: Vec<Vec<f64>> = SHAPES
+        .iter()
+        .map(|&(rows, width)| {
+            noise.take(rows * width).into_iter().map(|value| back(convert(value))).collect()
+        })
+        .collect();
+    let trained = Trained::new(&case, &start, convert);
+    let mut plain: Vec<Plain> = start.iter().map(|start| Plain::new(case.rule, start)).collect();
+    let (mut sums, mut examples, mut overflowed) = (no_sums(), 0, false);
+    let (mut clips, mut iterations) = (0, 0);
+    for (number, &batch) in BATCHES.iter().enumerate() {
+        let step = number as u64 + 1;
+        let first_of_window = number - number % case.accumulation;
+        let window: usize =
+            BATCHES[first_of_window..first_of_window + case.accumulation].iter().sum();
+        trained.gradients.first_touch(step);
+        let sizes = split(batch, case.replicas);
+        for (replica, &size) in sizes.iter().enumerate() {
+            let mut drawn: Vec<_> = (0..size).map(|_| example(&mut noise)).collect();
+            let divisor = match case.reduction {
+                Sum => 1.0,
+                Mean => size as f64,
+                GlobalMean => window as f64,
+            };
+            for example in &drawn {
+                for (index, (row, values)) in example.iter().enumerate() {
+                    let of = &mut sums[index];
+                    if index == 1 && is_silent(number) {
+                        continue;
+                    }
+                    of.written = true;
+                    if index == 1 && is_without_rows(number) {
+                        continue;
+                    }
+                    of.touched[*row] = true;
+                    let width = SHAPES[index].1;
+                    let sum = &mut of.elements[row * width..][..width];
+                    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                }
+            }
+            if case.overflow && number == OVERFLOWING && replica == 0 {
+                drawn[0][1].1[0] = f64::INFINITY;
+                overflowed = true;
+            }
+            if size == 0 {
+                // An empty replica writes nonsense, which must not be read.
+                drawn.push(vec![(usize::MAX >> 1, vec![f64::NAN; 19]); 4]);
+                for (values, (_, width)) in drawn[0].iter_mut().zip(SHAPES) {
+                    values.1.truncate(width);
+                }
+            }
+            let scale = case.scale.unwrap_or(1.0);
+            let written = |value: f64| convert(value / divisor * scale);
+            contribute(&trained, step, replica, &drawn, written);
+        }
+        examples += batch;
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        submit(&trained.gradients, step, &weights);
+        trained.gradients.commit(step);
+        let report = apply(&trained.optimizer, &trained.gradients).unwrap();
+        if (number + 1) % case.accumulation != 0 {
+            assert!(!report.applied && report.accumulated_runs > 0);
+            continue;
+        }
+        assert_eq!((report.total_weight, report.skipped), (examples as f64, overflowed));
+        let named = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
+        assert_eq!(named.as_deref(), overflowed.then_some(NAMES[1]));
+        if examples > 0 && !overflowed {
+            let clipped = descend(&case, &mut plain, &sums, examples, iterations, &report);
+            clips += usize::from(clipped);
+            iterations += 1;
+        }
+        assert_eq!(report.iterations, iterations);
+        (sums, examples, overflowed) = (no_sums(), 0, false);
+    }
+    for (index, variable) in trained.variables.iter().enumerate() {
+        let close = |what: &str, ours: Vec<T>, theirs: &[f64]| {
+            for (&ours, &theirs) in ours.iter().zip(theirs) {
+                let difference = (back(ours) - theirs).abs();
+                let context =
+                    format!("{what} of {}: {ours:?} for {theirs}; {case:?}", NAMES[index]);
+                assert!(difference <= tolerance * theirs.abs().max(1.0), "{context}");
+            }
+        };
+        close("weights", value(variable), &plain[index].weights);
+        if index < 3 {
+            for (name, state) in plain[index].state_names().into_iter().zip(&plain[index].state) {
+                close(name, read(&trained.optimizer.state(variable, name).unwrap()), state);
+            }
+        }
+    }
+    (clips, iterations)
+}
+
+#[test]
+fn every_rule_with_every_feature_in_float64() {
+    let (mut clips, mut updates) = (0, 0);
+    for case in cases() {
+        let of_case = check::<f64>(case, |value| value, |value| value, 1e-11);
+        assert_eq!(of_case.0 > 0, case.clip_norm.is_some(), "{case:?}");
+        if case.clip_norm.is_some() {
+            clips += of_case.0 as u64;
+            updates += of_case.1;
+        }
+    }
+    // Some gradients are clipped and some are not.
+    assert!(0 < clips && clips < updates);
+}
+
+#[test]
+fn every_rule_with_every_feature_in_float32() {
+    for case in cases() {
+        check::<f32>(case, |value| value as f32, f64::from, 4e-5);
+    }
+}
+
+/// Four steps of two replicas, which contribute to all rows of a table: as rows, in any order, or
+/// as a dense gradient.
+fn trained_on_all_rows<T: Element>(
+    rule: &str,
+    accumulation: u64,
+    as_rows: bool,
+    convert: fn(f64) -> T,
+) -> Vec<T> {
+    const ROWS: usize = 97;
+    const WIDTH: usize = 37;
+    let mut noise = Noise(5);
+    let mut numbers = |count: usize| noise.take(count).into_iter().map(convert).collect::<Vec<T>>();
+    let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
+    let gradients = row_gradients(2, &[&variable], Mean, &[as_rows], accumulation);
+    let optimizer = optimizer(rule, 0.1);
+    let settings = Settings {
+        weight_decay: Some(0.1),
+        clip_norm: Some(0.5),
+        clip_value: Some(0.05),
+        ..Settings::default()
+    };
+    optimizer.configure(settings).unwrap();
+    for step in 1..=4 {
+        for replica in 0..2 {
+            let values = numbers(ROWS * WIDTH);
+            if !as_rows {
+                overwrite(&gradients, step, replica, 0, &values);
+                continue;
+            }
+            let order: Vec<usize> = (0..ROWS).map(|row| (row * 31 + replica * 7) % ROWS).collect();
+            let rows = order.iter().flat_map(|row| values[row * WIDTH..][..WIDTH].to_vec());
+            let rows: Vec<T> = rows.collect();
+            let indices: Vec<i64> = order.iter().map(|&row| row as i64).collect();
+            add_rows(&gradients, step, replica, 0, &indices, &rows);
+        }
+        submit(&gradients, step, &[3.0, 1.5]);
+        gradients.commit(step);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    value(&variable)
+}
+
+#[test]
+fn all_rows_have_the_bits_of_a_dense_gradient() {
+    for rule in ELEMENTWISE {
+        for accumulation in [1, 2, 4] {
+            let [rows, dense] = [true, false].map(|as_rows| {
+                bits(&trained_on_all_rows::<f32>(rule, accumulation, as_rows, |v| v as f32))
+            });
+            assert!(rows == dense, "{rule}");
+            let [rows, dense] = [true, false]
+                .map(|as_rows| trained_on_all_rows::<f64>(rule, accumulation, as_rows, |v| v));
+            assert!(rows == dense, "{rule}");
+        }
+    }
+}
+
+/// 1e8 + 1 − 1e8 + 1 is 1 in float32 and 2 in truth.
+#[test]
+fn duplicates_are_added_up_in_float64() {
+    let variable = table("w", &[0.0f32; 6], 2);
+    let gradients = row_gradients(2, &[&variable], GlobalMean, &[true], 1);
+    let values = [1e8f32, 1e8, 1.0, 1.0, -1e8, -1e8];
+    add_rows(&gradients, 1, 0, 0, &[1, 1, 1], &values);
+    add_rows(&gradients, 1, 1, 0, &[1], &[1.0f32; 2]);
+    submit(&gradients, 1, &[1.0; 2]);
+    gradients.commit(1);
+    apply(&optimizer("sgd", 1.0), &gradients).unwrap();
+    assert_eq!(value::<f32>(&variable), [0.0, 0.0, -2.0, -2.0, 0.0, 0.0]);
+}
+
+/// Training on 30 examples a step, split into parts of these sizes, one for each replica.
+fn trained_in_parts(rule: &str, sizes: &[usize]) -> Vec<u32> {
+    const ROWS: usize = 5;
+    const WIDTH: usize = 18;
+    let mut noise = Noise(11);
+    let mut numbers =
+        |count: usize| noise.take(count).into_iter().map(|v| v as f32).collect::<Vec<f32>>();
+    let variable = table("w", &numbers(ROWS * WIDTH), WIDTH);
+    let gradients = row_gradients(sizes.len(), &[&variable], Sum, &[true], 1);
+    let optimizer = optimizer(rule, 0.1);
+    for step in 1..=4 {
+        let values = numbers(30 * WIDTH);
+        let mut first = 0;
+        for (replica, &size) in sizes.iter().enumerate() {
+            let examples = first..first + size;
+            let indices: Vec<i64> =
+                examples.clone().map(|example| (example * example % ROWS) as i64).collect();
+            let values = &values[examples.start * WIDTH..examples.end * WIDTH];
+            add_rows(&gradients, step, replica, 0, &indices, values);
+            first += size;
+        }
+        let weights: Vec<f64> = sizes.iter().map(|&size| size as f64).collect();
+        submit(&gradients, step, &weights);
+        gradients.commit(step);
+        apply(&optimizer, &gradients).unwrap();
+    }
+    bits(&value(&variable))
+}
+
+/// Of sums over examples: the additions are those of one replica, in the same order, so that their
+/// rounding is the same, too.
+#[test]
+fn replicas_change_no_bit() {
+    for rule in ELEMENTWISE {
+        let one = trained_in_parts(rule, &[30]);
+        for sizes in [&[17, 13][..], &[1, 0, 29], &[6, 6, 6, 6, 6], &[3, 1, 11, 2, 13, 0, 0, 0, 0]]
+        {
+            assert!(trained_in_parts(rule, sizes) == one, "{rule} {sizes:?}");
+        }
+    }
+}
