@@ -77,7 +77,7 @@
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
   { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
 #define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
-#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, NULL, { 0, 0, 0 } }
+#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, NULL, 0, 0, { 0, 0 } }
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
 #define UMBO_MOMENTUM_OPTIONS_INIT \
   { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }

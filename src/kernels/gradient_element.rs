@@ -106,11 +106,11 @@ macro_rules! for_gradient {
     ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
         match $dtype {
             $crate::kernels::dtype::DType::Float16 => {
-                type $element = <$variable as $crate::kernels::update::Real>::Float16;
+                type $element = <$variable as $crate::kernels::real::Real>::Float16;
                 $body
             }
             $crate::kernels::dtype::DType::BFloat16 => {
-                type $element = <$variable as $crate::kernels::update::Real>::BFloat16;
+                type $element = <$variable as $crate::kernels::real::Real>::BFloat16;
                 $body
             }
             _ => {

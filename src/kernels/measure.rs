@@ -15,7 +15,8 @@ use crate::device::cpu::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::update::{Pass, Real, for_real};
+use crate::kernels::real::{Real, for_real};
+use crate::kernels::update::Pass;
 use crate::kernels::view::SpanMut;
 use crate::kernels::weighted_sum::{Finish, WeightedSum};
 

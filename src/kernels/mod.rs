@@ -14,6 +14,7 @@ pub mod over_axes;
 pub mod over_replicas;
 mod prefetch;
 pub mod probe;
+pub mod real;
 pub mod reduction;
 pub mod row_order;
 pub mod row_sum;

@@ -8,7 +8,7 @@
 
 use crate::kernels::dtype::DType;
 use crate::kernels::gradient_element::GradientElement;
-use crate::kernels::update::Real;
+use crate::kernels::real::Real;
 use crate::kernels::view::Span;
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.

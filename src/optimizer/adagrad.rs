@@ -1,7 +1,8 @@
 //! Adagrad.
 
 use crate::error::Result;
-use crate::kernels::update::{Formula, Pass, Real, for_real};
+use crate::kernels::real::{Real, for_real};
+use crate::kernels::update::{Formula, Pass};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative,
 };

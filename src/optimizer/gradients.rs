@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
-use crate::kernels::{gradient_element, update};
+use crate::kernels::{gradient_element, real};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::plan::Plan;
@@ -582,7 +582,7 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
                 variable.dtype()
             ));
         }
-        if !update::is_supported(variable.dtype()) {
+        if !real::is_supported(variable.dtype()) {
             return Err(Error::Unimplemented(format!(
                 "variables[{index}] ('{}'): gradients of {} in this version; use float32 or float64",
                 variable.name(),

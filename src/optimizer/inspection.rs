@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::cross_device::copy_to;
 use crate::error::Result;
-use crate::kernels::update;
+use crate::kernels::real;
 use crate::optimizer::gradients::{Buffer, Gradients};
 use crate::optimizer::rows::{AddedRows, Pieces};
 use crate::tensor::Tensor;
@@ -81,7 +81,7 @@ impl Gradients {
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
         for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
             if let Buffer::Dense { tensor, .. } = buffer {
-                update::fill(&mut tensor.writing()?, value);
+                real::fill(&mut tensor.writing()?, value);
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::kernels::update::for_real;
+use crate::kernels::real::for_real;
 use crate::optimizer::apply::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};

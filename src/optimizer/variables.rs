@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::update;
+use crate::kernels::real;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::gradients::CACHE_SHIFT;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};
@@ -151,7 +151,7 @@ fn allocate(slab: &mut Slab, variable: &Variable, index: usize, slot: &Slot) -> 
         Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
     };
     if slot.initial != 0.0 {
-        update::fill(&mut tensor.writing()?, slot.initial);
+        real::fill(&mut tensor.writing()?, slot.initial);
     }
     Ok(tensor)
 }

@@ -150,7 +150,10 @@ SIZE(umbo_gradients_options, 48);
 FIELD(umbo_gradients_options, struct_size, 0);
 FIELD(umbo_gradients_options, loss_reduction, 8);
 FIELD(umbo_gradients_options, accumulation_steps, 12);
-FIELD(umbo_gradients_options, reserved, 16);
+FIELD(umbo_gradients_options, row_sparse, 16);
+FIELD(umbo_gradients_options, dtype, 24);
+FIELD(umbo_gradients_options, reserved0, 28);
+FIELD(umbo_gradients_options, reserved, 32);
 
 SIZE(umbo_sgd_options, 48);
 FIELD(umbo_sgd_options, struct_size, 0);
@@ -259,3 +262,20 @@ FIELD(umbo_apply_report, loss_scale, 56);
 FIELD(umbo_apply_report, non_finite_variable, 64);
 FIELD(umbo_apply_report, clipped, 72);
 FIELD(umbo_apply_report, accumulated_runs, 76);
+
+SIZE(umbo_equivalence_options, 56);
+FIELD(umbo_equivalence_options, struct_size, 0);
+FIELD(umbo_equivalence_options, relative_tolerance, 8);
+FIELD(umbo_equivalence_options, absolute_tolerance, 16);
+FIELD(umbo_equivalence_options, reserved, 24);
+
+SIZE(umbo_equivalence_finding, 64);
+FIELD(umbo_equivalence_finding, struct_size, 0);
+FIELD(umbo_equivalence_finding, subject, 8);
+FIELD(umbo_equivalence_finding, verdict, 12);
+FIELD(umbo_equivalence_finding, variable, 16);
+FIELD(umbo_equivalence_finding, element, 24);
+FIELD(umbo_equivalence_finding, factor, 32);
+FIELD(umbo_equivalence_finding, difference, 40);
+FIELD(umbo_equivalence_finding, name, 48);
+FIELD(umbo_equivalence_finding, text, 56);

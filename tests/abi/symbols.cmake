@@ -1,5 +1,5 @@
 # Compares three lists of functions: what LIBRARY exports, what EXPECTED (committed)
-# promises, and what HEADER declares. With BLESS set, writes EXPECTED instead.
+# promises, and what HEADER declares.
 execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}"
                 OUTPUT_VARIABLE listing RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
@@ -12,14 +12,6 @@ foreach(line IN LISTS lines)
   list(APPEND exported "${symbol}")
 endforeach()
 list(SORT exported)
-
-if(BLESS)
-  list(JOIN exported "\n" text)
-  file(WRITE "${EXPECTED}" "${text}\n")
-  list(LENGTH exported count)
-  message(STATUS "${EXPECTED}: ${count} symbols")
-  return()
-endif()
 
 function(report_difference have_name have want_name want)
   set(extra ${have})
@@ -39,7 +31,7 @@ function(report_difference have_name have want_name want)
 endfunction()
 
 if(NOT EXISTS "${EXPECTED}")
-  message(FATAL_ERROR "${EXPECTED} does not exist; scripts/bless_symbols.sh writes it")
+  message(FATAL_ERROR "${EXPECTED} does not exist; scripts/bless_abi.py writes it")
 endif()
 file(STRINGS "${EXPECTED}" expected)
 report_difference("the library" "${exported}" "tests/abi/symbols.txt" "${expected}")

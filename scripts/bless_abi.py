@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Writes what tests/abi promises from include/umbo/umbo.h: the functions to symbols.txt, and the
+structs, as cc lays them out, to layout.c."""
+import pathlib
+import re
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADER = ROOT / "include/umbo/umbo.h"
+LAYOUT = ROOT / "tests/abi/layout.c"
+SYMBOLS = ROOT / "tests/abi/symbols.txt"
+
+
+def structs(text):
+    """Name and fields of each struct that is defined, in order."""
+    for name, body in re.findall(r"struct (umbo_\w+) \{(.*?)\n\}", text, flags=re.S):
+        fields = []
+        for declaration in filter(None, map(str.strip, body.split(";"))):
+            function = re.search(r"\(\*(\w+)\)", declaration)
+            plain = re.search(r"(\w+)(?:\[[^\]]*\])*$", declaration)
+            fields.append((function or plain).group(1))
+        yield name, fields
+
+
+def main():
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(), flags=re.S)
+    functions = sorted(set(re.findall(r"\b(umbo_\w+)\(", text)))
+    SYMBOLS.write_text("\n".join(functions) + "\n")
+
+    found = list(structs(text))
+    lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/umbo.h>", "int main(void) {"]
+    for name, fields in found:
+        lines.append(f'printf("\\nSIZE({name}, %zu);\\n", sizeof({name}));')
+        for field in fields:
+            lines.append(f'printf("FIELD({name}, {field}, %zu);\\n", offsetof({name}, {field}));')
+    lines.append("return 0; }")
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder) / "layout"
+        source = program.with_suffix(".c")
+        source.write_text("\n".join(lines))
+        subprocess.run(["cc", f"-I{ROOT / 'include'}", source, "-o", program], check=True)
+        layout = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    kept, marker, _ = LAYOUT.read_text().partition("SIZE(size_t, 8);\n")
+    LAYOUT.write_text(kept + marker + layout)
+
+
+main()
