@@ -102,7 +102,7 @@ bench: ## Measure the library on this machine
 
 bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench
-	@cargo build --locked --release --bin umbo
+	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
 	@benches/peers/run.py
 

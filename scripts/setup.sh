@@ -5,7 +5,7 @@
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
-# with an error; optional ones (OpenBLAS, the data set, valgrind) with a message.
+# with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -114,6 +114,13 @@ have ninja || apt_install ninja-build || pip_install ninja ||
 if [ "$purpose" = test ]; then
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
+fi
+if [ "$purpose" = bench ]; then
+  python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv ||
+    say "no Python with venv; the peers in Python cannot be measured"
+  have c++ || have g++ || apt_install g++ || say "no C++ compiler; DeepSpeed cannot be measured"
+  { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
+    say "no Open MPI; it cannot be measured"
 fi
 if [ "$purpose" = demo ] || [ "$purpose" = bench ]; then
   have_openblas || apt_install libopenblas-dev ||

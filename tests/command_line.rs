@@ -1,5 +1,8 @@
-//! The command-line tool as its users run it.
+//! The command-line tool as its users run it. The drawings need the feature 'plot', which is on by
+//! default.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -24,6 +27,7 @@ fn help_and_version() {
 
 #[test]
 fn wrong_command_lines_are_explained() {
+    let drawn_nowhere = if cfg!(feature = "plot") { "no/such/folder/a.svg" } else { "'plot'" };
     for (arguments, problem) in [
         (&[][..], "which command?"),
         (&["train"], "unknown command 'train'"),
@@ -38,6 +42,8 @@ fn wrong_command_lines_are_explained() {
         (&["bench", "reduce", "--from", "4T"], "no size"),
         (&["bench", "gather", "--axis", "2"], "'2' is not possible"),
         (&["bench", "update", "--rule", "none"], "'none' is not possible"),
+        (&["bench", "reduce", "--plot", "no/such/folder/a.svg"], drawn_nowhere),
+        (&["bench", "run", "--plot"], "--plot"),
     ] {
         let output = umbo(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -115,5 +121,47 @@ fn benchmarks_of_memory_measure_next_to_their_probes() {
         assert!(rows.iter().all(|row| row["percent_of_roof"].as_f64() > Some(0.0)));
         let sizes: Vec<_> = rows.iter().map(|row| row["bytes"].as_u64()).collect();
         assert_eq!(sizes, [Some(4096), Some(8192)]);
+        rows.iter().for_each(assert_compared);
+    }
+}
+
+/// A row says what was measured, what its probe reached, and how the two compare.
+fn assert_compared(row: &Value) {
+    let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"));
+    assert!(number("ours_us") > 0.0 && number("probe_us") > 0.0, "{row}");
+    let [low, middle, high] = ["_lower_quartile", "", "_upper_quartile"]
+        .map(|which| number(&format!("percent_of_roof{which}")));
+    assert!(0.0 < low && low <= middle && middle <= high, "{row}");
+}
+
+#[cfg(feature = "plot")]
+#[test]
+fn benchmarks_are_drawn() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let memory = ["--replicas", "2", "--rounds", "1", "--from", "4K", "--to", "8K"];
+    let input = ["--samples", "16", "--features", "4", "--batch", "8", "--rounds", "1"];
+    for (benchmark, options, parts) in [
+        ("reduce", &memory[..], &["float32, SUM, replicas 2", "8.0 KiB", "GB/s"][..]),
+        ("gather", &memory, &["float32, axis 1, row 256, replicas 2", "GB/s"]),
+        ("update", &memory, &["float32, adam, variables 1, replicas 2", "GB/s"]),
+        ("rows", &memory, &["float32, adam", "GB/s"]),
+        ("run", &["--rounds", "1", "--idle-us", "10"], &["all-reduce of a number", "microseconds"]),
+        ("input", &input, &["library", "batches of 8", "microseconds"]),
+    ] {
+        let file = folder.join(format!("{benchmark}.svg"));
+        let name = file.to_str().unwrap();
+        let printed =
+            printed(&[&["bench", benchmark], options, &["--json", "--plot", name]].concat());
+        let rows: Vec<Value> =
+            printed.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+        assert!(rows.iter().all(|row| row["benchmark"] == benchmark), "{printed}");
+        // In the benchmark of runs, the first two rows are the probes.
+        let compared = rows.iter().filter(|row| benchmark != "run" || !row["probe"].is_null());
+        assert!(compared.inspect(|row| assert_compared(row)).count() > 0);
+        let drawing = fs::read_to_string(&file).unwrap();
+        assert!(drawing.starts_with("<svg") && drawing.contains("</svg>"), "{drawing}");
+        for part in parts {
+            assert!(drawing.contains(part), "no {part} in {drawing}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::tensor::{DType, Shape, Tensor};
 
-use super::memory::{OPTIONS_HELP, Options, Row, list, text, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
 use super::reduce::filled;
 use crate::Report;
 
@@ -43,7 +43,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
     };
     let rows = measure(&options, &axes, row_bytes).map_err(|error| error.to_string())?;
-    Ok(Report::fine(text("gather", &rows, options.json)))
+    options.report("gather", &rows)
 }
 
 fn measure(options: &Options, axes: &[usize], row_bytes: usize) -> Result<Vec<Row>> {

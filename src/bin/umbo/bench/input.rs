@@ -1,6 +1,7 @@
 //! `umbo bench input`: how fast batches of an array's rows reach the replicas.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use umbo::tensor::{DType, Shape};
 use umbo::values::Value;
 
 use super::memory::quantile;
+use super::plot::{Plot, Span};
 use super::reduce::filled;
 use crate::Report;
 
@@ -34,6 +36,7 @@ Options:
       --touch          read all numbers on the replicas, instead of handing them over alone
       --rounds N       interleaved rounds of pass and probe (default: 15)
       --json           print one JSON object
+      --plot FILE.svg  draw the microseconds of a batch
   -h, --help           show this help
 ";
 
@@ -62,7 +65,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         touch: false,
         rounds: 15,
     };
-    let mut json = false;
+    let (mut json, mut plot) = (false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("samples") => options.samples = arguments.value()?.parse::<usize>()?.max(1),
@@ -75,11 +78,20 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             Long("touch") => options.touch = true,
             Long("rounds") => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
             Long("json") => json = true,
+            Long("plot") => plot = Some(Plot::create(Path::new(&arguments.value()?))?),
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
             other => return Err(other.unexpected()),
         }
     }
     let measured = measure(&options).map_err(|error| error.to_string())?;
+    if let Some(plot) = plot {
+        let [ours, probe] = [&measured.ours, &measured.probe].map(|rates| {
+            rates.iter().map(|rate| micros_of_batch(&options, *rate)).collect::<Vec<_>>()
+        });
+        let spans = [Span::of("library", &ours, Some(&probe)), Span::of("probe", &probe, None)];
+        let title = format!("umbo bench input, batches of {}: quartiles", options.batch);
+        plot.durations(&title, &spans)?;
+    }
     Ok(Report::fine(text(&options, &measured, json)))
 }
 
@@ -220,6 +232,11 @@ impl Copier {
     }
 }
 
+/// What one global batch takes at a number of samples per second.
+fn micros_of_batch(options: &Options, rate: f64) -> f64 {
+    options.batch.min(options.samples) as f64 / rate * 1e6
+}
+
 fn text(options: &Options, measured: &Measured, json: bool) -> String {
     let median = |values: &[f64]| quantile(values, 0.5);
     let pairs = measured.ours.iter().zip(&measured.probe);
@@ -241,9 +258,11 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
             "samples_per_second": ours,
             "gigabytes_per_second": gigabytes(ours),
             "probe_samples_per_second": probe,
-            "percent_of_probe": median(&percents),
-            "percent_of_probe_lower_quartile": quantile(&percents, 0.25),
-            "percent_of_probe_upper_quartile": quantile(&percents, 0.75),
+            "ours_us": micros_of_batch(options, ours),
+            "probe_us": micros_of_batch(options, probe),
+            "percent_of_roof": median(&percents),
+            "percent_of_roof_lower_quartile": quantile(&percents, 0.25),
+            "percent_of_roof_upper_quartile": quantile(&percents, 0.75),
         });
         return format!("{object}\n");
     }

@@ -3,6 +3,7 @@
 //! In each round the operation and its probes are timed one after the other, in alternating order,
 //! and compared with each other only: the bandwidth of a shared machine changes between rounds.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lexopt::Arg::{self, Long, Short};
@@ -11,6 +12,9 @@ use serde_json::{Map, Value, json};
 use umbo::device::cpu::workers;
 use umbo::error::Result;
 use umbo::tensor::DType;
+
+use super::plot::{Line, Plot, Point};
+use crate::Report;
 
 /// Each sample moves at least this many bytes, by repetition.
 const SAMPLE_BYTES: usize = 16 << 20;
@@ -24,6 +28,7 @@ pub struct Options {
     pub dtypes: Vec<DType>,
     pub rounds: usize,
     pub json: bool,
+    pub plot: Option<Plot>,
 }
 
 pub const OPTIONS_HELP: &str = "\
@@ -33,6 +38,7 @@ pub const OPTIONS_HELP: &str = "\
       --threads N        threads that share the work (default: one per processor)
       --rounds N         interleaved rounds of operation and probes (default: 15)
       --json             print one JSON object for each row
+      --plot FILE.svg    draw GB/s over sizes, of the library and of the probe (dashed)
   -h, --help             show this help
 ";
 
@@ -51,6 +57,7 @@ impl Options {
             dtypes: dtypes.to_vec(),
             rounds: 15,
             json: false,
+            plot: None,
         };
         while let Some(argument) = arguments.next()? {
             let name = match argument {
@@ -77,11 +84,24 @@ impl Options {
                 }
                 "rounds" => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
                 "json" => options.json = true,
+                "plot" => options.plot = Some(Plot::create(Path::new(&arguments.value()?))?),
                 name if other(name, arguments)? => {}
                 name => return Err(Arg::Long(name).unexpected()),
             }
         }
         Ok(Some(options))
+    }
+
+    /// Draws and prints what was measured, as the command line wants it.
+    pub fn report(
+        self,
+        benchmark: &str,
+        rows: &[Row],
+    ) -> std::result::Result<Report, lexopt::Error> {
+        if let Some(plot) = self.plot {
+            plot.speeds(&format!("umbo bench {benchmark}"), &lines(rows))?;
+        }
+        Ok(Report::fine(text(benchmark, rows, self.json)))
     }
 
     /// The sizes from the first to the last, doubling.
@@ -173,9 +193,45 @@ impl Row {
         self.ours.iter().zip(&self.probe).map(|(ours, probe)| 100.0 * probe / ours).collect()
     }
 
-    fn gigabytes_per_second(&self) -> f64 {
-        self.traffic as f64 / quantile(&self.ours, 0.5) / 1e3
+    /// At the median of `times`.
+    fn gigabytes_per_second(&self, times: &[f64]) -> f64 {
+        self.traffic as f64 / quantile(times, 0.5) / 1e3
     }
+
+    fn bytes(&self) -> f64 {
+        let label = self.labels.iter().find(|(name, _)| *name == "bytes");
+        label.and_then(|(_, value)| value.as_f64()).unwrap_or(f64::NAN)
+    }
+
+    /// What tells the rows of one line of a drawing from those of the others: `float32, replicas 4`.
+    fn line_name(&self) -> String {
+        let others = self.labels.iter().filter(|(name, _)| *name != "bytes");
+        let parts: Vec<String> = others
+            .map(|(name, value)| match value.as_str() {
+                Some(value) => value.to_owned(),
+                None => format!("{name} {value}"),
+            })
+            .collect();
+        parts.join(", ")
+    }
+}
+
+/// The rows as lines over sizes.
+fn lines(rows: &[Row]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for row in rows {
+        let point = Point {
+            bytes: row.bytes(),
+            ours: row.gigabytes_per_second(&row.ours),
+            probe: row.gigabytes_per_second(&row.probe),
+        };
+        let name = row.line_name();
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line { name, points: vec![point] }),
+        }
+    }
+    lines
 }
 
 /// The value that `share` of the values do not exceed, between two of them if need be.
@@ -189,7 +245,7 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 }
 
 /// What the benchmark prints.
-pub fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
+fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
     let mut text = String::new();
     if json {
         for row in rows {
@@ -206,7 +262,7 @@ pub fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
                 "traffic_bytes": row.traffic,
                 "ours_us": quantile(&row.ours, 0.5),
                 "probe_us": quantile(&row.probe, 0.5),
-                "gigabytes_per_second": row.gigabytes_per_second(),
+                "gigabytes_per_second": row.gigabytes_per_second(&row.ours),
                 "percent_of_roof": quantile(&percents, 0.5),
                 "percent_of_roof_lower_quartile": quantile(&percents, 0.25),
                 "percent_of_roof_upper_quartile": quantile(&percents, 0.75),
@@ -234,7 +290,7 @@ pub fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
             "{:>13.2}{:>13.2}{:>9.1}{:>9.1}  ({:.1} to {:.1})\n",
             quantile(&row.ours, 0.5),
             quantile(&row.probe, 0.5),
-            row.gigabytes_per_second(),
+            row.gigabytes_per_second(&row.ours),
             quantile(&percents, 0.5),
             quantile(&percents, 0.25),
             quantile(&percents, 0.75),
@@ -273,5 +329,24 @@ mod tests {
         assert_eq!((row.ours.len(), row.percents()), (5, vec![50.0; 5]));
         let line: Value = serde_json::from_str(&text("reduce", &[row], true)).unwrap();
         assert_eq!((&line["percent_of_roof"], &line["bytes"]), (&json!(50.0), &json!(64)));
+    }
+
+    #[test]
+    fn rows_that_differ_in_size_alone_are_one_line() {
+        let row = |bytes: usize, replicas: usize| Row {
+            labels: vec![
+                ("bytes", json!(bytes)),
+                ("dtype", json!("float32")),
+                ("replicas", json!(replicas)),
+            ],
+            traffic: 1000 * bytes,
+            ours: vec![1.0],
+            probe: vec![0.5],
+        };
+        let lines = lines(&[row(64, 2), row(128, 2), row(64, 4)]);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["float32, replicas 2", "float32, replicas 4"]);
+        let points = lines[0].points.iter().map(|point| (point.bytes, point.ours, point.probe));
+        assert_eq!(points.collect::<Vec<_>>(), [(64.0, 64.0, 128.0), (128.0, 128.0, 256.0)]);
     }
 }

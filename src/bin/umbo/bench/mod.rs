@@ -3,6 +3,7 @@
 mod gather;
 mod input;
 mod memory;
+mod plot;
 mod reduce;
 mod rows;
 mod run;

@@ -8,7 +8,7 @@ use umbo::error::{Error, Result};
 use umbo::kernels::over_replicas::result_dtype;
 use umbo::tensor::{DType, Shape, Tensor};
 
-use super::memory::{OPTIONS_HELP, Options, Row, list, text, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
 use crate::Report;
 
 const HELP: &str = "\
@@ -45,7 +45,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
     };
     let rows = measure(&options, &ops, fresh).map_err(|error| error.to_string())?;
-    Ok(Report::fine(text("reduce", &rows, options.json)))
+    options.report("reduce", &rows)
 }
 
 fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>> {

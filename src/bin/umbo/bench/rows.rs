@@ -14,7 +14,7 @@ use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization};
 
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, text, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
 use super::reduce::filled;
 use super::update::{RULES, rule_of, state_like};
 use crate::Report;
@@ -66,7 +66,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             }
         }
     }
-    Ok(Report::fine(text("rows", &rows, options.json)))
+    options.report("rows", &rows)
 }
 
 struct Table {

@@ -1,6 +1,7 @@
 //! `umbo bench run`: what a step costs that does nothing.
 
 use std::hint::{black_box, spin_loop};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -17,7 +18,8 @@ use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 
-use super::table::{Row, as_json, as_table};
+use super::plot::Plot;
+use super::table::{Row, as_json, as_table, spans};
 use crate::Report;
 
 const HELP: &str = "\
@@ -33,6 +35,8 @@ Options:
       --idle-us N    microseconds of the pause (default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
+      --plot FILE.svg
+                     draw the microseconds of each row and of its probe
   -h, --help         show this help
 ";
 
@@ -46,7 +50,7 @@ const WAKE: &str = "hand-off, sleeping";
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
     let (mut replicas, mut rounds, mut idle_us) = (2usize, 200usize, 2000u64);
-    let (mut deadline, mut json) = (false, false);
+    let (mut deadline, mut json, mut plot) = (false, false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("replicas") => replicas = arguments.value()?.parse()?,
@@ -54,14 +58,19 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             Long("idle-us") => idle_us = arguments.value()?.parse()?,
             Long("deadline") => deadline = true,
             Long("json") => json = true,
+            Long("plot") => plot = Some(Plot::create(Path::new(&arguments.value()?))?),
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
             other => return Err(other.unexpected()),
         }
     }
     let idle = Duration::from_micros(idle_us);
     let rows = measure(replicas, rounds, idle, deadline).map_err(|error| error.to_string())?;
+    if let Some(plot) = plot {
+        let title = format!("umbo bench run, {replicas} replicas: medians to 99th percentiles");
+        plot.durations(&title, &spans(&rows))?;
+    }
     Ok(Report::fine(if json {
-        as_json(&rows, &json!({ "replicas": replicas, "idle_us": idle_us }))
+        as_json(&rows, rounds, &json!({ "replicas": replicas, "idle_us": idle_us }))
     } else {
         as_table(&rows)
     }))

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::memory::quantile;
+use super::plot::Span;
+
 /// The durations measured for one row.
 pub struct Row {
     pub name: &'static str,
@@ -30,11 +33,40 @@ impl Row {
         sorted.get(rank - 1).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1e6)
     }
 
+    fn probe_of<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+        rows.iter().find(|row| Some(row.name) == self.probe)
+    }
+
     /// How many times the probe's median this row's median is.
     fn ratio(&self, rows: &[Row]) -> Option<f64> {
-        let probe = rows.iter().find(|row| Some(row.name) == self.probe)?;
-        Some(self.percentile(50) / probe.percentile(50))
+        Some(self.percentile(50) / self.probe_of(rows)?.percentile(50))
     }
+
+    /// The median of each round in microseconds; all rounds have equally many samples.
+    fn medians(&self, rounds: usize) -> Vec<f64> {
+        let samples = (self.durations.len() / rounds.max(1)).max(1);
+        let micros: Vec<f64> = self.durations.iter().map(|each| each.as_secs_f64() * 1e6).collect();
+        micros.chunks(samples).map(|round| quantile(round, 0.5)).collect()
+    }
+
+    /// For each round, what the probe needed in percent of what this row needed.
+    fn percents(&self, rows: &[Row], rounds: usize) -> Option<Vec<f64>> {
+        let probe = self.probe_of(rows)?.medians(rounds);
+        let pairs = self.medians(rounds).into_iter().zip(probe);
+        Some(pairs.map(|(ours, probe)| 100.0 * probe / ours).collect())
+    }
+}
+
+/// The rows for a drawing, from the median to the 99th percentile.
+pub fn spans(rows: &[Row]) -> Vec<Span> {
+    let span = |row: &Row| Span {
+        name: row.name.to_owned(),
+        middle: row.percentile(50),
+        low: row.percentile(50),
+        high: row.percentile(99),
+        probe: row.probe_of(rows).map(|probe| probe.percentile(50)),
+    };
+    rows.iter().map(span).collect()
 }
 
 /// A table for people, in microseconds.
@@ -57,18 +89,27 @@ pub fn as_table(rows: &[Row]) -> String {
     text
 }
 
-/// One JSON object a line and row, with `common` in each of them.
-pub fn as_json(rows: &[Row], common: &serde_json::Value) -> String {
+/// One JSON object a line and row, with `common` in each of them. A probe has no roof of its own.
+pub fn as_json(rows: &[Row], rounds: usize, common: &serde_json::Value) -> String {
     let mut text = String::new();
     for row in rows {
+        let percents = row.percents(rows, rounds);
+        let percent = |share| percents.as_ref().map(|percents| quantile(percents, share));
         let mut object = json!({
+            "benchmark": "run",
             "name": row.name,
+            "rounds": rounds,
             "samples": row.durations.len(),
             "p50_us": row.percentile(50),
             "p90_us": row.percentile(90),
             "p99_us": row.percentile(99),
             "probe": row.probe,
             "ratio": row.ratio(rows),
+            "ours_us": row.percentile(50),
+            "probe_us": row.probe_of(rows).map(|probe| probe.percentile(50)),
+            "percent_of_roof": percent(0.5),
+            "percent_of_roof_lower_quartile": percent(0.25),
+            "percent_of_roof_upper_quartile": percent(0.75),
         });
         if let (Some(object), Some(common)) = (object.as_object_mut(), common.as_object()) {
             object.extend(common.clone());
@@ -94,7 +135,18 @@ mod tests {
         let rows = [probe, row];
         assert_eq!(rows[1].ratio(&rows), Some(3.0));
         assert_eq!(rows[0].ratio(&rows), None);
-        assert_eq!(as_json(&rows, &json!({"replicas": 2})).lines().count(), 2);
+        assert_eq!(rows[1].medians(50)[..2], [4.5, 10.5]);
+        assert_eq!(rows[0].percents(&rows, 50), None);
+        let lines = as_json(&rows, 50, &json!({"replicas": 2}));
+        let lines: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines[0]["percent_of_roof"].is_null() && lines[0]["probe_us"].is_null());
+        for name in ["", "_lower_quartile", "_upper_quartile"] {
+            let percent = lines[1][format!("percent_of_roof{name}")].as_f64().unwrap();
+            assert!((percent - 100.0 / 3.0).abs() < 1e-9, "{percent}");
+        }
+        assert_eq!((&lines[1]["ours_us"], &lines[1]["probe_us"]), (&json!(150.0), &json!(50.0)));
+        assert_eq!(spans(&rows)[1].probe, Some(50.0));
         assert!(as_table(&rows).contains("3.00 (probe)"));
     }
 }

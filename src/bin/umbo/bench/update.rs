@@ -17,7 +17,7 @@ use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization};
 
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, text, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
 use super::reduce::filled;
 use crate::Report;
 
@@ -65,7 +65,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             }
         }
     }
-    Ok(Report::fine(text("update", &rows, options.json)))
+    options.report("update", &rows)
 }
 
 pub(super) fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {

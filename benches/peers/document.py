@@ -1,0 +1,109 @@
+"""docs/benchmarks.md: the table of what was measured, and what that means."""
+
+import datetime
+import os
+import pathlib
+import platform
+
+from participants import ELEMENTS, SAMPLES
+
+
+def number(value, form=None):
+    return format(value, form or (",.2f" if value < 100 else ",.0f"))
+
+
+def spread(values, form=None):
+    """A median with its quartiles."""
+    if values is None:
+        return "not measured"
+    low, high = number(values.low, form), number(values.high, form)
+    return f"{number(values.middle, form)} ({low} to {high})"
+
+
+def table(rows):
+    lines = [
+        "| workload | peer | unit | Umbo | peer's | Umbo is faster by | probe | percent of probe |",
+        "|---|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = [row["name"], row["peer"], row["unit"], spread(row["ours"]), spread(row["theirs"])]
+        probe = "not measured" if row["probe"] is None else number(row["probe"].middle)
+        cells += [spread(row["ratio"], ".1f"), probe, spread(row["percent"], ",.0f")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def processor():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def text(rows, versions, problems, load, rounds):
+    count = os.cpu_count()
+    versions = [*versions, f"Python {platform.python_version()}"]
+    lines = [
+        "# Benchmarks beside peers",
+        "",
+        "Written by `make bench-peers`. Umbo and each peer are processes of their own and take turns;",
+        f"of {rounds} rounds medians are shown, and in brackets quartiles. Ratios are taken within",
+        "rounds.",
+        "",
+        f"- Machine: {processor()}, {count} processors, {platform.system()} {platform.release()}",
+        f"- Date: {datetime.date.today().isoformat()}",
+        f"- Versions: {'; '.join(versions)}",
+        f"- Load average of one minute, before and after: {load[0]:.1f}, {load[1]:.1f}",
+    ]
+    if load[0] > 0.5 * count:
+        lines += [
+            "",
+            "**Other programs used the processors at the same time.** The ratios come from rounds",
+            "that took turns; the figures by themselves say little about this machine at rest.",
+        ]
+    lines += ["", table(rows), "", *MEANING, "", "What could not be had or measured:", ""]
+    gaps = [
+        *problems,
+        "JAX and gloo are not among the peers of this program.",
+        "Accelerators: none of this runs on one.",
+    ]
+    lines += [f"- {gap}" for gap in gaps]
+    return "\n".join(lines) + "\n"
+
+
+MEANING = f"""\
+What is measured:
+
+- Input: a pass over {SAMPLES} rows of 784 float32, whole-array shuffle or none, batches
+  of 1024, over 2 replicas on logical CPUs; the consumer takes the elements and does
+  nothing with them. In order, Umbo's batches are views of the array, so that its figure
+  is one of handing over, not of copying. The probe copies the same rows in an order like
+  that of the workload, on one thread. TensorFlow's part is
+  `from_tensor_slices`, `shuffle`, `batch` and `experimental_distribute_dataset`.
+- Empty run: `strategy.run` of a callback that does nothing, in TensorFlow's case within a
+  `tf.function`. The probe is a hand-off between two threads that spin, there and back.
+- Reduce: one tensor of {ELEMENTS} float32 for each replica to their sum. The probe reads and
+  writes the same memory. TensorFlow's `strategy.reduce` always makes a new tensor, and the
+  pages of a new tensor are new to the process; Umbo does it both ways. PyTorch adds one
+  gradient after the other, to a new tensor or to one used again. OpenMP is one loop in C
+  over all four, with ordinary stores. Open MPI has a process for each replica: `Reduce`
+  leaves the sum with one of them, as Umbo's does with the parameter device, `Allreduce`
+  with both.
+- Reduce and Adam or AdamW: {ELEMENTS} float32 variables, updated from the sum of the gradients
+  of 4 replicas. The probe reads and writes the same memory. TensorFlow's part is Keras'
+  optimizer, whose `apply_gradients` each replica calls in a `tf.function`. PyTorch adds the
+  gradients up, one after the other to a tensor used again or with Python's `sum()` to new
+  ones, and calls its fused AdamW; DeepSpeed's AdamW for processors gets the sum in place
+  from PyTorch. OpenMP is one loop in C that sums and updates.
+- Training: passes over {SAMPLES} made-up pictures of 784 float32, shuffled, with a perceptron of
+  784, 500 and 10, 2 replicas. Umbo's side is a C program whose callback calls OpenBLAS with one
+  thread. TensorFlow's is a loop over the distributed dataset within a `tf.function`, with
+  Keras' optimizer, once with as many threads for an operation as it chooses, and once with one;
+  its dataset shuffles row numbers and gathers batches by them, which is faster than rows. The
+  probe is the C program's forward and backward passes alone, on two threads that neither read
+  batches nor update anything.
+
+All but input and the empty run call Umbo's C functions. Before it is timed, every sum and every
+first step of an optimizer is compared with one worked out in double precision, and training must
+bring the loss down.""".splitlines()

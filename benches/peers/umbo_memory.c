@@ -1,0 +1,182 @@
+/* What memory bounds: reductions, and updates from the gradients of all replicas. */
+#include <stddef.h>
+#include <umbo/umbo.h>
+
+#include "../../c_examples/check.h"
+#include "numbers.h"
+#include "umbo_workloads.h"
+
+enum { REPLICAS = 4, WEIGHTS_SEED = 100 };
+
+/* One tensor for each replica, and their sum. */
+typedef struct {
+  int replicas;
+  int fresh; /* each call makes its result, instead of writing into `output` */
+  umbo_strategy *strategy;
+  float *parts[REPLICAS];
+  umbo_value *value;
+  umbo_tensor *output;
+  umbo_value *result;
+} reduction;
+
+static umbo_strategy *strategy_of(int replicas) {
+  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+  umbo_strategy *strategy = NULL;
+  options.cpu_replicas = replicas;
+  CHECK(umbo_central_storage_strategy_create(&options, &strategy));
+  return strategy;
+}
+
+static void prepare_reduce(void *data) {
+  reduction *r = data;
+  const int64_t count = element_count();
+  const umbo_value *parts[REPLICAS];
+  umbo_value *part = NULL;
+  r->strategy = strategy_of(r->replicas);
+  for (int replica = 0; replica < r->replicas; ++replica) {
+    umbo_tensor *tensor = NULL;
+    umbo_view view;
+    CHECK(umbo_tensor_uninitialized(UMBO_FLOAT32, 1, &count, NULL, &tensor));
+    CHECK(umbo_tensor_view(tensor, &view));
+    fill_random(view.data, count, (uint64_t)replica);
+    r->parts[replica] = view.data;
+    CHECK(umbo_value_from_tensor(tensor, &part));
+    parts[replica] = part;
+    umbo_tensor_release(tensor);
+  }
+  CHECK(umbo_value_per_replica(r->replicas, parts, &r->value));
+  for (int replica = 0; replica < r->replicas; ++replica) umbo_value_release(parts[replica]);
+  if (!r->fresh) CHECK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &count, NULL, &r->output));
+}
+
+static void reduce(void *data) {
+  reduction *r = data;
+  umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
+  options.output = r->fresh ? NULL : r->output;
+  CHECK(umbo_strategy_reduce(r->strategy, UMBO_REDUCE_SUM, r->value, &options, &r->result));
+}
+
+static void check_reduce(void *data) {
+  const reduction *r = data;
+  umbo_view view;
+  CHECK(umbo_value_view(r->result, NULL, &view));
+  check_sum(element_count(), r->replicas, r->parts, view.data);
+}
+
+static void release_result(void *data) {
+  reduction *r = data;
+  umbo_value_release(r->result);
+  r->result = NULL;
+}
+
+/* One variable, and an optimizer that updates it from the gradients of all replicas. */
+typedef struct {
+  double weight_decay; /* 0: Adam, else AdamW */
+  umbo_strategy *strategy;
+  umbo_variable *variable;
+  umbo_gradients *gradients;
+  umbo_optimizer *optimizer;
+  float *parts[REPLICAS]; /* where the replicas' gradients are */
+} training;
+
+static umbo_status initialize(const umbo_view *memory, void *user_data) {
+  (void)user_data;
+  fill_random(memory->data, memory->shape[0], WEIGHTS_SEED);
+  return UMBO_OK;
+}
+
+/* What a replica does in a step. Its buffer holds the gradient from the first one on. */
+static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+  (void)args, (void)result;
+  training *t = user_data;
+  umbo_view view;
+  int32_t replica = 0;
+  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 0, UMBO_OVERWRITE, &view));
+  if (t->parts[replica] == NULL) {
+    t->parts[replica] = view.data;
+    fill_random(view.data, view.shape[0], (uint64_t)replica);
+  }
+  return umbo_gradients_submit_weighted(ctx, t->gradients, 1.0);
+}
+
+static umbo_optimizer *optimizer_of(umbo_strategy *strategy, double weight_decay) {
+  umbo_optimizer *optimizer = NULL;
+  if (weight_decay > 0.0) {
+    umbo_adamw_options options = UMBO_ADAMW_OPTIONS_INIT;
+    options.learning_rate = LEARNING_RATE;
+    options.beta1 = BETA1;
+    options.beta2 = BETA2;
+    options.epsilon = EPSILON;
+    options.weight_decay = weight_decay;
+    CHECK(umbo_optimizer_create_adamw(strategy, &options, &optimizer));
+  } else {
+    umbo_adam_options options = UMBO_ADAM_OPTIONS_INIT;
+    options.learning_rate = LEARNING_RATE;
+    options.beta1 = BETA1;
+    options.beta2 = BETA2;
+    options.epsilon = EPSILON;
+    CHECK(umbo_optimizer_create_adam(strategy, &options, &optimizer));
+  }
+  return optimizer;
+}
+
+static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
+  (void)strategy;
+  training *t = user_data;
+  const int64_t count = element_count();
+  umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
+  choices.dtype = UMBO_FLOAT32;
+  choices.rank = 1;
+  choices.shape = &count;
+  choices.initializer = initialize;
+  return umbo_variable_create(NULL, "weights", NULL, &choices, &t->variable);
+}
+
+static void prepare_step(void *data) {
+  training *t = data;
+  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
+  t->strategy = strategy_of(REPLICAS);
+  CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
+  sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* the gradients are added up, as the peers' are */
+  const umbo_variable *variables[1] = {t->variable};
+  CHECK(umbo_gradients_create(t->strategy, 1, variables, &sums, &t->gradients));
+  t->optimizer = optimizer_of(t->strategy, t->weight_decay);
+}
+
+static void step(void *data) {
+  training *t = data;
+  CHECK(umbo_strategy_run(t->strategy, submit, t, NULL, NULL, NULL));
+  CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
+}
+
+static void check_step(void *data) {
+  const training *t = data;
+  umbo_tensor *weights = NULL;
+  umbo_view view;
+  CHECK(umbo_variable_read(t->variable, &weights));
+  CHECK(umbo_tensor_view(weights, &view));
+  check_first_step(element_count(), REPLICAS, t->parts, WEIGHTS_SEED, t->weight_decay, view.data);
+  umbo_tensor_release(weights);
+}
+
+static workload reduce_workload(const char *name, reduction *r) {
+  return (workload){.name = name, .calls = 3, .data = r, .prepare = prepare_reduce, .check = check_reduce,
+                    .call = reduce, .after_call = release_result};
+}
+
+static workload step_workload(const char *name, training *t) {
+  return (workload){.name = name, .calls = 3, .data = t, .prepare = prepare_step, .check = check_step, .call = step};
+}
+
+int add_memory_workloads(workload *workloads) {
+  static reduction of_2 = {.replicas = 2}, of_4 = {.replicas = 4}, into_new = {.replicas = 4, .fresh = 1};
+  static training adam, adamw = {.weight_decay = WEIGHT_DECAY};
+  int count = 0;
+  workloads[count++] = reduce_workload("reduce of 2", &of_2);
+  workloads[count++] = reduce_workload("reduce of 4", &of_4);
+  workloads[count++] = reduce_workload("reduce of 4, new tensor", &into_new);
+  workloads[count++] = step_workload("adam", &adam);
+  workloads[count++] = step_workload("adamw", &adamw);
+  return count;
+}

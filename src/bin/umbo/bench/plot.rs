@@ -1,0 +1,248 @@
+//! `--plot FILE.svg`: what a benchmark measured, as a drawing.
+
+#![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "lines and spans are only drawn"))]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::memory::quantile;
+
+/// What an operation and its probe reached, over the sizes of its operands.
+pub struct Line {
+    /// What tells the line from the others.
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+pub struct Point {
+    pub bytes: f64,
+    /// Gigabytes per second.
+    pub ours: f64,
+    pub probe: f64,
+}
+
+/// What an operation and its probe needed, in microseconds.
+pub struct Span {
+    pub name: String,
+    /// Where the middle is drawn, and from where to where the others were.
+    pub middle: f64,
+    pub low: f64,
+    pub high: f64,
+    /// The middle of the probe, for what has one.
+    pub probe: Option<f64>,
+}
+
+impl Span {
+    /// The median of `times` with their quartiles.
+    pub fn of(name: &str, times: &[f64], probe: Option<&[f64]>) -> Span {
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| quantile(times, share));
+        let probe = probe.map(|times| quantile(times, 0.5));
+        Span { name: name.to_owned(), middle, low, high, probe }
+    }
+}
+
+/// A file to draw into. It is opened before anything is measured, so that a wrong name is told at
+/// once.
+pub struct Plot {
+    path: PathBuf,
+    file: File,
+}
+
+impl Plot {
+    pub fn create(path: &Path) -> Result<Plot, String> {
+        if cfg!(not(feature = "plot")) {
+            return Err("this tool was built without its feature 'plot'".to_owned());
+        }
+        let file = File::create(path)
+            .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
+        Ok(Plot { path: path.to_owned(), file })
+    }
+
+    /// Draws speeds over sizes: a line for ours, a dashed one for the probe.
+    pub fn speeds(self, title: &str, lines: &[Line]) -> Result<(), String> {
+        self.write(drawing::speeds(title, lines))
+    }
+
+    /// Draws durations, one below the other; `title` says what low and high are.
+    pub fn durations(self, title: &str, spans: &[Span]) -> Result<(), String> {
+        self.write(drawing::durations(title, spans))
+    }
+
+    fn write(mut self, drawn: Result<String, String>) -> Result<(), String> {
+        drawn
+            .and_then(|text| self.file.write_all(text.as_bytes()).map_err(|e| e.to_string()))
+            .map_err(|error| format!("cannot draw '{}': {error}", self.path.display()))
+    }
+}
+
+#[cfg(not(feature = "plot"))]
+mod drawing {
+    use super::{Line, Span};
+
+    pub fn speeds(_: &str, _: &[Line]) -> Result<String, String> {
+        Err("the feature 'plot' is missing".to_owned())
+    }
+
+    pub fn durations(_: &str, _: &[Span]) -> Result<String, String> {
+        Err("the feature 'plot' is missing".to_owned())
+    }
+}
+
+#[cfg(feature = "plot")]
+mod drawing {
+    use std::error::Error;
+    use std::ops::Range;
+
+    use plotters::prelude::*;
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+    use super::{Line, Span};
+    use crate::bytes_text;
+
+    type Drawn<T> = Result<T, Box<dyn Error>>;
+
+    const WIDTH: u32 = 1080;
+    const HEIGHT: u32 = 600;
+    /// Where the names of lines begin.
+    const LEGEND: i32 = 780;
+    const HEIGHT_OF_SPAN: u32 = 48;
+    /// Above, below and between what is drawn of durations.
+    const HEIGHT_AROUND_SPANS: u32 = 130;
+    const FONT: (&str, u32) = ("sans-serif", 14);
+    const TITLE_FONT: (&str, u32) = ("sans-serif", 18);
+    const PROBE: RGBColor = RGBColor(90, 90, 90);
+    const OURS: RGBColor = RGBColor(20, 90, 180);
+
+    pub fn speeds(title: &str, lines: &[Line]) -> Result<String, String> {
+        let mut text = String::new();
+        draw_speeds(&mut text, title, lines).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    pub fn durations(title: &str, spans: &[Span]) -> Result<String, String> {
+        let mut text = String::new();
+        draw_durations(&mut text, title, spans).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    fn draw_speeds(text: &mut String, title: &str, lines: &[Line]) -> Drawn<()> {
+        let points = || lines.iter().flat_map(|line| &line.points);
+        let fastest = points().map(|point| point.ours.max(point.probe)).fold(0.0, f64::max);
+        let root = SVGBackend::with_string(text, (WIDTH, HEIGHT)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(title, TITLE_FONT)
+            .margin(12)
+            .margin_right(WIDTH - LEGEND.cast_unsigned() + 20)
+            .x_label_area_size(48)
+            .y_label_area_size(64)
+            .build_cartesian_2d(
+                around(points().map(|point| point.bytes)).log_scale().base(2.0),
+                0.0..fastest.max(f64::MIN_POSITIVE) * 1.1,
+            )?;
+        chart
+            .configure_mesh()
+            .label_style(FONT)
+            .light_line_style(TRANSPARENT)
+            .x_desc("bytes from one replica")
+            .y_desc("GB/s, dashed: the probe")
+            .x_label_formatter(&|bytes| bytes_text(*bytes as u64))
+            .draw()?;
+        let left = Pos::new(HPos::Left, VPos::Center);
+        let label = FONT.into_text_style(&root).pos(left);
+        for ((number, line), y) in lines.iter().enumerate().zip((60..).step_by(22)) {
+            let colour = Palette99::pick(number).to_rgba();
+            let ours = line.points.iter().map(|point| (point.bytes, point.ours));
+            let probe = line.points.iter().map(|point| (point.bytes, point.probe));
+            chart.draw_series(DashedLineSeries::new(probe, 4, 4, colour.stroke_width(1)))?;
+            chart.draw_series(LineSeries::new(ours.clone(), colour.stroke_width(2)))?;
+            chart.draw_series(ours.map(|point| Circle::new(point, 3, colour.filled())))?;
+            // Beside the chart, where it covers nothing.
+            let sample = [(LEGEND, y), (LEGEND + 18, y)];
+            root.draw(&PathElement::new(sample, colour.stroke_width(2)))?;
+            root.draw_text(&line.name, &label, (LEGEND + 26, y))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    fn draw_durations(text: &mut String, title: &str, spans: &[Span]) -> Drawn<()> {
+        let count = u32::try_from(spans.len())?;
+        let size = (WIDTH, HEIGHT_AROUND_SPANS + count * HEIGHT_OF_SPAN);
+        let root = SVGBackend::with_string(text, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let ends = spans.iter().flat_map(|span| [span.low, span.high, span.middle]);
+        let probes = spans.iter().filter_map(|span| span.probe);
+        let mut chart = ChartBuilder::on(&root)
+            .caption(title, TITLE_FONT)
+            .margin(12)
+            .margin_right(30)
+            .margin_left(230)
+            .x_label_area_size(48)
+            .build_cartesian_2d(around(ends.chain(probes)).log_scale(), 0.0..f64::from(count))?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .label_style(FONT)
+            .x_desc("microseconds; circles: Umbo, crosses: the probe")
+            .draw()?;
+        let right = Pos::new(HPos::Right, VPos::Center);
+        let label = FONT.into_text_style(&root).pos(right);
+        for (span, line) in spans.iter().rev().zip(0u32..) {
+            let y = f64::from(line) + 0.5;
+            let (_, height) = chart.backend_coord(&(span.middle, y));
+            root.draw_text(&span.name, &label, (225, height))?;
+            let reach = [(span.low, y), (span.high, y)];
+            chart.draw_series([PathElement::new(reach, OURS.stroke_width(2))])?;
+            chart.draw_series([Circle::new((span.middle, y), 5, OURS.filled())])?;
+            chart.draw_series(
+                span.probe.map(|probe| Cross::new((probe, y), 5, PROBE.stroke_width(2))),
+            )?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    /// A range that holds all values, with room on either side on an axis of logarithms.
+    fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
+        let finite = values.filter(|value| value.is_finite() && *value > 0.0);
+        let (least, most) = finite.fold((f64::INFINITY, 0.0f64), |(least, most), value| {
+            (least.min(value), most.max(value))
+        });
+        if least > most { 1.0..2.0 } else { least * 0.8..most * 1.25 }
+    }
+}
+
+#[cfg(all(test, feature = "plot"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_spans_are_drawn() {
+        let point = |bytes| Point { bytes, ours: 40.0, probe: 50.0 };
+        let line = |name: &str, sizes: &[f64]| Line {
+            name: name.to_owned(),
+            points: sizes.iter().copied().map(point).collect(),
+        };
+        let lines = [line("one & two", &[4096.0, 8192.0]), line("a single size", &[4096.0])];
+        let text = drawing::speeds("reduce", &lines).unwrap();
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+        for part in ["reduce", "one &amp; two", "a single size", "4.0 KiB", "GB/s"] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
+        let spans = [
+            Span::of("a probe", &[1.0, 2.0, 3.0], None),
+            Span::of("an operation", &[3.0, 2.0, 4.0], Some(&[1.0])),
+        ];
+        assert_eq!((spans[1].low, spans[1].middle, spans[1].high), (2.5, 3.0, 3.5));
+        let text = drawing::durations("run", &spans).unwrap();
+        assert!(text.contains("an operation") && text.matches("<circle").count() == 2, "{text}");
+    }
+
+    #[test]
+    fn nothing_measured_is_no_reason_to_fail() {
+        assert!(drawing::speeds("nothing", &[]).unwrap().contains("</svg>"));
+        assert!(drawing::durations("nothing", &[]).unwrap().contains("</svg>"));
+    }
+}

@@ -1,0 +1,161 @@
+/* Takes the steps of one optimizer: steps RULE [NAME=NUMBER]...
+ *
+ * In: doubles. The initial weights of both variables, then for each run the gradients of both variables from each
+ * replica. Out: after each apply, the weights of both variables. Names are those of the options below. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <umbo/umbo.h>
+
+enum { REPLICAS = 2, VARIABLES = 2, MOST = 64 };
+
+/* A matrix and a vector, so that a norm is one of several variables. */
+static const int64_t shapes[VARIABLES][2] = {{5, 3}, {7, 1}};
+static const int32_t ranks[VARIABLES] = {2, 1};
+
+typedef struct {
+  umbo_variable *variables[VARIABLES];
+  umbo_gradients *gradients;
+  double values[REPLICAS][VARIABLES][MOST];
+} state;
+
+static void check(umbo_status status, const char *call) {
+  if (status == UMBO_OK) return;
+  fprintf(stderr, "%s: %s\n", call, umbo_last_error_message());
+  exit(EXIT_FAILURE);
+}
+
+#define CHECK(call) check((call), #call)
+
+static size_t elements(int variable) { return (size_t)(shapes[variable][0] * shapes[variable][1]); }
+
+/* Whether there was more to read. */
+static int read_values(double values[VARIABLES][MOST]) {
+  for (int i = 0; i < VARIABLES; ++i) {
+    if (fread(values[i], sizeof(double), elements(i), stdin) != elements(i)) return 0;
+  }
+  return 1;
+}
+
+static double option(int argc, char **argv, const char *name) {
+  const size_t length = strlen(name);
+  for (int i = 2; i < argc; ++i) {
+    if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=') return atof(argv[i] + length + 1);
+  }
+  return 0.0; /* which stands for the default */
+}
+
+static umbo_optimizer *make(umbo_strategy *strategy, int argc, char **argv) {
+  const char *rule = argv[1];
+  umbo_optimizer *optimizer = NULL;
+  if (strcmp(rule, "sgd") == 0) {
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    sgd.learning_rate = option(argc, argv, "learning_rate");
+    CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+  } else if (strcmp(rule, "momentum") == 0) {
+    umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
+    momentum.learning_rate = option(argc, argv, "learning_rate");
+    momentum.momentum = option(argc, argv, "momentum");
+    momentum.nesterov = (int32_t)option(argc, argv, "nesterov");
+    CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
+  } else if (strcmp(rule, "adagrad") == 0) {
+    umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
+    adagrad.learning_rate = option(argc, argv, "learning_rate");
+    adagrad.initial_accumulator = option(argc, argv, "initial_accumulator");
+    CHECK(umbo_optimizer_create_adagrad(strategy, &adagrad, &optimizer));
+  } else if (strcmp(rule, "rmsprop") == 0) {
+    umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
+    rmsprop.learning_rate = option(argc, argv, "learning_rate");
+    rmsprop.decay = option(argc, argv, "decay");
+    rmsprop.momentum = option(argc, argv, "momentum");
+    rmsprop.centered = (int32_t)option(argc, argv, "centered");
+    CHECK(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &optimizer));
+  } else if (strcmp(rule, "adam") == 0) {
+    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
+    adam.learning_rate = option(argc, argv, "learning_rate");
+    adam.beta1 = option(argc, argv, "beta1");
+    adam.beta2 = option(argc, argv, "beta2");
+    CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+  } else if (strcmp(rule, "adamw") == 0) {
+    umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
+    adamw.learning_rate = option(argc, argv, "learning_rate");
+    CHECK(umbo_optimizer_create_adamw(strategy, &adamw, &optimizer));
+  } else {
+    fprintf(stderr, "no rule %s\n", rule);
+    exit(EXIT_FAILURE);
+  }
+  umbo_optimizer_options around = UMBO_OPTIMIZER_OPTIONS_INIT;
+  around.weight_decay = option(argc, argv, "weight_decay");
+  around.clip_norm = option(argc, argv, "clip_norm");
+  CHECK(umbo_optimizer_configure(optimizer, &around));
+  return optimizer;
+}
+
+/* Runs within the strategy's scope. */
+static umbo_status make_variables(umbo_strategy *strategy, void *user_data) {
+  state *s = user_data;
+  double initial[VARIABLES][MOST];
+  (void)strategy;
+  if (!read_values(initial)) return umbo_set_last_error(UMBO_DATA_LOSS, "no initial weights", NULL, NULL);
+  for (int i = 0; i < VARIABLES; ++i) {
+    umbo_tensor *tensor = NULL;
+    UMBO_TRY(umbo_tensor_from_data(UMBO_FLOAT64, ranks[i], shapes[i], initial[i], NULL, &tensor));
+    const umbo_status made = umbo_variable_create(NULL, "weights", tensor, NULL, &s->variables[i]);
+    umbo_tensor_release(tensor);
+    UMBO_TRY(made);
+  }
+  return UMBO_OK;
+}
+
+static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
+  state *s = user_data;
+  int32_t replica = 0;
+  (void)args, (void)result;
+  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  for (int i = 0; i < VARIABLES; ++i) {
+    umbo_view view;
+    UMBO_TRY(umbo_gradients_view(ctx, s->gradients, i, UMBO_OVERWRITE, &view));
+    memcpy(view.data, s->values[replica][i], elements(i) * sizeof(double));
+  }
+  return umbo_gradients_submit_weighted(ctx, s->gradients, 1.0);
+}
+
+static void write_weights(const state *s) {
+  for (int i = 0; i < VARIABLES; ++i) {
+    umbo_tensor *weights = NULL;
+    umbo_view view;
+    CHECK(umbo_variable_read(s->variables[i], &weights));
+    CHECK(umbo_tensor_view(weights, &view));
+    fwrite(view.data, sizeof(double), elements(i), stdout);
+    umbo_tensor_release(weights);
+  }
+}
+
+int main(int argc, char **argv) {
+  static state s;
+  umbo_strategy_options replicas = UMBO_STRATEGY_OPTIONS_INIT;
+  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
+  umbo_strategy *strategy = NULL;
+  if (argc < 2) {
+    fprintf(stderr, "steps RULE [NAME=NUMBER]...\n");
+    return EXIT_FAILURE;
+  }
+  replicas.cpu_replicas = REPLICAS;
+  CHECK(umbo_central_storage_strategy_create(&replicas, &strategy));
+  CHECK(umbo_strategy_scope(strategy, make_variables, &s));
+  sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* what is submitted is added up */
+  sums.accumulation_steps = (int32_t)option(argc, argv, "accumulation_steps");
+  const umbo_variable *const variables[VARIABLES] = {s.variables[0], s.variables[1]};
+  CHECK(umbo_gradients_create(strategy, VARIABLES, variables, &sums, &s.gradients));
+  umbo_optimizer *optimizer = make(strategy, argc, argv);
+  while (read_values(s.values[0]) && read_values(s.values[1])) {
+    CHECK(umbo_strategy_run(strategy, submit, &s, NULL, NULL, NULL));
+    CHECK(umbo_optimizer_apply(optimizer, s.gradients, NULL, NULL));
+    write_weights(&s);
+  }
+  umbo_optimizer_release(optimizer);
+  umbo_gradients_release(s.gradients);
+  for (int i = 0; i < VARIABLES; ++i) umbo_variable_release(s.variables[i]);
+  umbo_strategy_release(strategy);
+  return EXIT_SUCCESS;
+}
