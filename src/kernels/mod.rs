@@ -6,6 +6,7 @@ pub mod concatenate;
 pub mod copy;
 pub mod dtype;
 pub mod half_precision;
+pub mod half_sums;
 pub mod instruction_set;
 pub mod layout;
 pub mod measure;
