@@ -12,7 +12,7 @@ mod reduce;
 pub use copy::{Assignment, combine_into, copy_into, copy_to};
 pub use gather::gather;
 pub use probe::move_bytes;
-pub use reduce::reduce;
+pub use reduce::{Batch, reduce};
 
 pub use crate::kernels::reduction::ReduceOp;
 

@@ -4,7 +4,7 @@ use crate::cross_device::{ReduceOp, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::over_axes::{AxisMask, reduce_over_axes};
-use crate::kernels::over_replicas::{reduce_over_replicas, result_dtype};
+use crate::kernels::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use crate::kernels::view::View;
 use crate::tensor::{MAX_RANK, Shape, Tensor};
 
@@ -31,29 +31,62 @@ pub fn reduce(
     destination: DeviceId,
     output: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
-    let reduced = reduced_axes(components, axes.unwrap_or_default())?;
-    let shape = reduced_shape(components, &reduced)?;
-    let result = match output {
-        Some(output) => {
-            check_output(output, dtype, shape, components)?;
-            output.clone()
-        }
-        None => Tensor::uninitialized(dtype, shape, destination)?,
-    };
-    let mut views: Vec<View> = Vec::new();
-    views
-        .try_reserve_exact(components.len())
-        .map_err(|_| Error::ResourceExhausted("memory for the views of a reduction".into()))?;
-    for component in components {
-        views.push(component.reading()?);
-    }
-    if reduced.contains(&true) {
-        reduce_over_axes(op, &views, &reduced, &result.writing()?)?;
-    } else {
-        reduce_over_replicas(op, &views, &result.writing()?)?;
-    }
+    let mut batch = Batch::default();
+    let result = batch.reduce(op, components, axes, destination, output)?;
+    batch.run();
     Ok(result)
+}
+
+/// Reductions that are carried out together, as one piece of work for the workers. Those over axes
+/// are done at once, one by one.
+#[derive(Default)]
+pub struct Batch {
+    planned: Vec<Planned>,
+    /// What the planned reductions read and write.
+    tensors: Vec<Tensor>,
+}
+
+impl Batch {
+    /// As [`reduce`], except that the result is not written before [`Batch::run`]. `output` may
+    /// share no memory with anything else in the batch.
+    pub fn reduce(
+        &mut self,
+        op: ReduceOp,
+        components: &[Tensor],
+        axes: Option<&[i64]>,
+        destination: DeviceId,
+        output: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
+        let reduced = reduced_axes(components, axes.unwrap_or_default())?;
+        let shape = reduced_shape(components, &reduced)?;
+        let result = match output {
+            Some(output) => {
+                check_output(output, dtype, shape, components)?;
+                output.clone()
+            }
+            None => Tensor::uninitialized(dtype, shape, destination)?,
+        };
+        let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
+        let mut views: Vec<View> = Vec::new();
+        views.try_reserve_exact(components.len()).map_err(exhausted)?;
+        for component in components {
+            views.push(component.reading()?);
+        }
+        if reduced.contains(&true) {
+            reduce_over_axes(op, &views, &reduced, &result.writing()?)?;
+        } else {
+            self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
+            self.planned.push(Planned::new(op, views, result.writing()?)?);
+            self.tensors.extend(components.iter().chain([&result]).cloned());
+        }
+        Ok(result)
+    }
+
+    /// Carries out what was planned.
+    pub fn run(self) {
+        reduce_over_replicas(&self.planned);
+    }
 }
 
 /// The axes as a mask, after a check that all components have as many dimensions.

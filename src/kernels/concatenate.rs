@@ -30,7 +30,9 @@ pub fn concatenate(parts: &[View], axis: usize, output: &ViewMut) -> Result<()> 
         return Err(Error::invalid("value", "parts and output do not fit together"));
     }
     let inner = shape[axis + 1..].iter().product::<usize>() * dtype.size();
-    let rows = Rows { parts, axis, inner, row: shape[axis] * inner, output: output.data() };
+    let part = |part: &View| Part { data: part.data(), bytes: part.layout().shape[axis] * inner };
+    let parts: Vec<Part> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
+    let rows = Rows { parts: &parts, row: shape[axis] * inner, output: output.data() };
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
@@ -47,19 +49,23 @@ pub fn concatenate(parts: &[View], axis: usize, output: &ViewMut) -> Result<()> 
     Ok(())
 }
 
+/// One of the tensors that are put together.
+struct Part {
+    data: *const u8,
+    /// Bytes of one of its rows, of which it has as many as the output.
+    bytes: usize,
+}
+
 /// The output as rows, each of which has a run of bytes from each part.
 struct Rows<'a> {
-    parts: &'a [View],
-    axis: usize,
-    /// Bytes of one position along the axis.
-    inner: usize,
+    parts: &'a [Part],
     /// Bytes of a row of the output.
     row: usize,
     output: *mut u8,
 }
 
-// SAFETY: the output is a view's, which may be written from any thread; ranges of it are written by
-// one worker each.
+// SAFETY: the parts are views', which may be read from any thread, and the output is one's, which may
+// be written from any; ranges of it are written by one worker each.
 unsafe impl Sync for Rows<'_> {}
 
 impl Rows<'_> {
@@ -71,15 +77,14 @@ impl Rows<'_> {
         let mut row = at / self.row.max(1);
         let mut skipped = at - row * self.row;
         while at < range.end {
-            for part in self.parts {
-                let bytes = part.layout().shape[self.axis] * self.inner;
+            for &Part { data, bytes } in self.parts {
                 if skipped >= bytes {
                     skipped -= bytes;
                     continue;
                 }
                 let length = (bytes - skipped).min(range.end - at);
                 // Within the part: it has `bytes` bytes in each row, and is contiguous.
-                run(part.data().wrapping_add(row * bytes + skipped), at, length);
+                run(data.wrapping_add(row * bytes + skipped), at, length);
                 at += length;
                 skipped = 0;
                 if at == range.end {
@@ -90,9 +95,29 @@ impl Rows<'_> {
         }
     }
 
-    /// Writes the output's bytes `range` past the caches. Runs that are not whole lines are put
-    /// together first, so that no line of the output is written in pieces.
+    /// Writes the output's bytes `range` past the caches.
     fn stream(&self, range: Range<usize>) {
+        let lines = |bytes: usize| bytes.is_multiple_of(LINE);
+        let first = self.output.wrapping_add(range.start);
+        if lines(first.addr())
+            && lines(range.start)
+            && lines(range.end)
+            && self.parts.iter().all(|part| lines(part.bytes))
+        {
+            // SAFETY: the run lies in a part, which may be read, and belongs to this place of the
+            // output, which is this worker's alone. It begins at a line and is whole lines, as
+            // everything before it is.
+            self.for_each_run(range, |from, at, length| unsafe {
+                streaming::write_lines(from.cast(), self.output.add(at).cast(), length / LINE);
+            });
+        } else {
+            self.stream_pieces(range);
+        }
+    }
+
+    /// As [`Rows::stream`], for runs of any length: those that are not whole lines are put together
+    /// first, so that no line of the output is written in pieces.
+    fn stream_pieces(&self, range: Range<usize>) {
         let mut tile = Tile::new();
         let tile = tile.elements::<u8>();
         let whole_lines = |at: usize, length: usize| {

@@ -5,8 +5,6 @@
 //! processor's own bfloat16 instruction flushes denormals and is not used; `half`'s conversions
 //! ask for the processor's features on every call, which keeps a loop from being vectorised.
 
-use std::mem::MaybeUninit;
-
 use half::{bf16, f16};
 
 use crate::kernels::instruction_set::{InstructionSet, selected};
@@ -100,61 +98,6 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
     wide
 }
 
-/// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
-/// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
-/// does nothing, if the instructions in use have no such conversions.
-///
-/// The bits are those of [`f16_to_f32`] and [`f32_to_f16`]: unlike the processor's conversion to
-/// bfloat16, these keep denormals in every mode, and of a NaN they keep what ours keep.
-#[inline(always)]
-pub fn reduce_f16s<const R: usize, const N: usize>(
-    inputs: [&[f16; N]; R],
-    divisor: Option<f32>,
-    output: &mut [MaybeUninit<f16>; N],
-) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if selected() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
-        unsafe { reduce_f16s_f16c(inputs, divisor, output) };
-        return true;
-    }
-    false
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-fn reduce_f16s_f16c<const R: usize, const N: usize>(
-    inputs: [&[f16; N]; R],
-    divisor: Option<f32>,
-    output: &mut [MaybeUninit<f16>; N],
-) {
-    use std::arch::x86_64::{
-        _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_add_ps,
-        _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_div_ps, _mm256_set1_ps,
-    };
-    const LANES: usize = 8;
-    const { assert!(R > 0 && N.is_multiple_of(LANES)) };
-    let mut start = 0;
-    while start < N {
-        // SAFETY: the vector lies in the block, whose length is a multiple of its own.
-        let load = |input: &[f16; N]| unsafe {
-            _mm256_cvtph_ps(_mm_loadu_si128(input.as_ptr().add(start).cast()))
-        };
-        let mut sum = load(inputs[0]);
-        for input in &inputs[1..] {
-            sum = _mm256_add_ps(sum, load(input));
-        }
-        if let Some(divisor) = divisor {
-            sum = _mm256_div_ps(sum, _mm256_set1_ps(divisor));
-        }
-        let rounded = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(sum);
-        // SAFETY: as above, and any 16 bits are a float16.
-        unsafe { _mm_storeu_si128(output.as_mut_ptr().add(start).cast(), rounded) };
-        start += LANES;
-    }
-}
-
 /// float64 to float16, rounded once.
 pub fn f64_to_f16(value: f64) -> f16 {
     f16::from_f64_const(with_sticky_bit(value))
@@ -216,41 +159,6 @@ mod tests {
                 ours.to_bits() == theirs.to_bits() || value.is_nan() && ours.is_nan(),
                 "{bits:x}"
             );
-        }
-    }
-
-    #[test]
-    fn the_processor_gives_the_same_bits() {
-        fn reduced<const R: usize>(
-            inputs: [[f16; 8]; R],
-            divisor: Option<f32>,
-        ) -> Option<[u16; 8]> {
-            let mut output = [MaybeUninit::uninit(); 8];
-            let done = reduce_f16s(inputs.each_ref(), divisor, &mut output);
-            // SAFETY: all of it was written if it says so.
-            done.then(|| output.map(|value| unsafe { value.assume_init() }.to_bits()))
-        }
-        for first in (0..=u16::MAX).step_by(8) {
-            let block = |step: u16| {
-                std::array::from_fn(|lane: usize| {
-                    f16::from_bits((first + lane as u16).wrapping_mul(step))
-                })
-            };
-            let [a, b, c] = [1, 257, 4099].map(block);
-            let Some(sums) = reduced([a, b, c], None) else { return };
-            let means = reduced([a, b, c], Some(3.0)).unwrap();
-            let copies = reduced([a], None).unwrap();
-            for lane in 0..8 {
-                let [a, b, c] = [a, b, c].map(|block| f16_to_f32(block[lane]));
-                let same = |ours: f32, theirs: u16| {
-                    let ours = f32_to_f16(ours);
-                    // Which NaN comes out of a sum of two is the compiler's choice.
-                    ours.to_bits() == theirs || ours.is_nan() && f16::from_bits(theirs).is_nan()
-                };
-                assert!(same(a, copies[lane]), "{a}");
-                assert!(same(a + b + c, sums[lane]), "{a} {b} {c}");
-                assert!(same((a + b + c) / 3.0, means[lane]), "{a} {b} {c}");
-            }
         }
     }
 

@@ -7,6 +7,7 @@ pub mod copy;
 pub mod dtype;
 pub mod gradient_element;
 pub mod half_precision;
+pub mod half_sums;
 pub mod instruction_set;
 pub mod layout;
 pub mod measure;

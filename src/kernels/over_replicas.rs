@@ -13,35 +13,88 @@ use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
-/// Writes the sum or the mean of `inputs`, element by element, to `output`. Inputs are added from
-/// the first to the last in a wide accumulator that is rounded once (see [`Reduction`]), so the
-/// result depends on nothing but their values and their order.
-///
-/// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes differ, if the output's
-/// dtype is not that of the result, and for bool.
-pub fn reduce_over_replicas(op: ReduceOp, inputs: &[View], output: &ViewMut) -> Result<()> {
-    let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
-    let (dtype, shape) = (first.dtype(), first.layout().shape);
-    if inputs.len() > MAX_ADDENDS {
-        let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
-        return Err(Error::invalid("value", problem));
+/// A reduction over replicas that has been checked and not yet begun.
+pub struct Planned {
+    op: ReduceOp,
+    inputs: Vec<View>,
+    output: ViewMut,
+}
+
+impl Planned {
+    /// The sum or the mean of `inputs`, element by element, to be written to `output`. Inputs are
+    /// added from the first to the last in a wide accumulator that is rounded once (see
+    /// [`Reduction`]), so the result depends on nothing but their values and their order.
+    ///
+    /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
+    /// differ, if the output's dtype is not that of the result, and for bool.
+    pub fn new(op: ReduceOp, inputs: Vec<View>, output: ViewMut) -> Result<Planned> {
+        let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+        let (dtype, shape) = (first.dtype(), first.layout().shape);
+        if inputs.len() > MAX_ADDENDS {
+            let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+            return Err(Error::invalid("value", problem));
+        }
+        let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
+        if !inputs.iter().all(agree) {
+            return Err(Error::invalid("value", "the components differ in dtype or shape"));
+        }
+        check_output(op, dtype, &output)?;
+        if output.layout().shape != shape {
+            return Err(Error::invalid(
+                "output",
+                format!("shape {}; the result has {shape}", output.layout().shape),
+            ));
+        }
+        Ok(Planned { op, inputs, output })
     }
-    let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
-    if !inputs.iter().all(agree) {
-        return Err(Error::invalid("value", "the components differ in dtype or shape"));
+
+    fn elements(&self) -> usize {
+        self.output.layout().shape.elements()
     }
-    check_output(op, dtype, output)?;
-    if output.layout().shape != shape {
-        return Err(Error::invalid(
-            "output",
-            format!("shape {}; the result has {shape}", output.layout().shape),
-        ));
+
+    fn bytes_per_element(&self) -> usize {
+        self.inputs.len() * self.inputs[0].dtype().size() + self.output.dtype().size()
     }
-    for_numeric!(dtype, T => match op {
-        ReduceOp::Sum => reduce::<Sum<T>>(inputs, output),
-        ReduceOp::Mean => reduce::<Mean<T>>(inputs, output),
-    }, else return Err(not_reducible()));
-    Ok(())
+
+    fn bytes(&self) -> usize {
+        self.elements().saturating_mul(self.bytes_per_element())
+    }
+
+    /// One worker's part, which no other has.
+    fn run(&self, range: Range<usize>, streaming: bool) {
+        for_numeric!(self.inputs[0].dtype(), T => match self.op {
+            ReduceOp::Sum => reduce::<Sum<T>>(&self.inputs, &self.output, range, streaming),
+            ReduceOp::Mean => reduce::<Mean<T>>(&self.inputs, &self.output, range, streaming),
+        }, else unreachable!("bool was refused"));
+    }
+}
+
+/// Carries out all reductions, sharing the work of all of them between the workers at once: they
+/// are entered one time, however many there are. No output shares memory with an input or another
+/// output.
+pub fn reduce_over_replicas(all: &[Planned]) {
+    let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
+    let streaming = streaming::pays(bytes);
+    if let [one] = all {
+        workers::for_each_range(one.elements(), one.bytes_per_element(), &|range| {
+            one.run(range, streaming);
+        });
+        return;
+    }
+    let blocks = |planned: &Planned| planned.elements().div_ceil(BLOCK);
+    let total: usize = all.iter().map(blocks).sum();
+    workers::for_each_task(total, bytes / total.max(1), &|range| {
+        let mut end = 0;
+        for planned in all {
+            let start = end;
+            end += blocks(planned);
+            let (first, last) = (range.start.max(start), range.end.min(end));
+            if first < last {
+                let last = planned.elements().min((last - start) * BLOCK);
+                planned.run((first - start) * BLOCK..last, streaming);
+            }
+        }
+    });
 }
 
 /// The dtype of a reduction of elements of type `dtype`.
@@ -71,19 +124,13 @@ pub(super) fn not_reducible() -> Error {
     Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
 }
 
-fn reduce<K: Reduction>(inputs: &[View], output: &ViewMut) {
+fn reduce<K: Reduction>(inputs: &[View], output: &ViewMut, range: Range<usize>, streaming: bool) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
-    let bytes = inputs.len() * size_of::<K::Input>() + size_of::<K::Output>();
-    let elements = output.layout().shape.elements();
-    let streaming = streaming::pays(elements.saturating_mul(bytes));
-    workers::for_each_range(elements, bytes, &|range| {
-        if dense && few::<K>(inputs, output, &range, streaming) {
-            return;
-        }
+    if !(dense && few::<K>(inputs, output, &range, streaming)) {
         let output = output.data().cast();
         dispatch(Tiles::<K> { inputs, output, runs: &runs, streaming, range });
-    });
+    }
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
@@ -105,7 +152,7 @@ fn few<K: Reduction>(
             let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
             std::slice::from_raw_parts_mut(first, range.len())
         };
-        // SAFETY: the inputs are dense, of this element type (as `reduce_over_replicas` found),
+        // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
         // and not written meanwhile, as their views promise.
         let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
         dispatch(Few::<K, R> { inputs, output, streaming });

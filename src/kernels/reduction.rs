@@ -11,8 +11,9 @@ use half::{bf16, f16};
 
 use crate::kernels::dtype::Element;
 use crate::kernels::half_precision::{
-    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16, reduce_f16s,
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
 };
+use crate::kernels::half_sums::{reduce_bf16s, reduce_f16s};
 
 /// What a reduction computes. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,41 +152,52 @@ fn f64_to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// A block of float16, by the processor's conversions where it has them.
+/// The block of a 16-bit float: by `$reduce` with `$divisor` where the processor can, else element
+/// by element.
+macro_rules! narrow_block {
+    ($float:ty, $reduce:ident, $divisor:expr) => {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[$float; BLOCK]; R],
+            output: &mut [MaybeUninit<$float>; BLOCK],
+        ) {
+            if !$reduce(inputs, $divisor, output) {
+                for (position, output) in output.iter_mut().enumerate() {
+                    output.write(Self::element(inputs.map(|input| input[position])));
+                }
+            }
+        }
+    };
+}
+
+/// The means of two blocks of float32, by additions in float32. Returns false, with an output of no
+/// use, if a sum is not finite.
+///
+/// The bits are those of a sum in float64 that is halved and rounded once: half of the sum that was
+/// rounded first is exact unless it is denormal, and then the sum was exact.
 #[inline(always)]
-fn f16_block<const R: usize>(
-    inputs: [&[f16; BLOCK]; R],
-    divisor: Option<f32>,
-    output: &mut [MaybeUninit<f16>; BLOCK],
-    element: impl Fn([f16; R]) -> f16,
-) {
-    if reduce_f16s(inputs, divisor, output) {
-        return;
-    }
+fn mean_of_two(
+    first: &[f32; BLOCK],
+    second: &[f32; BLOCK],
+    output: &mut [MaybeUninit<f32>; BLOCK],
+) -> bool {
+    const EXPONENT: u32 = 0x7f80_0000;
+    let mut overflow = 0;
     for (position, output) in output.iter_mut().enumerate() {
-        output.write(element(inputs.map(|input| input[position])));
+        let sum = first[position] + second[position];
+        overflow |= u32::from(sum.to_bits() & EXPONENT == EXPONENT);
+        output.write(sum * 0.5);
     }
+    overflow == 0
 }
 
 float_reductions! {
-    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16, {
-        #[inline(always)]
-        fn block<const R: usize>(
-            inputs: [&[f16; BLOCK]; R],
-            output: &mut [MaybeUninit<f16>; BLOCK],
-        ) {
-            f16_block(inputs, None, output, Self::element);
-        }
-    }, {
-        #[inline(always)]
-        fn block<const R: usize>(
-            inputs: [&[f16; BLOCK]; R],
-            output: &mut [MaybeUninit<f16>; BLOCK],
-        ) {
-            f16_block(inputs, Some(R as f32), output, Self::element);
-        }
-    };
-    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16, {}, {};
+    f16, f32, f16_to_f32, f32_to_f16, f64_to_f16,
+        { narrow_block! { f16, reduce_f16s, None } },
+        { narrow_block! { f16, reduce_f16s, Some(R as f32) } };
+    bf16, f32, bf16_to_f32, f32_to_bf16, f64_to_bf16,
+        { narrow_block! { bf16, reduce_bf16s, None } },
+        { narrow_block! { bf16, reduce_bf16s, Some(R as f32) } };
     f32, f64, f64::from, f64_to_f32, f64_to_f32, {
         #[inline(always)]
         fn element<const R: usize>(elements: [f32; R]) -> f32 {
@@ -200,7 +212,20 @@ float_reductions! {
             }
             sum as f32
         }
-    }, {};
+    }, {
+        #[inline(always)]
+        fn block<const R: usize>(
+            inputs: [&[f32; BLOCK]; R],
+            output: &mut [MaybeUninit<f32>; BLOCK],
+        ) {
+            if R == 2 && mean_of_two(inputs[0], inputs[R - 1], output) {
+                return;
+            }
+            for (position, output) in output.iter_mut().enumerate() {
+                output.write(Self::element(inputs.map(|input| input[position])));
+            }
+        }
+    };
     f64, f64, f64::from, f64::from, f64::from, {}, {};
 }
 
@@ -314,6 +339,34 @@ reduction!(Mean<u64> -> f64, Halves, Halves::ZERO,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mean_of_two_is_rounded_once() {
+        let interesting =
+            [0.0, -0.0, 1.0, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, 1e-40, -1e-45, 3e-39, 1.5e38];
+        let noise = (0..40_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9)));
+        let small = (0..20_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9) >> 7));
+        let values: Vec<f32> = interesting.into_iter().chain(noise).chain(small).collect();
+        let (mut quick, mut slow) = (0, 0);
+        for shift in [0, 1, 7, 4097] {
+            for start in (0..values.len() - BLOCK - shift).step_by(BLOCK) {
+                let block = |at: usize| -> [f32; BLOCK] { std::array::from_fn(|i| values[at + i]) };
+                let (first, second) = (block(start), block(start + shift));
+                let mut output = [MaybeUninit::uninit(); BLOCK];
+                let all = mean_of_two(&first, &second, &mut output);
+                *(if all { &mut quick } else { &mut slow }) += 1;
+                Mean::<f32>::block([&first, &second], &mut output);
+                for lane in 0..BLOCK {
+                    // SAFETY: the block was written.
+                    let ours = unsafe { output[lane].assume_init() };
+                    let exact = ((f64::from(first[lane]) + f64::from(second[lane])) / 2.0) as f32;
+                    let same = ours.to_bits() == exact.to_bits() || ours.is_nan() && exact.is_nan();
+                    assert!(same, "{} {}", first[lane], second[lane]);
+                }
+            }
+        }
+        assert!(quick > 100 && slow > 100, "{quick} {slow}");
+    }
 
     #[test]
     fn halves_are_rounded_like_the_exact_sum() {

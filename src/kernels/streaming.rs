@@ -3,11 +3,14 @@
 //! An ordinary store to a line that is in no cache first reads the line. For a large output that is
 //! written as a whole and not read, that is a third of the traffic of a copy and moves everything
 //! else out of the caches. Streaming (non-temporal) stores of whole lines leave it out. They are
-//! SSE2's, which every x86-64 processor has: memory is the limit, so wider ones gain nothing.
+//! AVX-512's where that is in use, one for a line, else SSE2's, which every x86-64 processor has.
 //! Elsewhere the stores are ordinary ones. The bytes written are the same.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::instruction_set::{InstructionSet, selected};
 
 /// The unit in which memory and caches exchange bytes.
 pub const LINE: usize = 64;
@@ -22,14 +25,15 @@ const USUAL_CACHE: usize = 32 << 20;
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether an operation that reads and writes so many bytes in all should stream its output: if
-/// they are more than the last-level cache holds, unless [`select`] says otherwise.
+/// they are more than the last-level cache holds, unless [`select`] says otherwise. Of less, enough
+/// may stay in that cache from one operation to the next for ordinary stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
         return false;
     }
     let mut threshold = SELECTED.load(Ordering::Relaxed);
     if threshold == 0 {
-        threshold = last_level_cache().unwrap_or(USUAL_CACHE);
+        threshold = last_level_cache().unwrap_or(USUAL_CACHE).saturating_add(1);
         select(threshold);
     }
     traffic >= threshold
@@ -91,20 +95,50 @@ pub unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
     // end at or before `bytes`, and the first of them begins at a multiple of `LINE`.
     unsafe {
         to.copy_from_nonoverlapping(from, head);
-        for line in 0..lines {
-            let offset = head + line * LINE;
-            write_line(from.add(offset).cast(), to.add(offset).cast());
-        }
+        write_lines(from.add(head).cast(), to.add(head).cast(), lines);
         to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
+    }
+}
+
+/// Copies `lines` lines, streaming them. Unlike [`write_line`] it need not be part of a loop that is
+/// compiled for an instruction set.
+///
+/// # Safety
+/// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
+#[inline(always)]
+pub unsafe fn write_lines(from: *const [u8; LINE], to: *mut [u8; LINE], lines: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if selected() == InstructionSet::Avx512 {
+        // SAFETY: that set is selected only on processors that have it; the caller's promise.
+        unsafe { write_lines_avx512(from, to, lines) };
+        return;
+    }
+    for line in 0..lines {
+        // SAFETY: the caller's promise.
+        unsafe { write_line_of_baseline(from.add(line), to.add(line)) };
     }
 }
 
 /// Copies one line, streaming it.
 ///
 /// # Safety
-/// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
+/// As for [`write_lines`].
 #[inline(always)]
 pub unsafe fn write_line(from: *const [u8; LINE], to: *mut [u8; LINE]) {
+    #[cfg(target_arch = "x86_64")]
+    if selected() == InstructionSet::Avx512 {
+        // SAFETY: that set is selected only on processors that have it; the caller's promise.
+        unsafe { write_line_avx512(from, to) };
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { write_line_of_baseline(from, to) };
+}
+
+/// # Safety
+/// As for [`write_lines`].
+#[inline(always)]
+unsafe fn write_line_of_baseline(from: *const [u8; LINE], to: *mut [u8; LINE]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -119,6 +153,28 @@ pub unsafe fn write_line(from: *const [u8; LINE], to: *mut [u8; LINE]) {
     unsafe {
         to.copy_from_nonoverlapping(from, 1)
     };
+}
+
+/// # Safety
+/// As for [`write_lines`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn write_lines_avx512(from: *const [u8; LINE], to: *mut [u8; LINE], lines: usize) {
+    for line in 0..lines {
+        // SAFETY: the caller's promise.
+        unsafe { write_line_avx512(from.add(line), to.add(line)) };
+    }
+}
+
+/// # Safety
+/// As for [`write_lines`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn write_line_avx512(from: *const [u8; LINE], to: *mut [u8; LINE]) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) };
 }
 
 /// Makes what this thread has streamed visible to others before anything that it writes next.

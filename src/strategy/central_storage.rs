@@ -19,8 +19,8 @@ use crate::device::cpu::affinity;
 use crate::device::registry::{self, DeviceHold};
 use crate::error::{Error, Result};
 use crate::observe::log;
-use crate::tensor::Tensor;
 use crate::tensor::slab::Slab;
+use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
 
 /// The most replicas that one strategy may have.
@@ -280,12 +280,13 @@ impl Strategy {
         let handle = thread::Builder::new()
             .name(format!("umbo-replica-{replica}"))
             .spawn(move || {
-                if bind && let Err(error) = bind_to(device) {
-                    log::log(log::Level::Warning, || {
+                match if bind { bind_to(device) } else { Ok(None) } {
+                    Ok(home) => lanes[replica].set_home(home),
+                    Err(error) => log::log(log::Level::Warning, || {
                         format!(
                             "replica {replica} is not bound to the processors of {device}: {error}"
                         )
-                    });
+                    }),
                 }
                 // Between steps nothing but a step or the end can come.
                 while let Wake::Job(step) = lanes[replica].wait(spin, || false) {
@@ -319,8 +320,12 @@ impl Strategy {
     }
 }
 
-fn bind_to(device: DeviceId) -> Result<()> {
-    affinity::bind_current_thread(&registry::processors(device)?)
+/// Binds the calling thread to the processors of a device. Returns the processor if it is just one.
+fn bind_to(device: DeviceId) -> Result<Option<usize>> {
+    let processors = registry::processors(device)?;
+    affinity::bind_current_thread(&processors)?;
+    let mut all = processors.processors();
+    Ok(all.next().filter(|_| all.next().is_none()))
 }
 
 fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
@@ -384,7 +389,14 @@ impl Keeper for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        STRATEGIES.lock().remove(&self.id);
+        let last = {
+            let mut strategies = STRATEGIES.lock();
+            strategies.remove(&self.id);
+            strategies.is_empty()
+        };
+        if last {
+            blocks::release_kept();
+        }
         for lane in self.lanes.iter() {
             lane.close();
         }

@@ -7,7 +7,7 @@ use super::central_storage::Strategy;
 use super::context::{ReplicaContext, require_cross_replica};
 use super::merge::Operation;
 use super::{sparse, variables};
-use crate::cross_device::{self, ReduceOp};
+use crate::cross_device::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -60,14 +60,35 @@ impl Strategy {
         value: &Value,
         how: &Reduction,
     ) -> Result<Value> {
-        no_output_for_nests(value, how)?;
-        value.map_leaves(&mut |leaf| self.reduce_leaf(op, leaf, how))
+        let mut batch = Batch::default();
+        let reduced = self.reduce_in(&mut batch, op, value, how)?;
+        batch.run();
+        Ok(reduced)
     }
 
-    fn reduce_leaf(&self, op: ReduceOp, leaf: &Value, how: &Reduction) -> Result<Value> {
-        let reduce = |components: &[Tensor]| {
+    /// As [`Strategy::reduce`], except that the result is not there before the batch has run.
+    pub(super) fn reduce_in(
+        &self,
+        batch: &mut Batch,
+        op: ReduceOp,
+        value: &Value,
+        how: &Reduction,
+    ) -> Result<Value> {
+        no_output_for_nests(value, how)?;
+        value.map_leaves(&mut |leaf| self.reduce_leaf(batch, op, leaf, how))
+    }
+
+    fn reduce_leaf(
+        &self,
+        batch: &mut Batch,
+        op: ReduceOp,
+        leaf: &Value,
+        how: &Reduction,
+    ) -> Result<Value> {
+        let mut reduce = |components: &[Tensor]| {
             let output = how.output.as_ref();
-            cross_device::reduce(op, components, how.axes.as_deref(), how.device(), output)
+            batch
+                .reduce(op, components, how.axes.as_deref(), how.device(), output)
                 .map(Value::Tensor)
         };
         let tensor = match leaf {
@@ -204,8 +225,18 @@ fn no_output_for_slices(how: &Reduction) -> Result<()> {
 
 /// One copy of a plain leaf for each device; several on one device are separate objects.
 pub(super) fn copies(value: &Value, devices: &[DeviceId]) -> Result<Value> {
+    spread(value, devices, false)
+}
+
+/// As [`copies`], for tensors that nobody else has: one of the devices gets the tensor itself.
+fn spread(value: &Value, devices: &[DeviceId], hand_over: bool) -> Result<Value> {
     value.map_leaves(&mut |leaf| {
+        let mut hand_over = hand_over;
         let copy = |&device: &DeviceId| match leaf {
+            Value::Tensor(tensor) if hand_over && tensor.device() == device => {
+                hand_over = false;
+                Ok(leaf.clone())
+            }
             Value::Tensor(tensor) => cross_device::copy_to(tensor, device).map(Value::Tensor),
             Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
             other => Ok(other.clone()),
@@ -226,7 +257,9 @@ impl ReplicaContext {
         self.check_nest("umbo_replica_context_all_reduce", &value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
             let how = Reduction { destination: Some(DeviceId::HOST), ..Reduction::default() };
-            strategy.reduce_here(op, &merged, &how)
+            let reduced = strategy.reduce_here(op, &merged, &how)?;
+            // Of per-replica values, which all leaves are now, reductions are new tensors.
+            spread(&reduced, strategy.compute_devices(), true)
         })
     }
 
@@ -245,7 +278,9 @@ impl ReplicaContext {
             )));
         }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
-            merged.map_leaves(&mut |leaf| strategy.gather_leaf(leaf, axis, &Reduction::default()))
+            let gathered = merged
+                .map_leaves(&mut |leaf| strategy.gather_leaf(leaf, axis, &Reduction::default()))?;
+            copies(&gathered, strategy.compute_devices())
         })
     }
 
@@ -275,15 +310,14 @@ impl ReplicaContext {
         &self,
         operation: Operation,
         value: Value,
-        reduce: impl FnOnce(&Strategy, Value) -> Result<Value> + Send + 'static,
+        combine: impl FnOnce(&Strategy, Value) -> Result<Value> + Send + 'static,
     ) -> Result<Value> {
         let merge = move |strategy: &Strategy, values: Vec<Option<Value>>| {
             let values: Vec<Value> = values.into_iter().flatten().collect();
             // Every leaf becomes a per-replica value, also one that is the same on all: the sum
             // of one tensor over n replicas is what each of them asked for.
             let merged = Value::merge(&values, true, "value")?;
-            let reduced = reduce(strategy, merged)?;
-            let copies = copies(&reduced, strategy.compute_devices())?;
+            let copies = combine(strategy, merged)?;
             (0..strategy.num_replicas())
                 .map(|replica| copies.component(replica).map(Some))
                 .collect()

@@ -22,6 +22,34 @@ pub struct Lane<J> {
     posted: AtomicBool,
     closed: AtomicBool,
     signal: Signal,
+    /// The processor that the thread is bound to, if it is just one, and the one on which the
+    /// coordinator was last seen. Spinning while the other side waits for the processor is in vain.
+    /// Hints, of which the protocol knows nothing.
+    home: Hint,
+    coordinator: Hint,
+}
+
+/// The number of a processor, or none.
+struct Hint(std::sync::atomic::AtomicUsize);
+
+impl Hint {
+    const NONE: usize = usize::MAX;
+
+    fn new() -> Hint {
+        Hint(std::sync::atomic::AtomicUsize::new(Hint::NONE))
+    }
+
+    fn set(&self, processor: Option<usize>) {
+        let new = processor.unwrap_or(Hint::NONE);
+        // The line is shared between threads and seldom changes.
+        if self.get() != new {
+            self.0.store(new, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 impl<J> Lane<J> {
@@ -31,7 +59,30 @@ impl<J> Lane<J> {
             posted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             signal: Signal::new(),
+            home: Hint::new(),
+            coordinator: Hint::new(),
         }
+    }
+
+    /// The thread is bound to this processor alone, or may run on several.
+    pub fn set_home(&self, processor: Option<usize>) {
+        self.home.set(processor);
+    }
+
+    /// Whether the thread is bound to this processor alone.
+    pub fn is_bound_to(&self, processor: usize) -> bool {
+        self.home.get() == processor
+    }
+
+    /// The coordinator runs on this processor now.
+    pub fn see_coordinator(&self, processor: Option<usize>) {
+        self.coordinator.set(processor);
+    }
+
+    /// How the thread waits that is allowed to spin in this way.
+    fn spin(&self, allowed: Spin) -> Spin {
+        let home = self.home.get();
+        if home != Hint::NONE && home == self.coordinator.get() { Spin::Never } else { allowed }
     }
 
     /// Leaves a step for the thread. The one before has been taken, since its coordinator waited
@@ -56,7 +107,7 @@ impl<J> Lane<J> {
     /// Waits for a step, for `released`, or for the end; steps come first.
     pub fn wait(&self, spin: Spin, released: impl Fn() -> bool) -> Wake<J> {
         loop {
-            self.signal.wait_until(spin, None, || {
+            self.signal.wait_until(self.spin(spin), None, || {
                 self.posted.load(Ordering::Acquire)
                     || released()
                     || self.closed.load(Ordering::Acquire)

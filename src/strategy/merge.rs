@@ -12,6 +12,7 @@ use super::lane::Wake;
 use super::rendezvous::Phase;
 use super::step::{StepRecord, panicked};
 use crate::cross_device::ReduceOp;
+use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
 use crate::values::Value;
 
@@ -114,7 +115,8 @@ impl ReplicaContext {
         }
         step.rendezvous.arrive(replica);
         if self.inline {
-            step.rendezvous.meet(step.spin, None, || false);
+            let spin = step.coordinator_spin(step.spin, 1);
+            step.rendezvous.meet(spin, None, || false);
             step.serve();
         } else {
             let released = || step.rendezvous.is_released(replica);
@@ -186,7 +188,9 @@ impl StepRecord {
         } else {
             self.merge();
         }
+        let here = affinity::current_processor();
         for replica in replicas.filter(waiting) {
+            self.lanes[replica].see_coordinator(here);
             self.rendezvous.resume(replica);
             self.lanes[replica].notify();
         }

@@ -4,7 +4,7 @@ use super::central_storage::Strategy;
 use super::collective::{Destination, Reduction, copies};
 use super::context::require_cross_replica;
 use super::{sparse, variables};
-use crate::cross_device::{self, ReduceOp};
+use crate::cross_device::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::{PerReplica, Value};
@@ -18,10 +18,9 @@ impl Strategy {
     }
 
     fn reduce_onto(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
-        place(to, |device| {
-            let how = Reduction { destination: Some(device), ..Reduction::default() };
-            self.reduce_here(op, value, &how)?.map_leaves(&mut |leaf| on(leaf, device))
-        })
+        let targets = Targets::of(to)?;
+        let how = Reduction { destination: Some(targets.first()), ..Reduction::default() };
+        targets.place(&self.reduce_here(op, value, &how)?)
     }
 
     /// As [`Strategy::reduce_to`] for each pair of a value and its destination; the results as a
@@ -31,7 +30,8 @@ impl Strategy {
         if pairs.is_empty() {
             return Err(Error::invalid("values", "none; give one pair or more"));
         }
-        let results: Result<_> = pairs
+        let mut batch = Batch::default();
+        let reduced: Vec<(Value, Targets)> = pairs
             .iter()
             .map(|(value, to)| {
                 let components = value.map_leaves(&mut |leaf| match leaf {
@@ -43,10 +43,14 @@ impl Strategy {
                     }
                     other => Ok(other.clone()),
                 })?;
-                self.reduce_onto(op, &components, to)
+                let targets = Targets::of(to)?;
+                let how = Reduction { destination: Some(targets.first()), ..Reduction::default() };
+                Ok((self.reduce_in(&mut batch, op, &components, &how)?, targets))
             })
-            .collect();
-        Ok(Value::tuple(results?))
+            .collect::<Result<_>>()?;
+        batch.run();
+        let placed = reduced.iter().map(|(value, targets)| targets.place(value));
+        Ok(Value::tuple(placed.collect::<Result<_>>()?))
     }
 
     /// Copies a tensor or indexed slices to a destination: a plain value on one device, or one
@@ -70,30 +74,53 @@ impl Strategy {
                 ));
             }
         };
-        place(to, |device| copy(&value, device))
+        let targets = Targets::of(to)?;
+        targets.spread(copy(&value, targets.first())?)
     }
 }
 
-/// What `make` makes for one device, once for each device of the destination if that is a
-/// per-replica value.
-fn place(to: &Destination, make: impl Fn(DeviceId) -> Result<Value>) -> Result<Value> {
-    match to {
-        Destination::Device(device) => make(*device),
-        Destination::Like(Value::Tensor(tensor)) => make(tensor.device()),
-        Destination::Like(Value::IndexedSlices(slices)) => make(slices.device()),
-        Destination::Like(Value::Variable(variable)) => make(variable.device()),
-        Destination::Like(Value::PerReplica(like)) => {
-            let devices = devices_of(like);
-            copies(&make(devices[0])?, &devices)
+/// The devices of a destination.
+struct Targets {
+    devices: Vec<DeviceId>,
+    /// Whether each device gets a copy of its own, as a component of a per-replica value.
+    per_replica: bool,
+}
+
+impl Targets {
+    fn of(to: &Destination) -> Result<Targets> {
+        let one = |device| Ok(Targets { devices: vec![device], per_replica: false });
+        match to {
+            Destination::Device(device) => one(*device),
+            Destination::Like(Value::Tensor(tensor)) => one(tensor.device()),
+            Destination::Like(Value::IndexedSlices(slices)) => one(slices.device()),
+            Destination::Like(Value::Variable(variable)) => one(variable.device()),
+            Destination::Like(Value::PerReplica(like)) => {
+                Ok(Targets { devices: devices_of(like), per_replica: true })
+            }
+            Destination::Like(other) => Err(Error::invalid(
+                "destination",
+                format!(
+                    "{} is no destination; give a device name, a tensor, indexed slices, a \
+                     variable or a per-replica value",
+                    other.kind_name()
+                ),
+            )),
         }
-        Destination::Like(other) => Err(Error::invalid(
-            "destination",
-            format!(
-                "{} is no destination; give a device name, a tensor, indexed slices, a variable or \
-                 a per-replica value",
-                other.kind_name()
-            ),
-        )),
+    }
+
+    /// Where a result is made, before it is copied to the others.
+    fn first(&self) -> DeviceId {
+        self.devices[0]
+    }
+
+    /// A result that was made for the first device but may have leaves elsewhere, in its place.
+    fn place(&self, value: &Value) -> Result<Value> {
+        self.spread(value.map_leaves(&mut |leaf| on(leaf, self.first()))?)
+    }
+
+    /// What lies on the first device, for all of them.
+    fn spread(&self, value: Value) -> Result<Value> {
+        if self.per_replica { copies(&value, &self.devices) } else { Ok(value) }
     }
 }
 

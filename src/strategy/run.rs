@@ -205,6 +205,7 @@ impl Strategy {
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Result<()> {
         let spin = if inline { record.spin } else { self.inner().watching_spin };
         loop {
+            let spin = record.coordinator_spin(spin, usize::from(inline));
             match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
                 Meeting::Finished => return Ok(()),
                 Meeting::Waiting => record.serve(),

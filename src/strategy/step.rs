@@ -4,7 +4,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
@@ -21,6 +21,7 @@ use super::run::Limits;
 use super::scratch::Scratch;
 use super::signal::Spin;
 use super::sync::Mutex;
+use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
 use crate::values::Value;
 
@@ -144,6 +145,8 @@ pub(super) struct StepRecord {
     pub desks: Box<[CachePadded<Mutex<Desk>>]>,
     pub lanes: Lanes,
     pub spin: Spin,
+    /// When the coordinator last made way for a replica's thread.
+    coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
     holdings: Mutex<Holdings>,
@@ -161,6 +164,7 @@ impl StepRecord {
             desks: (0..replicas).map(|_| CachePadded::default()).collect(),
             lanes,
             spin,
+            coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
             holdings: Mutex::default(),
             creations: Creations::default(),
@@ -268,8 +272,44 @@ impl StepRecord {
 
     /// Posts the step to the threads of all replicas from `first` on.
     pub fn dispatch(self: &Arc<Self>, first: usize) {
+        let here = self.place_coordinator(first);
         for lane in &self.lanes[first..] {
+            lane.see_coordinator(here);
             lane.post(Arc::clone(self));
+        }
+    }
+
+    /// Makes way for the threads of the replicas from `first` on if one of them is bound to the
+    /// processor of this thread, which need not take that one; the system would leave both there.
+    /// Returns the processor that this thread is on now.
+    fn place_coordinator(&self, first: usize) -> Option<usize> {
+        const PAUSE: Duration = Duration::from_millis(1);
+        let here = affinity::current_processor()?;
+        let threads = &self.lanes[first..];
+        let taken = |processor| threads.iter().any(|lane| lane.is_bound_to(processor));
+        if self.spin == Spin::Never || !taken(here) {
+            return Some(here);
+        }
+        // Not again and again where the system insists.
+        let now = Instant::now();
+        let mut moved = self.coordinator_moved.lock();
+        if moved.is_none_or(|last| now.duration_since(last) >= PAUSE) {
+            *moved = Some(now);
+            affinity::step_aside(taken);
+            return affinity::current_processor();
+        }
+        Some(here)
+    }
+
+    /// How the coordinator waits for the threads of all replicas from `first` on if it is allowed
+    /// to spin in this way: not at all on the processor that one of them needs.
+    pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
+        match affinity::current_processor() {
+            Some(here) if allowed == Spin::Bounded => {
+                let taken = self.lanes[first..].iter().any(|lane| lane.is_bound_to(here));
+                if taken { Spin::Never } else { allowed }
+            }
+            _ => allowed,
         }
     }
 

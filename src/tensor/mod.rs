@@ -1,5 +1,6 @@
 //! Tensors: elements of one dtype, strided, on one device, with shared ownership.
 
+pub mod blocks;
 pub mod ops;
 pub mod slab;
 pub mod storage;

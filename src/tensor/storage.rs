@@ -6,12 +6,13 @@ use std::ptr::{self, NonNull};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::tensor::blocks::{Block, LARGE};
 
 /// Every allocation starts at a cache line.
 pub const ALIGNMENT: usize = 64;
 
-/// From this size on, memory is worth large pages.
-const HUGE_PAGE: usize = 2 << 20;
+/// What allocators align to without being asked.
+const USUAL_ALIGNMENT: usize = 16;
 
 /// A range of one device's memory and its owner.
 pub struct Storage {
@@ -22,8 +23,10 @@ pub struct Storage {
 }
 
 enum Owner {
-    /// Allocated here, from `first` on with this layout.
-    Here { first: NonNull<u8>, layout: Allocation },
+    /// Part of an allocation that begins at `start`.
+    Small { start: NonNull<u8>, layout: Allocation },
+    /// A block of its own.
+    Large { _block: Block },
     /// Somebody else's; dropping the box tells them that it is no longer used.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
@@ -39,54 +42,43 @@ impl Storage {
     /// `bytes` zeros. Of large ones, those that nobody has touched yet need no memory, only
     /// addresses.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
-        if bytes < HUGE_PAGE {
-            // SAFETY: `allocate` calls this with a layout of non-zero size.
-            return Storage::allocate(bytes, 0, ALIGNMENT, device, |layout| unsafe {
-                alloc::alloc_zeroed(layout)
-            });
-        }
-        // The system's allocator takes zeros from the kernel, but for alignments that are not its
-        // own it writes them itself. So the storage starts at the first huge page in a larger
-        // allocation.
-        // SAFETY: as above.
-        Storage::allocate(bytes, HUGE_PAGE, align_of::<u64>(), device, |layout| unsafe {
-            alloc::alloc_zeroed(layout)
-        })
+        // SAFETY: `allocate` calls this with a layout of non-zero size.
+        let small = |layout| unsafe { alloc::alloc_zeroed(layout) };
+        Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
     /// `bytes` bytes of whatever was in memory.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
-        // Large blocks are aligned to a huge page so that all of them can be one.
-        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        Storage::allocate(bytes, 0, alignment, device, |layout| unsafe { alloc::alloc(layout) })
+        let small = |layout| unsafe { alloc::alloc(layout) };
+        Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
-    /// The bytes from the first multiple of `slack` on (of 1 if that is 0) in an allocation of this
-    /// alignment and as many bytes more.
     fn allocate(
         bytes: usize,
-        slack: usize,
-        alignment: usize,
         device: DeviceId,
-        allocate: impl FnOnce(Allocation) -> *mut u8,
+        large: impl FnOnce(usize) -> Option<Block>,
+        small: impl FnOnce(Allocation) -> *mut u8,
     ) -> Result<Storage> {
         if !device.is_host_memory() {
             return Err(Error::Unimplemented(format!("memory of {device} in this version")));
         }
         let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
-        let whole = bytes.max(1).checked_add(slack).ok_or_else(exhausted)?;
-        let layout = Allocation::from_size_align(whole, alignment).map_err(|_| exhausted())?;
-        let first = NonNull::new(allocate(layout)).ok_or_else(exhausted)?;
-        let distance = first.addr().get().next_multiple_of(slack.max(1)) - first.addr().get();
-        // SAFETY: less than `slack`, so that `bytes` bytes of the allocation are left.
-        let data = unsafe { first.add(distance) };
-        if bytes >= HUGE_PAGE {
-            // Advice only: without it the memory works the same, on small pages.
-            // SAFETY: the range was just allocated and is ours alone.
-            unsafe { libc::madvise(data.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        if bytes >= LARGE {
+            let block = large(bytes).ok_or_else(exhausted)?;
+            let data = NonNull::new(block.data()).ok_or_else(exhausted)?;
+            return Ok(Storage { data, bytes, device, owner: Owner::Large { _block: block } });
         }
-        Ok(Storage { data, bytes, device, owner: Owner::Here { first, layout } })
+        // Allocators have quick ways to get memory that is aligned as they like, and slow ones to
+        // get memory that is aligned to more than that.
+        let whole = bytes + ALIGNMENT;
+        let layout = Allocation::from_size_align(whole, USUAL_ALIGNMENT);
+        let layout = layout.map_err(|_| exhausted())?;
+        let start = NonNull::new(small(layout)).ok_or_else(exhausted)?;
+        let ahead = start.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        // SAFETY: less than `ALIGNMENT` bytes, by which the allocation is longer than `bytes`.
+        let data = unsafe { start.add(ahead) };
+        Ok(Storage { data, bytes, device, owner: Owner::Small { start, layout } })
     }
 
     /// Memory that somebody else owns. `owner` is dropped, once, with the last tensor over it.
@@ -127,7 +119,7 @@ impl Storage {
 
     /// Fills a storage that nobody else knows yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
-        assert!(bytes.len() <= self.bytes && matches!(self.owner, Owner::Here { .. }));
+        assert!(bytes.len() <= self.bytes && !matches!(self.owner, Owner::Foreign { .. }));
         // SAFETY: the range is ours, at least as long as `bytes`, and cannot overlap with a slice
         // that existed before it.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(), bytes.len()) };
@@ -137,9 +129,9 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Owner::Here { first, layout } = self.owner {
-            // SAFETY: `first` came from the allocator with this layout and is freed only here.
-            unsafe { alloc::dealloc(first.as_ptr(), layout) };
+        if let Owner::Small { start, layout } = self.owner {
+            // SAFETY: `start` came from the allocator with this layout and is freed only here.
+            unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
     }
 }

@@ -16,7 +16,7 @@ use std::hint;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -46,6 +46,9 @@ type Body<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
 /// The number of workers that was asked for; 0 means the default.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// How often work was handed to threads.
+static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// Set in the child of a fork, where the threads do not exist: work stays on the caller.
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -136,6 +139,12 @@ pub fn useful(bytes: usize) -> usize {
     count().min(bytes / BYTES_PER_WORKER)
 }
 
+/// How often this process has shared work between several workers, however much work it was each
+/// time.
+pub fn entries() -> u64 {
+    ENTRIES.load(Ordering::Relaxed)
+}
+
 /// Calls `body` with ranges that together are `0..elements`, on several workers at the same time
 /// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
 /// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
@@ -162,6 +171,7 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     {
         let helpers = threads.at_least(wanted - 1);
         if helpers > 0 {
+            ENTRIES.fetch_add(1, Ordering::Relaxed);
             dispatch(&threads.slots[..helpers], items, block, body);
             return;
         }

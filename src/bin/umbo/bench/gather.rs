@@ -8,7 +8,7 @@ use umbo::error::Result;
 use umbo::tensor::{DType, Shape, Tensor};
 
 use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
-use super::reduce::filled;
+use super::reduce::varied;
 use crate::Report;
 
 const HELP: &str = "\
@@ -71,7 +71,7 @@ fn row(
     let columns = (row_bytes / dtype.size()).max(1);
     let shape = Shape::new(&[(bytes / dtype.size() / columns).max(1), columns])?;
     let components: Vec<Tensor> =
-        (0..replicas).map(|_| filled(dtype, shape)).collect::<Result<_>>()?;
+        (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
     let output = gather(&components, axis as i64, DeviceId::HOST, None)?;
     // Whatever the axis, each component fills one part of the output's memory.
     let elements = shape.elements();

@@ -73,7 +73,7 @@ fn row(
     let shape = Shape::new(&[bytes / dtype.size()])?;
     let result = result_dtype(op, dtype)?;
     let components: Vec<Tensor> =
-        (0..replicas).map(|_| filled(dtype, shape)).collect::<Result<_>>()?;
+        (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
     let output = Tensor::zeros(result, shape, DeviceId::HOST)?;
     let written = shape.bytes(result)?;
     let ours = whole(|| {
@@ -93,7 +93,7 @@ fn row(
     Row::measure(labels, traffic, rounds, ours, vec![probe(false), probe(true)])
 }
 
-/// Elements that are small numbers in every dtype.
+/// The same elements for all: 1.0 for floats, 3 in each byte of integers.
 pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
     let pattern: &[u8] = match dtype {
         DType::Float16 => &[0x00, 0x3c],
@@ -102,10 +102,51 @@ pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
         DType::Float64 => &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
         _ => &[3],
     };
+    from_iter(dtype, shape, pattern.iter().copied().cycle())
+}
+
+/// Elements that differ between positions and replicas; floats lie between 0.5 and 2. Where all are
+/// the same a probe, which is an exclusive or, may write nothing but zeros, and there are processors
+/// on which lines of zeros are cheaper to write than any others.
+pub fn varied(dtype: DType, shape: Shape, replica: usize) -> Result<Tensor> {
+    let mut state = replica as u64;
+    let mut random = move || {
+        // SplitMix64's sequence and the first of its multiplications.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()
+    };
+    let bytes = std::iter::repeat_with(move || {
+        let mut bytes = random();
+        // The sign and all but the last of the exponent, in the place of each element's last bytes.
+        let fixed: &[(u8, u8)] = match dtype {
+            DType::Float16 => &[(0xff, 0), (0x03, 0x3c)],
+            DType::BFloat16 => &[(0xff, 0), (0, 0x3f)],
+            DType::Float32 => &[(0xff, 0), (0xff, 0), (0xff, 0), (0, 0x3f)],
+            DType::Float64 => &[
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0x0f, 0xf0),
+                (0, 0x3f),
+            ],
+            _ => &[(0xff, 0)],
+        };
+        for (byte, (kept, set)) in bytes.iter_mut().zip(fixed.iter().cycle()) {
+            *byte = *byte & kept | set;
+        }
+        bytes
+    });
+    from_iter(dtype, shape, bytes.flatten())
+}
+
+fn from_iter(dtype: DType, shape: Shape, elements: impl Iterator<Item = u8>) -> Result<Tensor> {
     let bytes = shape.bytes(dtype)?;
     let mut data = Vec::new();
     data.try_reserve_exact(bytes)
         .map_err(|_| Error::ResourceExhausted(format!("{bytes} bytes to fill a tensor with")))?;
-    data.extend(pattern.iter().copied().cycle().take(bytes));
+    data.extend(elements.take(bytes));
     Tensor::from_bytes(dtype, shape, &data, DeviceId::HOST)
 }
