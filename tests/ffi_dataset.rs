@@ -259,9 +259,13 @@ fn a_steady_pass_allocates_nothing() {
                 }
             };
             pass(20);
-            let before = ALLOCATIONS.get();
-            pass(50);
-            assert_eq!(ALLOCATIONS.get(), before);
+            let allocated = || {
+                let before = ALLOCATIONS.get();
+                pass(50);
+                ALLOCATIONS.get() - before
+            };
+            // A thread's first wait for another one allocates, and comes whenever it comes.
+            assert!((0..5).any(|_| allocated() == 0));
             umbo_iterator_release(iterator);
         }
         for dataset in [source, shuffled, endless, plain, ahead] {

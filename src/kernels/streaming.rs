@@ -25,7 +25,7 @@ const USUAL_CACHE: usize = 32 << 20;
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether an operation that reads and writes so many bytes in all should stream its output: if
-/// they are more than the last-level cache holds, unless [`select`] says otherwise. Of less, enough
+/// they are as many as the last-level cache holds, unless [`select`] says otherwise. Of less, enough
 /// may stay in that cache from one operation to the next for ordinary stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
@@ -33,7 +33,7 @@ pub fn pays(traffic: usize) -> bool {
     }
     let mut threshold = SELECTED.load(Ordering::Relaxed);
     if threshold == 0 {
-        threshold = last_level_cache().unwrap_or(USUAL_CACHE).saturating_add(1);
+        threshold = last_level_cache().unwrap_or(USUAL_CACHE);
         select(threshold);
     }
     traffic >= threshold
