@@ -77,6 +77,7 @@ impl<'a> Pass<'a> {
     ///
     /// The operands are the caller's own selection and are asserted, not reported: of the dtype
     /// and number of elements of `weights`, or gradients that can be added to those.
+    #[inline]
     pub fn new(
         weights: &'a SpanMut,
         slots: &'a [SpanMut],
@@ -113,12 +114,14 @@ impl<'a> Pass<'a> {
     }
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
+    #[inline]
     pub fn starting_from(mut self, accumulated: Option<Span>) -> Pass<'a> {
         self.sum = self.sum.starting_from(accumulated);
         self
     }
 
     /// The same for one worker's part of the elements, or of the rows.
+    #[inline]
     pub fn over(mut self, part: &Part) -> Pass<'a> {
         let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
         self.range = part.range();
@@ -127,6 +130,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The same, with gradients that are clipped.
+    #[inline]
     pub fn clipped(mut self, clipping: Clipping) -> Pass<'a> {
         self.sum.clipping = clipping;
         self
@@ -134,6 +138,7 @@ impl<'a> Pass<'a> {
 
     /// The same, with `l2` × weight added to each gradient after clipping: the gradient of
     /// `l2`/2 · ‖w‖².
+    #[inline]
     pub fn with_l2(mut self, l2: f64) -> Pass<'a> {
         self.l2 = l2;
         self

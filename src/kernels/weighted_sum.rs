@@ -65,6 +65,7 @@ impl<'a> WeightedSum<'a> {
     /// `elements` elements of type `dtype`.
     ///
     /// The contributions are asserted to be of one type and of `elements` elements.
+    #[inline]
     pub fn new(
         dtype: DType,
         elements: usize,
@@ -85,6 +86,7 @@ impl<'a> WeightedSum<'a> {
 
     /// The same, with a sum that starts from `accumulated`: float64 and of as many elements, which
     /// is asserted.
+    #[inline]
     pub fn starting_from(mut self, accumulated: Option<Span>) -> WeightedSum<'a> {
         if let Some(sum) = &accumulated {
             assert_eq!((sum.dtype(), sum.elements()), (DType::Float64, self.elements));

@@ -283,7 +283,12 @@ impl Gradients {
 
     /// The element type of the gradients of variable `index`, which there is.
     pub fn dtype(&self, index: usize) -> DType {
-        self.dtype.unwrap_or(self.variables[index].dtype())
+        self.dtype_for(self.variables[index].dtype())
+    }
+
+    /// The element type of the gradients of a variable of type `variable`.
+    pub(super) fn dtype_for(&self, variable: DType) -> DType {
+        self.dtype.unwrap_or(variable)
     }
 
     /// How many applies make one update.

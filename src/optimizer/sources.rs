@@ -3,6 +3,7 @@
 use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
 use crate::kernels::view::Span;
 use crate::kernels::weighted_sum::{Contribution, WeightedSum};
 use crate::optimizer::accumulation::Accumulation;
@@ -75,13 +76,14 @@ impl<'a> Sources<'a> {
         self.rows(index).map_or_else(all, |rows| rows.sums().elements())
     }
 
-    /// About how many bytes are read for one element of the gradient of variable `index`.
-    pub(super) fn gradient_bytes(&self, index: usize) -> usize {
+    /// About how many bytes are read for one element of the gradient of variable `index`, which is
+    /// of type `dtype`.
+    pub(super) fn gradient_bytes(&self, index: usize, dtype: DType) -> usize {
         if self.rows(index).is_some() {
             return size_of::<f64>();
         }
         let accumulated = self.accumulated(index).map_or(0, |_| size_of::<f64>());
-        self.gradients.replicas() * self.gradients.dtype(index).size() + accumulated
+        self.gradients.replicas() * self.gradients.dtype_for(dtype).size() + accumulated
     }
 
     /// Replaces `contributions`, which has room for one of every replica, by those of the last run

@@ -109,9 +109,13 @@ impl Variables {
         buffer: usize,
         slots: usize,
     ) -> (&SpanMut, &[SpanMut]) {
+        (self.weights(position, buffer), &self.slots[position * slots..][..slots])
+    }
+
+    /// The first of [`Variables::operands`].
+    pub(super) fn weights(&self, position: usize, buffer: usize) -> &SpanMut {
         let weights = self.states[position].weights[buffer].as_ref();
-        let weights = weights.expect("a buffer is met when its update is prepared");
-        (weights, &self.slots[position * slots..][..slots])
+        weights.expect("a buffer is met when its update is prepared")
     }
 }
 

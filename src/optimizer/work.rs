@@ -106,8 +106,10 @@ impl Work {
             let of_variable = Chunks::of(sources.elements(item.index));
             item.first_sum = chunks;
             chunks += of_variable.count();
-            let (elements, bytes) =
-                (sources.elements(item.index), sources.gradient_bytes(item.index));
+            let (elements, bytes) = (
+                sources.elements(item.index),
+                sources.gradient_bytes(item.index, sources.variables()[item.index].dtype()),
+            );
             self.pieces.push(elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(self.sums.len());
@@ -149,7 +151,8 @@ impl Work {
             item.fresh = sources.accumulation.claim(item.index);
             let rows_are_kept = sources.accumulation.memory(item.index).is_none();
             let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
-            let bytes = sources.gradient_bytes(item.index) + size_of::<f64>();
+            let bytes = sources.gradient_bytes(item.index, sources.variables()[item.index].dtype())
+                + size_of::<f64>();
             self.pieces.push(elements, BLOCK, bytes);
         }
         let Work { items, pieces, contributions, .. } = self;
@@ -219,13 +222,20 @@ impl Work {
         let passes = Passes { variables, sources, slots, clipping };
         pieces.clear();
         for Item { index, update, .. } in &mut *items {
-            let state = 2 * (1 + slots) * sources.variables()[*index].dtype().size();
-            let bytes = sources.gradient_bytes(*index) + state;
+            let Some(update) = update else {
+                pieces.push(0, BLOCK, 0);
+                continue;
+            };
+            // What is known of the weights here spares a look at the variable itself, which lies
+            // elsewhere in memory.
+            let weights = variables.weights(update.position, update.buffer);
+            let state = 2 * (1 + slots) * weights.dtype().size();
+            let bytes = sources.gradient_bytes(*index, weights.dtype()) + state;
             match sources.rows(*index) {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
-                None => pieces.push(sources.elements(*index), BLOCK, bytes),
+                None => pieces.push(weights.elements(), BLOCK, bytes),
             }
-            if let Some(update) = update.as_mut().filter(|_| rule.measures()) {
+            if rule.measures() {
                 let contributions = &mut *contributions[0].lock();
                 sources.collect(*index, contributions);
                 let pass = passes.of(*index, update, contributions);
@@ -304,9 +314,11 @@ fn prepare_update(
         {
             *scalars
         }
-        _ => rule.prepare(&rates, &known.running)?,
+        _ => {
+            let scalars = rule.prepare(&rates, &known.running)?;
+            last.insert((rates, known.running, scalars)).2
+        }
     };
-    *last = Some((rates, known.running, scalars));
     known.claimed = true;
     let l2 = match rule.weight_decay() {
         WeightDecay::L2 => rates.weight_decay,
