@@ -7,6 +7,10 @@
 //! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
+//! If the weights have low-precision copies ([`Pass::with_copies`]), the pass writes them, too: it
+//! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2 bytes
+//! an element and copy more.
+//!
 //! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
 //! before, and touches no others.
 //!
@@ -24,7 +28,9 @@ use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::narrow::narrow;
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
+use crate::kernels::streaming;
 use crate::kernels::view::{Span, SpanMut, ViewMut};
 use crate::kernels::weighted_sum::{Clipping, Contribution, Finish, WeightedSum};
 
@@ -155,6 +161,10 @@ pub struct Pass<'a> {
     rows: Option<Rows<'a>>,
     /// Of the elements, or of the rows, those that are updated.
     range: Range<usize>,
+    /// The weights' low-precision copies.
+    copies: &'a [Option<&'a SpanMut>],
+    /// Whether those are written past the caches.
+    streaming: bool,
 }
 
 /// Rows of a table.
@@ -168,6 +178,10 @@ pub struct Rows<'a> {
 
 /// Elements that go through the registers together: one cache line of float32.
 const BLOCK: usize = 16;
+
+/// Elements whose new weights go to low-precision copies together: few enough to be in the cache
+/// still, beside gradients and state, and many enough for the loops over them to be long.
+const TILE: usize = 2048;
 
 impl<'a> Pass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
@@ -186,7 +200,8 @@ impl<'a> Pass<'a> {
             assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
-        Pass { weights, slots, sum, l2: 0.0, rows: None, range: 0..elements }
+        let (l2, rows, range) = (0.0, None, 0..elements);
+        Pass { weights, slots, sum, l2, rows, range, copies: &[], streaming: false }
     }
 
     /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
@@ -237,6 +252,14 @@ impl<'a> Pass<'a> {
         self
     }
 
+    /// The same, with the new weights of all elements that the pass updates rounded to the same
+    /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all rows
+    /// are updated. The copies are asserted to be as long as the weights, which are float32.
+    pub fn with_copies(mut self, copies: &'a [Option<&'a SpanMut>], streaming: bool) -> Pass<'a> {
+        (self.copies, self.streaming) = (copies, streaming && self.is_whole());
+        self
+    }
+
     /// The element type of all operands.
     pub fn dtype(&self) -> DType {
         self.weights.dtype()
@@ -256,7 +279,31 @@ impl<'a> Pass<'a> {
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
         let update = &self.update::<G, F, SLOTS>(formula);
-        dispatch(UpdateRange { update, range: self.range.clone() });
+        self.in_tiles(TILE, |range| dispatch(UpdateRange { update, range }), std::iter::once);
+    }
+
+    /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
+    /// them: in the elements that `elements` makes of it. Without copies there is one range, otherwise
+    /// they are of `tile`.
+    fn in_tiles<I: Iterator<Item = Range<usize>>>(
+        &self,
+        tile: usize,
+        update: impl Fn(Range<usize>),
+        elements: impl Fn(Range<usize>) -> I,
+    ) {
+        let Range { mut start, end } = self.range;
+        let has_copies = self.copies.iter().any(Option::is_some);
+        while start < end {
+            let next = if has_copies { end.min(start + tile) } else { end };
+            update(start..next);
+            for copy in self.copies.iter().flatten() {
+                narrow(self.weights.reading(), copy, elements(start..next), self.streaming);
+            }
+            start = next;
+        }
+        if self.streaming {
+            streaming::finish();
+        }
     }
 
     fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(self, rows: Rows<'_>, formula: F) {
@@ -267,8 +314,12 @@ impl<'a> Pass<'a> {
         assert!(own.is_sorted_by(|before, after| before < after));
         assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
         let update = &self.update::<F::Element, F, SLOTS>(formula);
-        let (first, rows) = (self.range.start, &numbers[self.range.clone()]);
-        dispatch(UpdateRows { update, rows, first, elements });
+        let rows = &numbers[..self.range.end];
+        let tile = (TILE / elements.max(1)).max(1);
+        let update = |range| dispatch(UpdateRows { update, rows, range, elements });
+        self.in_tiles(tile, update, |range| {
+            numbers[range].iter().map(|row| row * elements..(row + 1) * elements)
+        });
     }
 
     fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
@@ -409,13 +460,13 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, 
     }
 }
 
-/// One worker's part of an update of some rows: `rows`, whose gradients are the rows from `first`
-/// on of the sum. Whoever makes it sees to it that no other part that runs at the same time has one
-/// of them.
+/// One worker's part of an update of some rows: those of `rows` that are in the range, whose
+/// gradients are the same rows of the sum. Whoever makes it sees to it that no other part that runs
+/// at the same time has one of them. The rows behind the range are this worker's next ones.
 struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     update: &'a Update<'a, F::Element, F, SLOTS>,
     rows: &'a [usize],
-    first: usize,
+    range: Range<usize>,
     /// Of one row.
     elements: usize,
 }
@@ -423,15 +474,15 @@ struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
 impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
     #[inline(always)]
     fn run(self) {
-        let UpdateRows { update, rows, first, elements } = self;
-        for (position, row) in rows.iter().enumerate() {
+        let UpdateRows { update, rows, range, elements } = self;
+        for position in range {
             if let Some(next) = rows.get(position + ROWS_AHEAD) {
                 let bytes = elements * size_of::<F::Element>();
                 for view in std::iter::once(update.weights).chain(update.slots) {
                     prefetch(view.data().wrapping_add(next * bytes), bytes);
                 }
             }
-            let (start, place) = ((first + position) * elements, row * elements);
+            let (start, place) = (position * elements, rows[position] * elements);
             let mut done = 0;
             while elements - done >= BLOCK {
                 let (start, place) = (start + done, place + done);
