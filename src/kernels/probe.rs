@@ -197,6 +197,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool> Kernel for Lines<R, S, 
 #[cfg(test)]
 mod tests {
     use crate::device::DeviceId;
+    use crate::error::Result;
     use crate::tensor::{Shape, Tensor};
 
     #[test]
@@ -223,7 +224,7 @@ mod tests {
             let shape = Shape::new(&[elements]).unwrap();
             Tensor::from_slice(&vec![value; elements], shape, DeviceId::HOST).unwrap()
         };
-        let moved = |read: usize, kept: usize, written: usize| {
+        let moved = |read: usize, kept: usize, written: usize| -> Result<()> {
             let smallest = read.min(kept).min(written);
             // An even number of equal lines cancels out.
             let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
@@ -233,7 +234,7 @@ mod tests {
             super::move_bytes(&views, Some(&write), &[same.writing().unwrap()], false)?;
             assert!(same.to_vec::<i16>().unwrap().iter().all(|&value| value == 7));
             assert!(output.to_vec::<i16>().unwrap().iter().all(|&value| value == expected));
-            crate::error::Result::Ok(())
+            Ok(())
         };
         for (read, kept, written) in
             [(4096, 4096, 2048), (2048, 4096, 2048), (2048, 4096, 4096), (2048, 2048, 8192)]
