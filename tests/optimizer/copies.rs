@@ -1,7 +1,7 @@
 //! Low-precision copies of variables: after whatever wrote a variable they are its value, rounded, bit
 //! by bit, and an update leaves nothing for the next request to do.
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use half::{bf16, f16};
@@ -10,6 +10,7 @@ use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::error::{Error, Result, Status};
 use umbo::kernels::instruction_set::{self, InstructionSet};
+use umbo::kernels::streaming;
 use umbo::optimizer::LossReduction::{Mean, Sum};
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
@@ -23,7 +24,7 @@ use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::buffer::{COPY_DTYPES, copy_number};
-use umbo::values::variable::{Aggregation, Synchronization, Variable};
+use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable};
 
 use crate::allocator::{allocations, refusing};
 use crate::setup::*;
@@ -151,7 +152,12 @@ fn any_number_of_workers_writes_the_copies_along() {
     let before = workers::count();
     for count in [1, 2, 3] {
         workers::set_count(count).unwrap();
-        train("momentum", 70_003);
+        // Past the caches from one byte on, and never.
+        let trained = [1, usize::MAX].map(|traffic| {
+            streaming::select(traffic);
+            train("momentum", 70_003)
+        });
+        assert!(trained[0] == trained[1]);
     }
     workers::set_count(before).unwrap();
 }
@@ -246,6 +252,32 @@ fn without_memory_for_a_copy_there_is_none() {
     assert!(are_out_of_step(&a));
     make_copies(&a);
     are_in_step(&a);
+}
+
+/// A replica that is late may still read a copy of a variable that was released.
+#[test]
+fn copies_are_kept_as_long_as_their_variable_is() {
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<Tensor>>);
+    impl Keeper for Kept {
+        fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
+            self.0.lock().unwrap().extend(tensors);
+        }
+    }
+    let keeper: Arc<Kept> = Arc::default();
+    let of_keeper: Arc<dyn Keeper> = Arc::clone(&keeper) as Arc<dyn Keeper>;
+    let other = variable("a", &[1.0f32; 3]);
+    let value = Tensor::from_slice(&[1.0f32; 3], other.shape(), DeviceId::HOST).unwrap();
+    let variable = Variable::new(other.spec().clone(), value, Arc::downgrade(&of_keeper));
+    make_copies(&variable);
+    write(variable.staging().unwrap(), &[2.0f32; 3]);
+    variable.stage();
+    variable.bring_in_step(variable.visible_buffer(), 0).unwrap();
+    drop(variable);
+    let kept = keeper.0.lock().unwrap();
+    let count = |dtype| kept.iter().filter(|tensor| tensor.dtype() == dtype).count();
+    let dtypes = [DType::Float32, DType::Float16, DType::BFloat16];
+    assert_eq!(dtypes.map(count), [2, 2, 1]);
 }
 
 #[test]
@@ -420,11 +452,11 @@ fn threads_that_ask_at_once_get_the_same_copy() {
 /// there was, and nothing stays behind.
 #[test]
 fn asking_and_assigning_at_once_leaves_no_copy_behind() {
-    let (_strategy, variable) = of_strategy(&[0.0; WIDTH]);
+    let (_strategy, variable) = of_strategy(&[0.0; ROWS * WIDTH]);
     thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..300 {
-                let own = rows_of(&[round as f32; WIDTH]);
+                let own = rows_of(&[round as f32; ROWS * WIDTH]);
                 assign(&variable, Assignment::Assign, &own).unwrap();
             }
         });
