@@ -104,19 +104,21 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
 /// [`f32_to_f16`]: unlike the processor's conversion to bfloat16, this one keeps denormals in every
 /// mode.
 #[inline(always)]
-pub fn narrow_to_f16s<const N: usize>(values: [f32; N]) -> [f16; N] {
+pub fn narrow_to_f16s<const N: usize>(values: &[f32; N]) -> [f16; N] {
     #[cfg(target_arch = "x86_64")]
     if N.is_multiple_of(8) && selected() as u8 >= InstructionSet::Avx2 as u8 {
         // SAFETY: sets from AVX2 on are selected only on processors with F16C.
         return unsafe { narrow_to_f16s_f16c(values) };
     }
-    values.map(f32_to_f16)
+    let mut narrow = [f16::ZERO; N];
+    narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_f16(value));
+    narrow
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn narrow_to_f16s_f16c<const N: usize>(values: [f32; N]) -> [f16; N] {
+fn narrow_to_f16s_f16c<const N: usize>(values: &[f32; N]) -> [f16; N] {
     use std::arch::x86_64::{
         _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
     };

@@ -23,20 +23,22 @@ const LANES: usize = 8;
 /// A 16-bit float.
 trait Narrow: Element {
     /// These numbers, rounded.
-    fn narrowed<const N: usize>(values: [f32; N]) -> [Self; N];
+    fn narrowed<const N: usize>(values: &[f32; N]) -> [Self; N];
 }
 
 impl Narrow for f16 {
     #[inline(always)]
-    fn narrowed<const N: usize>(values: [f32; N]) -> [f16; N] {
+    fn narrowed<const N: usize>(values: &[f32; N]) -> [f16; N] {
         narrow_to_f16s(values)
     }
 }
 
 impl Narrow for bf16 {
     #[inline(always)]
-    fn narrowed<const N: usize>(values: [f32; N]) -> [bf16; N] {
-        values.map(f32_to_bf16)
+    fn narrowed<const N: usize>(values: &[f32; N]) -> [bf16; N] {
+        let mut narrow = [bf16::ZERO; N];
+        narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_bf16(value));
+        narrow
     }
 }
 
@@ -46,18 +48,28 @@ pub fn narrow_all(from: Span, to: &SpanMut) {
     let bytes = size_of::<f32>() + to.dtype().size();
     let streaming = streaming::pays(from.elements().saturating_mul(bytes));
     workers::for_each_range(from.elements(), bytes, &|range| {
-        narrow(from, to, std::iter::once(range), streaming);
+        narrow(from, to, range, streaming);
         streaming::finish();
     });
 }
 
-/// Rounds the elements of `from` in each of `ranges` to the same elements of `to`, on this thread,
-/// past the caches if `streaming` says so: then [`streaming::finish`] has to follow before others are
-/// told. Whoever calls it sees to it that no other thread has one of these elements of `to`.
+/// Rounds the elements of `from` in `range` to the same elements of `to`, on this thread, past the
+/// caches if `streaming` says so: then [`streaming::finish`] has to follow before others are told.
+/// Whoever calls it sees to it that no other thread has one of these elements of `to`.
 ///
-/// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the ranges
-/// lie within.
-pub fn narrow(
+/// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the range
+/// lies within.
+pub fn narrow(from: Span, to: &SpanMut, range: Range<usize>, streaming: bool) {
+    narrow_ranges(from, to, std::iter::once(range), streaming);
+}
+
+/// As [`narrow`], for the rows with these numbers, each of `elements` elements.
+pub fn narrow_rows(from: Span, to: &SpanMut, rows: &[usize], elements: usize) {
+    let ranges = rows.iter().map(|row| row * elements..(row + 1) * elements);
+    narrow_ranges(from, to, ranges, false);
+}
+
+fn narrow_ranges(
     from: Span,
     to: &SpanMut,
     ranges: impl Iterator<Item = Range<usize>>,
@@ -107,7 +119,7 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
                 // and fills it.
                 unsafe {
                     if streaming {
-                        let block = T::narrowed(from.add(start).cast::<[f32; BLOCK]>().read());
+                        let block = T::narrowed(&*from.add(start).cast::<[f32; BLOCK]>());
                         streaming::write_line((&raw const block).cast(), to.add(start).cast());
                     } else {
                         narrow_block::<T, BLOCK>(from.add(start), to.add(start));
@@ -130,11 +142,12 @@ impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
 }
 
 /// # Safety
-/// `from` may be read and `to` written for `N` elements, and the two do not overlap.
+/// `from` may be read and `to` written for `N` elements, nobody else writes those, and the two do not
+/// overlap.
 #[inline(always)]
 unsafe fn narrow_block<T: Narrow, const N: usize>(from: *const f32, to: *mut T) {
     // SAFETY: the caller's promise; arrays are aligned as their elements.
-    unsafe { to.cast::<[T; N]>().write(T::narrowed(from.cast::<[f32; N]>().read())) };
+    unsafe { to.cast::<[T; N]>().write(T::narrowed(&*from.cast::<[f32; N]>())) };
 }
 
 #[cfg(test)]
@@ -166,7 +179,7 @@ mod tests {
         let to = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
         let span = from.reading().unwrap().span().unwrap();
         let target = to.writing().unwrap().into_span().unwrap();
-        narrow(span, &target, ranges.iter().cloned(), streaming);
+        ranges.iter().for_each(|range| narrow(span, &target, range.clone(), streaming));
         streaming::finish();
         match dtype {
             DType::Float16 => to.to_vec::<f16>().unwrap().into_iter().map(f16::to_bits).collect(),
@@ -178,7 +191,7 @@ mod tests {
     fn every_set_and_split_gives_the_rounding_and_touches_nothing_else() {
         let before = selected();
         let splits: [&[Range<usize>]; 4] = [
-            &[0..ELEMENTS],
+            &[0..ELEMENTS, 3..3],
             &[0..1, 1..64, 64..999],
             &[5..6, 7..7, 33..150, 160..999],
             &[31..33, 300..309, 900..ELEMENTS],
@@ -208,6 +221,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "end <= elements")]
     fn a_range_that_is_too_long_is_refused() {
-        narrowed(DType::Float16, &[0..ELEMENTS + 1], false);
+        narrowed(DType::Float16, &[0..1, 0..ELEMENTS + 1], false);
     }
 }

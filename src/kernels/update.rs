@@ -28,7 +28,7 @@ use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Kernel, dispatch};
-use crate::kernels::narrow::narrow;
+use crate::kernels::narrow::{narrow, narrow_rows};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::streaming;
 use crate::kernels::view::{Span, SpanMut, ViewMut};
@@ -279,30 +279,34 @@ impl<'a> Pass<'a> {
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
         let update = &self.update::<G, F, SLOTS>(formula);
-        self.in_tiles(TILE, |range| dispatch(UpdateRange { update, range }), std::iter::once);
+        self.in_tiles(TILE, |range| dispatch(UpdateRange { update, range }));
     }
 
     /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
-    /// them: in the elements that `elements` makes of it. Without copies there is one range, otherwise
-    /// they are of `tile`.
-    fn in_tiles<I: Iterator<Item = Range<usize>>>(
-        &self,
-        tile: usize,
-        update: impl Fn(Range<usize>),
-        elements: impl Fn(Range<usize>) -> I,
-    ) {
+    /// them. Without copies there is one range, otherwise they are of `tile`.
+    fn in_tiles(&self, tile: usize, update: impl Fn(Range<usize>)) {
         let Range { mut start, end } = self.range;
         let has_copies = self.copies.iter().any(Option::is_some);
         while start < end {
             let next = if has_copies { end.min(start + tile) } else { end };
             update(start..next);
-            for copy in self.copies.iter().flatten() {
-                narrow(self.weights.reading(), copy, elements(start..next), self.streaming);
-            }
+            self.round_to_copies(start..next);
             start = next;
         }
         if self.streaming {
             streaming::finish();
+        }
+    }
+
+    fn round_to_copies(&self, range: Range<usize>) {
+        let weights = self.weights.reading();
+        for copy in self.copies.iter().flatten() {
+            match self.rows {
+                Some(rows) => {
+                    narrow_rows(weights, copy, &rows.numbers[range.clone()], rows.elements)
+                }
+                None => narrow(weights, copy, range.clone(), self.streaming),
+            }
         }
     }
 
@@ -316,10 +320,7 @@ impl<'a> Pass<'a> {
         let update = &self.update::<F::Element, F, SLOTS>(formula);
         let rows = &numbers[..self.range.end];
         let tile = (TILE / elements.max(1)).max(1);
-        let update = |range| dispatch(UpdateRows { update, rows, range, elements });
-        self.in_tiles(tile, update, |range| {
-            numbers[range].iter().map(|row| row * elements..(row + 1) * elements)
-        });
+        self.in_tiles(tile, |range| dispatch(UpdateRows { update, rows, range, elements }));
     }
 
     fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(

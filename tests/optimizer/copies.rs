@@ -38,7 +38,7 @@ const WIDTH: usize = 19;
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     let number = |index: usize| {
         let number = ((index * 7919 + seed * 104_729) % 1009) as f32 / 1009.0 - 0.4;
-        if index % 7 == 0 { number * 1e-6 } else { number }
+        if index.is_multiple_of(7) { number * 1e-6 } else { number }
     };
     (0..count).map(number).collect()
 }
