@@ -179,9 +179,10 @@ pub struct Rows<'a> {
 /// Elements that go through the registers together: one cache line of float32.
 const BLOCK: usize = 16;
 
-/// Elements whose new weights go to low-precision copies together: few enough to be in the cache
-/// still, beside gradients and state, and many enough for the loops over them to be long.
-const TILE: usize = 2048;
+/// Elements whose new weights go to low-precision copies together. While they do, which takes a tenth
+/// of a microsecond, memory works on what the processor has asked for ahead: for more elements it would
+/// run out of that.
+const TILE: usize = 512;
 
 impl<'a> Pass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
