@@ -165,3 +165,20 @@ fn benchmarks_are_drawn() {
         }
     }
 }
+
+#[test]
+fn the_benchmark_of_updates_counts_bytes_of_16_bit_gradients_and_copies() {
+    let traffic = |narrow: &[&str]| {
+        let row = ["bench", "update", "--rule", "adam", "--replicas", "2", "--rounds", "1"];
+        let sizes = ["--from", "4K", "--to", "4K", "--json"];
+        let line = printed(&[&row[..], &sizes, narrow].concat());
+        let row: Value = serde_json::from_str(&line).unwrap();
+        assert!(row["percent_of_roof"].as_f64() > Some(0.0));
+        row["traffic_bytes"].as_u64()
+    };
+    assert_eq!(traffic(&[]), Some(1024 * (2 * 4 + 24)));
+    assert_eq!(traffic(&["--copy", "float16"]), Some(1024 * (2 * 4 + 24 + 2)));
+    let narrow = ["--gradient", "bfloat16", "--copy", "bfloat16"];
+    assert_eq!(traffic(&narrow), Some(1024 * (2 * 2 + 24 + 2)));
+    assert!(!umbo(&["bench", "update", "--copy", "float32"]).status.success());
+}

@@ -3134,6 +3134,23 @@ umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
                                struct umbo_view *view);
 
 /**
+ * As umbo_variable_view(), with the variable's current value in another type: UMBO_FLOAT16 or
+ * UMBO_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
+ * gives; all others are INVALID_ARGUMENT.)
+ *
+ * The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
+ * copy, each element rounded to the nearest value, ties to even. The first call for a type makes the
+ * copy (RESOURCE_EXHAUSTED if there is no memory) and it stays as long as the variable; from then on
+ * an apply of an optimizer writes it along with the variable, at the cost of its own bytes. After
+ * other writes the next call converts the variable anew. Replicas may call at the same time: one
+ * converts, the others wait for it.
+ */
+umbo_status umbo_variable_view_as(const struct umbo_replica_context *ctx,
+                                  const struct umbo_variable *variable,
+                                  umbo_dtype dtype,
+                                  struct umbo_view *view);
+
+/**
  * A copy of the value that the variable has now: in a run or a merge call with what the step has
  * written so far, elsewhere the value of the last step that succeeded. A new tensor on the
  * variable's device.

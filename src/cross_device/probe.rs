@@ -9,8 +9,9 @@ use crate::tensor::Tensor;
 /// something to `write`, past the caches if `streaming`, and reads and writes back `in_place`.
 /// There are 1, 2, 4 or 8 `reads` and at most three tensors `in_place`.
 ///
-/// The tensors agree in their bytes, are contiguous, start at a cache line, and share no memory.
-/// Fails with INVALID_ARGUMENT if they do not.
+/// The tensors of one kind agree in their bytes, and the bytes of all kinds are multiples of the
+/// fewest. All are contiguous, start at a cache line, and share no memory. Fails with
+/// INVALID_ARGUMENT if they do not.
 pub fn move_bytes(
     reads: &[Tensor],
     write: Option<&Tensor>,

@@ -213,6 +213,49 @@ pub unsafe extern "C" fn umbo_variable_view(
     })
 }
 
+/// As umbo_variable_view(), with the variable's current value in another type: UMBO_FLOAT16 or
+/// UMBO_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
+/// gives; all others are INVALID_ARGUMENT.)
+///
+/// The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
+/// copy, each element rounded to the nearest value, ties to even. The first call for a type makes the
+/// copy (RESOURCE_EXHAUSTED if there is no memory) and it stays as long as the variable; from then on
+/// an apply of an optimizer writes it along with the variable, at the cost of its own bytes. After
+/// other writes the next call converts the variable anew. Replicas may call at the same time: one
+/// converts, the others wait for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_view_as(
+    ctx: *const umbo_replica_context,
+    variable: *const umbo_variable,
+    dtype: umbo_dtype,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary(|| {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        let dtype = dtype_from(dtype)?;
+        let look = |context: Option<&_>, variable: &Variable| {
+            variables::current_copy(context, variable, dtype).map(|copy| copy.map(view_of))
+        };
+        let what = "umbo_variable_view_as";
+        let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
+            true => with_current_replica(|own| look(own, variable)),
+            false => in_context(ctx, what, |own| look(Some(own), variable)),
+        })??;
+        if let Some(ready) = ready {
+            view.write(ready);
+            return Ok(());
+        }
+        let context = match ctx.is_null() {
+            true => with_current_replica(|own| own.cloned()),
+            false => in_context(ctx, what, |own| Ok(Some(own.clone())))?,
+        };
+        let variable = get(variable, "variable")?;
+        view.write(view_of(variables::bring_in_step(context.as_ref(), &variable, dtype)?));
+        Ok(())
+    })
+}
+
 /// A copy of the value that the variable has now: in a run or a merge call with what the step has
 /// written so far, elsewhere the value of the last step that succeeded. A new tensor on the
 /// variable's device.

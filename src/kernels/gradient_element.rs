@@ -46,7 +46,12 @@ impl GradientElement for bf16 {
 
     #[inline(always)]
     fn widened<const N: usize>(elements: [bf16; N]) -> [f64; N] {
-        elements.map(|element| f64::from(bf16_to_f32(element)))
+        // Not `map`, which compilers leave as a call for each element where there are many.
+        let mut wide = [0.0; N];
+        for (wide, element) in wide.iter_mut().zip(elements) {
+            *wide = f64::from(bf16_to_f32(element));
+        }
+        wide
     }
 }
 
@@ -57,7 +62,11 @@ impl GradientElement for f16 {
 
     #[inline(always)]
     fn widened<const N: usize>(elements: [f16; N]) -> [f64; N] {
-        widen_f16s(elements).map(f64::from)
+        let mut wide = [0.0; N];
+        for (wide, element) in wide.iter_mut().zip(widen_f16s(elements)) {
+            *wide = f64::from(element);
+        }
+        wide
     }
 }
 

@@ -98,6 +98,40 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
     wide
 }
 
+/// float32 to float16 by the processor's own conversion where there is one. The bits are those of
+/// [`f32_to_f16`]: unlike the processor's conversion to bfloat16, this one keeps denormals in every
+/// mode.
+#[inline(always)]
+pub fn narrow_to_f16s<const N: usize>(values: &[f32; N]) -> [f16; N] {
+    #[cfg(target_arch = "x86_64")]
+    if N.is_multiple_of(8) && selected() as u8 >= InstructionSet::Avx2 as u8 {
+        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
+        return unsafe { narrow_to_f16s_f16c(values) };
+    }
+    let mut narrow = [f16::ZERO; N];
+    narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_f16(value));
+    narrow
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn narrow_to_f16s_f16c<const N: usize>(values: &[f32; N]) -> [f16; N] {
+    use std::arch::x86_64::{
+        _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
+    };
+    let mut narrow = [f16::ZERO; N];
+    for (values, narrow) in values.chunks_exact(8).zip(narrow.chunks_exact_mut(8)) {
+        // SAFETY: both chunks are eight elements long.
+        unsafe {
+            let eight = _mm256_loadu_ps(values.as_ptr());
+            let eight = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(eight);
+            _mm_storeu_si128(narrow.as_mut_ptr().cast(), eight);
+        }
+    }
+    narrow
+}
+
 /// float64 to float16, rounded once.
 pub fn f64_to_f16(value: f64) -> f16 {
     f16::from_f64_const(with_sticky_bit(value))

@@ -11,6 +11,7 @@ pub mod half_sums;
 pub mod instruction_set;
 pub mod layout;
 pub mod measure;
+pub mod narrow;
 pub mod over_axes;
 pub mod over_replicas;
 mod prefetch;

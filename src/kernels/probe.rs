@@ -9,7 +9,9 @@ use std::ops::Range;
 
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::layout::Layout;
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -19,36 +21,50 @@ type Line = [u64; LINE / 8];
 /// caches if `streaming` says so), and writes to each of `in_place`, at most three, what it held.
 /// Bytes behind the last whole line are left out.
 ///
-/// Fails with INVALID_ARGUMENT for other numbers of streams, and if one is not contiguous, does not
-/// start at a line, or differs from the others in its bytes (`write` may have a multiple of them).
+/// The streams of one kind are of one size, and the sizes of all kinds are multiples of the smallest:
+/// gradients or copies may be narrower than the weights, results wider than what is reduced.
+///
+/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if one is not contiguous or
+/// does not start at a line.
 pub fn move_bytes(
     reads: &[View],
     write: Option<&ViewMut>,
     in_place: &[ViewMut],
     streaming: bool,
 ) -> Result<()> {
-    let of = |data: *const u8, layout: &crate::kernels::layout::Layout, size: usize| {
+    let of = |data: *const u8, layout: &Layout, dtype: DType| {
         let whole = layout.is_contiguous() && data.addr().is_multiple_of(LINE);
-        whole.then_some(layout.shape.elements() * size)
+        whole.then_some(layout.shape.elements() * dtype.size())
     };
-    let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype().size());
-    let mut sizes = reads
-        .iter()
-        .map(|view| of(view.data(), view.layout(), view.dtype().size()))
-        .chain(in_place.iter().map(of_mut));
-    let bytes = sizes.next().flatten().filter(|&bytes| sizes.all(|size| size == Some(bytes)));
-    let written = write.map_or(bytes, of_mut);
-    let (Some(bytes), Some(written)) = (bytes, written) else {
+    let of_view = |view: &View| of(view.data(), view.layout(), view.dtype());
+    let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype());
+    let kinds = [
+        common(reads.iter().map(of_view)),
+        common(write.into_iter().map(of_mut)),
+        common(in_place.iter().map(of_mut)),
+    ];
+    let [Some(read), Some(written), Some(kept)] = kinds else {
         return Err(Error::invalid(
             "value",
-            "the streams of a probe are contiguous, of one size, and start at a cache line",
+            "the streams of a probe are contiguous, those of one kind of one size, and start at a \
+             cache line",
         ));
     };
-    let widening = written / bytes.max(1);
-    if widening * bytes != written {
-        return Err(Error::invalid("write", format!("{written} bytes; not a multiple of {bytes}")));
+    let sizes = [read, written, kept].into_iter().flatten();
+    let smallest = sizes.clone().min().unwrap_or(0);
+    if sizes.clone().any(|size| size % smallest.max(1) != 0) {
+        let sizes: Vec<usize> = sizes.collect();
+        return Err(Error::invalid("value", format!("{sizes:?} bytes; not multiples of one")));
     }
-    let streams = Streams { reads, write, in_place, streaming, lines: bytes / LINE, widening };
+    let lines_of = |size: Option<usize>| size.map_or(0, |size| size / smallest.max(1));
+    let streams = Streams {
+        reads,
+        write,
+        in_place,
+        streaming,
+        units: smallest / LINE,
+        lines: Unit { read: lines_of(read), written: lines_of(written), kept: lines_of(kept) },
+    };
     match reads.len() {
         1 => streams.with_reads::<1>(),
         2 => streams.with_reads::<2>(),
@@ -58,14 +74,27 @@ pub fn move_bytes(
     }
 }
 
+/// The size that all streams of a kind have; `Some(None)` if there are no streams.
+fn common(mut sizes: impl Iterator<Item = Option<usize>>) -> Option<Option<usize>> {
+    let Some(first) = sizes.next() else { return Some(None) };
+    first.filter(|_| sizes.all(|size| size == first)).map(Some)
+}
+
+/// The lines that one line of the narrowest stream goes with: of one stream of each kind.
+#[derive(Clone, Copy)]
+struct Unit {
+    read: usize,
+    written: usize,
+    kept: usize,
+}
+
 struct Streams<'a> {
     reads: &'a [View],
     write: Option<&'a ViewMut>,
     in_place: &'a [ViewMut],
     streaming: bool,
-    lines: usize,
-    /// Lines that are written for each line that is read.
-    widening: usize,
+    units: usize,
+    lines: Unit,
 }
 
 impl Streams<'_> {
@@ -83,17 +112,25 @@ impl Streams<'_> {
     }
 
     fn run<const R: usize, const S: usize>(&self) {
-        let written = if self.write.is_some() { self.widening } else { 0 };
-        let streams = R + written + 2 * S;
+        // Most probes move line by line, and their loop knows it.
+        match self.lines {
+            Unit { read: 1, kept: 0 | 1, .. } => self.run_in::<R, S, true>(),
+            _ => self.run_in::<R, S, false>(),
+        }
+    }
+
+    fn run_in<const R: usize, const S: usize, const SINGLE: bool>(&self) {
+        let Unit { read, written, kept } = self.lines;
+        let lines = R * read + written + 2 * S * kept;
         // Not known to the compiler, which could leave out what changes nothing.
         let mask = std::hint::black_box(0);
-        workers::for_each_range(self.lines, streams * LINE, &|range| {
-            dispatch(Lines::<R, S> {
+        workers::for_each_range(self.units, lines * LINE, &|range| {
+            dispatch(Lines::<R, S, SINGLE> {
                 reads: std::array::from_fn(|stream| self.reads[stream].data().cast()),
                 write: self.write.map(|view| view.data().cast()),
                 in_place: std::array::from_fn(|stream| self.in_place[stream].data().cast()),
                 streaming: self.streaming,
-                widening: self.widening,
+                lines: self.lines,
                 mask,
                 range,
             });
@@ -101,44 +138,50 @@ impl Streams<'_> {
     }
 }
 
-/// One worker's lines. `move_bytes` checked that all pointers have them.
-struct Lines<const R: usize, const S: usize> {
+/// One worker's units. `move_bytes` checked that all pointers have them. With `SINGLE` a unit is one
+/// line of what is read and of what is in place.
+struct Lines<const R: usize, const S: usize, const SINGLE: bool> {
     reads: [*const Line; R],
     write: Option<*mut Line>,
     in_place: [*mut Line; S],
     streaming: bool,
-    widening: usize,
+    lines: Unit,
     mask: u64,
     range: Range<usize>,
 }
 
-impl<const R: usize, const S: usize> Kernel for Lines<R, S> {
+impl<const R: usize, const S: usize, const SINGLE: bool> Kernel for Lines<R, S, SINGLE> {
     #[inline(always)]
     fn run(self) {
-        for line in self.range {
+        let Unit { read, written, kept } = self.lines;
+        let (read, kept) = if SINGLE { (1, 1) } else { (read, kept) };
+        for unit in self.range {
             let mut sum = [0; LINE / 8];
-            for read in self.reads {
-                // SAFETY: the views have this line, their builders vouched for reading it, and
-                // any bytes are integers.
-                let more = unsafe { read.add(line).read() };
-                sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
+            for stream in self.reads {
+                for line in unit * read..(unit + 1) * read {
+                    // SAFETY: the views have this line, their builders vouched for reading it, and
+                    // any bytes are integers.
+                    let more = unsafe { stream.add(line).read() };
+                    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
+                }
             }
             for stream in self.in_place {
-                // SAFETY: as above, and the line is this worker's alone; with a mask of 0 it is
-                // written as it was.
-                unsafe {
-                    let stream = stream.add(line);
-                    let mut same = stream.read();
-                    same.iter_mut().zip(sum).for_each(|(same, sum)| *same ^= sum & self.mask);
-                    stream.write(same);
+                for line in unit * kept..(unit + 1) * kept {
+                    // SAFETY: as above, and the line is this worker's alone; with a mask of 0 it is
+                    // written as it was.
+                    unsafe {
+                        let stream = stream.add(line);
+                        let mut same = stream.read();
+                        same.iter_mut().zip(sum).for_each(|(same, sum)| *same ^= sum & self.mask);
+                        stream.write(same);
+                    }
                 }
             }
             let Some(write) = self.write else { continue };
-            for place in 0..self.widening {
-                // SAFETY: as above, for the `widening` lines that belong to this one; views that a
-                // probe takes start at a line.
+            for line in unit * written..(unit + 1) * written {
+                // SAFETY: as above; views that a probe takes start at a line.
                 unsafe {
-                    let to = write.add(line * self.widening + place);
+                    let to = write.add(line);
                     if self.streaming {
                         streaming::write_line((&raw const sum).cast(), to.cast());
                     } else {
@@ -154,6 +197,7 @@ impl<const R: usize, const S: usize> Kernel for Lines<R, S> {
 #[cfg(test)]
 mod tests {
     use crate::device::DeviceId;
+    use crate::error::Result;
     use crate::tensor::{Shape, Tensor};
 
     #[test]
@@ -172,5 +216,31 @@ mod tests {
             assert!(kept.to_vec::<i32>().unwrap().iter().all(|&value| value == 7));
             assert!(super::move_bytes(&reads[..0], Some(&write), &[], streaming).is_err());
         }
+    }
+
+    #[test]
+    fn streams_may_be_narrower_or_wider() {
+        let filled = |elements: usize, value: i16| {
+            let shape = Shape::new(&[elements]).unwrap();
+            Tensor::from_slice(&vec![value; elements], shape, DeviceId::HOST).unwrap()
+        };
+        let moved = |read: usize, kept: usize, written: usize| -> Result<()> {
+            let smallest = read.min(kept).min(written);
+            // An even number of equal lines cancels out.
+            let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
+            let [source, same, output] = [(read, 3), (kept, 7), (written, -1)]
+                .map(|(elements, value)| filled(elements, value));
+            let (views, write) = ([source.reading().unwrap()], output.writing().unwrap());
+            super::move_bytes(&views, Some(&write), &[same.writing().unwrap()], false)?;
+            assert!(same.to_vec::<i16>().unwrap().iter().all(|&value| value == 7));
+            assert!(output.to_vec::<i16>().unwrap().iter().all(|&value| value == expected));
+            Ok(())
+        };
+        for (read, kept, written) in
+            [(4096, 4096, 2048), (2048, 4096, 2048), (2048, 4096, 4096), (2048, 2048, 8192)]
+        {
+            moved(read, kept, written).unwrap();
+        }
+        assert!(moved(4096, 4096, 3072).is_err());
     }
 }

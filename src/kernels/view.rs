@@ -190,6 +190,11 @@ impl SpanMut {
         self.dtype
     }
 
+    /// The same elements for reading, by who may write them and does not meanwhile.
+    pub fn reading(&self) -> Span {
+        Span { data: self.data, dtype: self.dtype, elements: self.elements }
+    }
+
     /// How many elements there are.
     pub fn elements(&self) -> usize {
         self.elements

@@ -10,6 +10,7 @@ use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::accumulate::accumulate;
 use crate::kernels::measure::{ChunkSums, Chunks, Squares};
+use crate::kernels::streaming;
 use crate::kernels::update::{Pass, Rows};
 use crate::kernels::weighted_sum::{Clipping, Contribution};
 use crate::optimizer::plan::Plan;
@@ -17,6 +18,7 @@ use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::variables::Variables;
+use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 
 /// Parts of variables start at multiples of this, so that no two workers write one cache line.
@@ -46,10 +48,12 @@ struct Item {
 }
 
 /// A prepared update: where the optimizer keeps the variable's state, which of the variable's
-/// buffers it writes, and its scalars.
+/// buffers it writes, which low-precision copies of that along with it, and its scalars.
 struct Update {
     position: usize,
     buffer: usize,
+    /// Once it is about to be done.
+    copies: OfCopies<bool>,
     l2: f64,
     scalars: Scalars,
 }
@@ -223,15 +227,17 @@ impl Work {
         pieces.clear();
         for Item { index, update, .. } in &mut *items {
             let Some(update) = update else {
+                // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            // What is known of the weights here spares a look at the variable itself, which lies
-            // elsewhere in memory.
+            let (variable, rows) = (&sources.variables()[*index], sources.rows(*index));
+            update.copies = variable.begin_update(update.buffer, rows.is_none());
+            let copies = update.copies.into_iter().filter(|written| *written).count();
             let weights = variables.weights(update.position, update.buffer);
-            let state = 2 * (1 + slots) * weights.dtype().size();
+            let state = 2 * (1 + slots) * weights.dtype().size() + copies * size_of::<u16>();
             let bytes = sources.gradient_bytes(*index, weights.dtype()) + state;
-            match sources.rows(*index) {
+            match rows {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
                 None => pieces.push(weights.elements(), BLOCK, bytes),
             }
@@ -242,15 +248,21 @@ impl Work {
                 update.scalars = rule.measure(update.scalars, &pass);
             }
         }
+        let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let Item { index, update: Some(update), .. } = &items[item] else { continue };
                 sources.collect(*index, contributions);
-                rule.update(&update.scalars, passes.of(*index, update, contributions).over(&part));
+                let copies =
+                    sources.variables()[*index].copies_to_write(update.buffer, update.copies);
+                let pass = passes.of(*index, update, contributions);
+                rule.update(&update.scalars, pass.with_copies(&copies, streaming).over(&part));
             }
         });
-        for update in items.iter_mut().filter_map(|item| item.update.take()) {
+        for Item { index, update, .. } in items {
+            let Some(update) = update.take() else { continue };
+            sources.variables()[*index].end_update(update.buffer, update.copies);
             let known = variables.at(update.position);
             known.running = update.scalars.running;
             known.updates += 1;
@@ -324,5 +336,5 @@ fn prepare_update(
         WeightDecay::L2 => rates.weight_decay,
         WeightDecay::Decoupled => 0.0,
     };
-    Ok(Update { position, buffer, l2, scalars })
+    Ok(Update { position, buffer, copies: OfCopies::default(), l2, scalars })
 }

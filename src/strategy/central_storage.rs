@@ -380,9 +380,9 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
 }
 
 impl Keeper for Inner {
-    fn keep(&self, tensors: [Option<Tensor>; 2]) {
+    fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
         if self.step_open.load(Ordering::SeqCst) {
-            self.graveyard.lock().extend(tensors.into_iter().flatten());
+            self.graveyard.lock().extend(tensors);
         }
     }
 }

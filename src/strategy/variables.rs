@@ -10,8 +10,9 @@ use super::merge::Operation;
 use super::run::Limits;
 use crate::cross_device::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use crate::values::Value;
+use crate::values::buffer::copy_number;
 use crate::values::variable::{Aggregation, Variable};
 
 impl StepParticipant for Variable {
@@ -64,6 +65,15 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
     cross_device::copy_to(variable.committed(), variable.device())
 }
 
+/// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in
+/// flight has written to `variable`.
+fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
+    match context {
+        Some(context) => context.strategy().id() == variable.spec().strategy,
+        None => step_frame(&owner(variable)).is_some(),
+    }
+}
+
 /// The tensor that `variable` is right now for a replica, or for the thread that is in no run if
 /// `context` is `None`. It may be read until the callback or the step ends, or until the next
 /// write.
@@ -71,19 +81,60 @@ pub fn current_tensor<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
-    match context {
-        Some(context) if context.strategy().id() == variable.spec().strategy => {
-            Ok(variable.visible())
-        }
-        Some(_) => Ok(variable.committed()),
-        None => {
-            let owner = owner(variable);
-            if step_frame(&owner).is_some() {
-                return Ok(variable.visible());
-            }
-            Ok(variable.committed())
-        }
+    Ok(if sees_step(context, variable) { variable.visible() } else { variable.committed() })
+}
+
+/// As [`current_tensor`] in another dtype: the variable's own, or float16 or bfloat16 for a float32
+/// variable. `None` if the low-precision copy has to be made or brought in step first (see
+/// [`bring_in_step`]). Takes no lock and allocates nothing.
+///
+/// Fails with INVALID_ARGUMENT for other dtypes.
+pub fn current_copy<'a>(
+    context: Option<&ReplicaContext>,
+    variable: &'a Variable,
+    dtype: DType,
+) -> Result<Option<&'a Tensor>> {
+    if dtype == variable.dtype() {
+        return current_tensor(context, variable).map(Some);
     }
+    let number = checked_copy_number(variable, dtype)?;
+    let buffer = match sees_step(context, variable) {
+        true => variable.visible_buffer(),
+        false => variable.committed_buffer(),
+    };
+    Ok(variable.copy(buffer, number))
+}
+
+/// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that, if
+/// it is not. Several threads may ask at the same time; one of them does the work, shared by the
+/// worker set, and the others wait for it.
+///
+/// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that is
+/// not float32, and with RESOURCE_EXHAUSTED if there is no memory.
+pub fn bring_in_step<'a>(
+    context: Option<&ReplicaContext>,
+    variable: &'a Variable,
+    dtype: DType,
+) -> Result<&'a Tensor> {
+    let number = checked_copy_number(variable, dtype)?;
+    if sees_step(context, variable) {
+        // Whoever writes in a step waits for all replicas first.
+        return variable.bring_in_step(variable.visible_buffer(), number);
+    }
+    let owner = owner(variable);
+    let _unchanging = owner.inner().central.read();
+    variable.bring_in_step(variable.committed_buffer(), number)
+}
+
+fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
+    copy_number(variable.dtype(), dtype).ok_or_else(|| {
+        let what = "a variable can be viewed in its own dtype, a float32 one also in float16 and \
+                    bfloat16";
+        Error::invalid(
+            "dtype",
+            format!("{dtype}, but variable '{}' is {}; {what}", variable.name(), variable.dtype()),
+        )
+    })
 }
 
 /// Assigns to a variable, or adds to it or subtracts from it, in whatever context this thread
@@ -189,7 +240,7 @@ pub(super) fn write_directly(
     }
     let _turn = owner.take_turn(&Limits::default())?;
     let _changing = owner.inner().central.write();
-    write(variable.committed())
+    write(variable.changing())
 }
 
 /// Has `write` change what the step's later reads see and its commit point publishes.

@@ -1,5 +1,6 @@
 //! Nests of tensors, indexed slices, per-replica values, and the storage of variables.
 
+pub mod buffer;
 pub mod indexed_slices;
 mod per_replica;
 mod text;

@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor};
+use crate::values::buffer::{Buffer, OfCopies};
 
 /// How values that replicas assign are combined. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ pub struct VariableSpec {
 /// plain pointers.
 pub trait Keeper: Send + Sync {
     /// Keeps the tensors until no step can read them any more.
-    fn keep(&self, tensors: [Option<Tensor>; 2]);
+    fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>);
 }
 
 /// A variable. Cloning makes another reference to the same variable.
@@ -96,7 +98,7 @@ struct Parts {
     shape: Shape,
     device: DeviceId,
     /// The second buffer comes into being when a step first writes the variable, and stays.
-    buffers: [OnceLock<Tensor>; 2],
+    buffers: [Buffer; 2],
     /// The buffer with the committed value.
     committed: AtomicUsize,
     /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
@@ -113,7 +115,7 @@ impl Variable {
             dtype,
             shape,
             device,
-            buffers: [OnceLock::from(value), OnceLock::new()],
+            buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
             keeper,
@@ -155,18 +157,21 @@ impl Variable {
         Arc::as_ptr(&self.0) as usize
     }
 
-    fn buffer(&self, index: usize) -> &Tensor {
-        self.0.buffers[index].get().expect("an index is stored only once its buffer exists")
-    }
-
-    /// The committed value: what everyone outside of a step sees.
+    /// The committed value: what everyone outside of a step sees. Not to be written; see
+    /// [`Variable::changing`].
     pub fn committed(&self) -> &Tensor {
-        self.buffer(self.0.committed.load(Ordering::Acquire))
+        self.0.buffers[self.committed_buffer()].elements()
     }
 
-    /// The value that the step in flight sees: the committed one until the step has written.
+    /// Which of the variable's two buffers [`Variable::committed`] is: 0 or 1.
+    pub fn committed_buffer(&self) -> usize {
+        self.0.committed.load(Ordering::Acquire)
+    }
+
+    /// The value that the step in flight sees: the committed one until the step has written. Not to
+    /// be written; see [`Variable::staging`].
     pub fn visible(&self) -> &Tensor {
-        self.buffer(self.0.visible.load(Ordering::Acquire))
+        self.0.buffers[self.visible_buffer()].elements()
     }
 
     /// Which of the variable's two buffers [`Variable::visible`] is: 0 or 1. A buffer, once it
@@ -175,22 +180,61 @@ impl Variable {
         self.0.visible.load(Ordering::Acquire)
     }
 
+    /// The committed value, to be written in place. Its low-precision copies are out of step from
+    /// now on.
+    pub fn changing(&self) -> &Tensor {
+        self.0.buffers[self.committed_buffer()].to_write()
+    }
+
+    /// The low-precision copy with this number (see
+    /// [`copy_number`](crate::values::buffer::copy_number)) of a buffer, if there is one and it is in
+    /// step with the buffer's elements. Costs no lock.
+    pub fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
+        self.0.buffers[buffer].copy(number)
+    }
+
+    /// The low-precision copy with this number of a buffer, in step with the buffer's elements, which
+    /// nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as the
+    /// variable lives. Several threads may ask at the same time; one converts.
+    ///
+    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
+    pub fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
+        self.0.buffers[buffer].bring_in_step(number)
+    }
+
+    /// To be called before an update writes `all` or some elements of a buffer: which copies of the
+    /// buffer it has to write along. None is in step before [`Variable::end_update`].
+    pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {
+        self.0.buffers[buffer].begin_update(all)
+    }
+
+    /// Those copies of a buffer that an update writes along.
+    pub fn copies_to_write(
+        &self,
+        buffer: usize,
+        which: OfCopies<bool>,
+    ) -> OfCopies<Option<&SpanMut>> {
+        self.0.buffers[buffer].copies_to_write(which)
+    }
+
+    /// To be called when an update has written elements of a buffer, and these copies of them.
+    pub fn end_update(&self, buffer: usize, written: OfCopies<bool>) {
+        self.0.buffers[buffer].end_update(written);
+    }
+
     /// Whether the step in flight has written the variable.
     pub fn is_staged(&self) -> bool {
         self.0.visible.load(Ordering::Acquire) != self.0.committed.load(Ordering::Acquire)
     }
 
     /// The buffer that takes the value which the step in flight writes. It is the visible one if
-    /// the step wrote before. Its contents count only after [`Variable::stage`].
+    /// the step wrote before. Its contents count only after [`Variable::stage`]. Its low-precision
+    /// copies are out of step from now on.
     pub fn staging(&self) -> Result<&Tensor> {
         let index = 1 - self.0.committed.load(Ordering::Acquire);
-        if self.0.buffers[index].get().is_none() {
-            let fresh = Tensor::uninitialized(self.0.dtype, self.0.shape, self.0.device)?;
-            // Only one thread writes central state at a time; should that ever fail, one of the
-            // two fresh buffers is dropped unused.
-            let _ = self.0.buffers[index].set(fresh);
-        }
-        Ok(self.buffer(index))
+        let buffer = &self.0.buffers[index];
+        buffer.reserve(self.0.dtype, self.0.shape, self.0.device)?;
+        Ok(buffer.to_write())
     }
 
     /// Lets the step in flight see the staging buffer.
@@ -219,7 +263,7 @@ impl fmt::Debug for Variable {
 impl Drop for Parts {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.upgrade() {
-            keeper.keep([self.buffers[0].take(), self.buffers[1].take()]);
+            keeper.keep(&mut self.buffers.iter_mut().flat_map(Buffer::take));
         }
     }
 }

@@ -68,6 +68,15 @@ void callables(const umbo::strategy &strategy) {
     const auto copy = variable.copy();
     copy.assign(umbo::tensor::scalar(1.0f));
     CHECK(number_of(copy) == 1 && variable.view().rank == 0);
+
+    // 10 in bfloat16, in a run and outside.
+    strategy.run(
+        [&](umbo::replica_context &context, const umbo::value &) {
+            const umbo_view low = context.view_as(variable, UMBO_BFLOAT16);
+            CHECK(*static_cast<const std::uint16_t *>(low.data) == 0x4120);
+        },
+        ids);
+    CHECK(variable.view_as(UMBO_FLOAT16).dtype == UMBO_FLOAT16);
 }
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.

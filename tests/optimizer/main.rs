@@ -3,6 +3,7 @@
 mod allocator;
 mod certificate;
 mod contract;
+mod copies;
 mod cross_product;
 mod failures;
 mod narrow;

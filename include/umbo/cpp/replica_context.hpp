@@ -104,6 +104,14 @@ public:
         return view_of<const T>(out);
     }
 
+    // The same in another type: UMBO_FLOAT16 or UMBO_BFLOAT16 of a float32 variable. C++17 has no type
+    // for their elements, so the view is a plain one.
+    umbo_view view_as(const variable &of, umbo_dtype dtype) const {
+        umbo_view out{};
+        check(umbo_variable_view_as(raw_, of.get(), dtype, &out));
+        return out;
+    }
+
     // Waits for all replicas, then `fn(strategy &, const value &args)` runs once with the merged
     // arguments; each replica gets its part of the result.
     template <class Fn>

@@ -31,6 +31,14 @@ public:
         return out;
     }
 
+    // The current value in place in another type, outside of `run`: UMBO_FLOAT16 or UMBO_BFLOAT16 of
+    // a float32 variable.
+    umbo_view view_as(umbo_dtype dtype) const {
+        umbo_view out{};
+        check(umbo_variable_view_as(nullptr, get(), dtype, &out));
+        return out;
+    }
+
     // A copy of the current value.
     tensor read() const {
         umbo_tensor *out = nullptr;

@@ -72,7 +72,8 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
-    fn bytes(&self) -> usize {
+    /// The memory traffic of all pieces together.
+    pub fn bytes(&self) -> usize {
         self.pieces.last().map_or(0, |piece| piece.end)
     }
 

@@ -10,11 +10,14 @@ use umbo::error::{Error, Result};
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::sgd::Sgd;
-use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
+use umbo::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, UpdateRule, apply,
+};
 use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, create};
+use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::buffer::COPY_DTYPES;
 use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
@@ -25,21 +28,23 @@ const HELP: &str = "\
 Usage: umbo bench update [OPTIONS]
 
 Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
-in one pass. Beside it a probe reads the same gradients, and reads and writes the same variable and
-as much state, with the same threads. Of all numbers medians are shown. With several variables the
-probe runs over one that is as large as all of them.
+in one pass. Beside it a probe reads the same gradients, reads and writes the same variable and as
+much state, and writes the same low-precision copy, with the same threads. Of all numbers medians are
+shown. With several variables the probe runs over one that is as large as all of them.
 
 Options:
       --dtype LIST       element types: float32, float64 (default: float32)
       --rule LIST        sgd, momentum, adam (default: all)
       --variables N      variables of --from to --to bytes in all (default: 1)
+      --gradient TYPE    float16 or bfloat16 gradients of float32 variables
+      --copy TYPE        float16 or bfloat16 copies of float32 variables, kept in step
 ";
 
 pub(super) const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
     let mut rules = RULES.to_vec();
-    let mut variables = 1usize;
+    let (mut variables, mut gradient, mut copy) = (1usize, None, None);
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "rule" => {
@@ -47,6 +52,8 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
                 rules = arguments.value()?.parse_with(|text| list(text, rule))?;
             }
             "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
+            "gradient" => gradient = Some(arguments.value()?.parse_with(half)?),
+            "copy" => copy = Some(arguments.value()?.parse_with(half)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -59,13 +66,35 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         for rule in &rules {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    let row = row(options.rounds, dtype, rule, replicas, bytes, variables);
+                    let what = What { dtype, gradient, copy, rule, replicas, bytes, variables };
+                    let row = row(options.rounds, &what);
                     rows.push(row.map_err(|error| error.to_string())?);
                 }
             }
         }
     }
     options.report("update", &rows)
+}
+
+/// A 16-bit float.
+fn half(text: &str) -> std::result::Result<DType, String> {
+    let dtype = COPY_DTYPES.into_iter().find(|dtype| dtype.name() == text);
+    dtype.ok_or_else(|| format!("'{text}' is not possible here; float16 and bfloat16 are"))
+}
+
+/// What one row is about.
+struct What<'a> {
+    /// Of the variables.
+    dtype: DType,
+    /// Of the gradients, if it is another.
+    gradient: Option<DType>,
+    /// Of the variables' copies, if there are any.
+    copy: Option<DType>,
+    rule: &'a str,
+    replicas: usize,
+    /// Of all variables together.
+    bytes: usize,
+    variables: usize,
 }
 
 pub(super) fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
@@ -84,8 +113,10 @@ struct Model {
 }
 
 impl Model {
-    fn new(strategy: &Strategy, dtype: DType, count: usize, bytes: usize) -> Result<Model> {
-        let initial = filled(dtype, Shape::new(&[bytes / dtype.size() / count])?)?;
+    /// With the bytes of `what` in `count` variables.
+    fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
+        let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
+        let initial = filled(what.dtype, shape)?;
         let new = NewVariable {
             name: "w".to_owned(),
             trainable: None,
@@ -98,15 +129,23 @@ impl Model {
         let replicas = strategy.num_replicas();
         let devices = vec![strategy.parameter_device(); replicas];
         let sum = LossReduction::Sum;
-        let gradients = Gradients::new(strategy.id(), &devices, variables, sum)?;
+        let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
+        let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
+        let contribution = filled(what.gradient.unwrap_or(what.dtype), shape)?;
         let mut model = Model { gradients, replicas, step: 0 };
         model.contribute()?;
         for replica in 0..replicas {
             for index in 0..count {
-                model.buffer(replica, index)?.copy_from(&initial)?;
+                model.buffer(replica, index)?.copy_from(&contribution)?;
             }
         }
         Ok(model)
+    }
+
+    /// Makes the variables' copies in `dtype`.
+    fn make_copies(&self, dtype: DType) -> Result<()> {
+        let mut variables = self.gradients.variables().iter();
+        variables.try_for_each(|variable| bring_in_step(None, variable, dtype).map(drop))
     }
 
     fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
@@ -134,26 +173,19 @@ impl Model {
     }
 }
 
-fn row(
-    rounds: usize,
-    dtype: DType,
-    rule: &str,
-    replicas: usize,
-    bytes: usize,
-    variables: usize,
-) -> Result<Row> {
+fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
+    let &What { dtype, gradient, copy, rule, replicas, bytes, variables } = what;
     if bytes / dtype.size() < variables {
         let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
         return Err(Error::invalid("variables", problem));
     }
     let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
     let strategy = Strategy::new(&options)?;
-    let mut model = Model::new(&strategy, dtype, variables, bytes)?;
+    let mut model = Model::new(&strategy, what, variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();
 
-    let whole_model =
-        if variables == 1 { None } else { Some(Model::new(&strategy, dtype, 1, bytes)?) };
+    let whole_model = if variables == 1 { None } else { Some(Model::new(&strategy, what, 1)?) };
     let probed = whole_model.as_ref().unwrap_or(&model);
     let reads: Vec<Tensor> =
         (0..replicas).map(|replica| probed.buffer(replica, 0).cloned()).collect::<Result<_>>()?;
@@ -162,17 +194,26 @@ fn row(
     for slot in 0..slots {
         in_place.push(state_like(dtype, shape, slot)?);
     }
+    let write = copy.map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device())).transpose()?;
+    if let Some(dtype) = copy {
+        model.make_copies(dtype)?;
+    }
     model.commit()?;
     apply(&optimizer, &model.gradients)?;
 
+    let name_of = |dtype: Option<DType>| json!(dtype.map_or("none", DType::name));
     let labels = vec![
         ("bytes", json!(bytes)),
         ("dtype", json!(dtype.name())),
+        ("gradient", name_of(gradient.or(Some(dtype)))),
+        ("copy", name_of(copy)),
         ("rule", json!(rule)),
         ("variables", json!(variables)),
         ("replicas", json!(replicas)),
     ];
-    let traffic = bytes * (replicas + 2 * (1 + slots));
+    let read = gradient.unwrap_or(dtype).size() * replicas;
+    let written = copy.map_or(0, DType::size);
+    let traffic = bytes / dtype.size() * (read + 2 * (1 + slots) * dtype.size() + written);
     let ours: Timed<'_> = Box::new(move || {
         model.contribute()?;
         model.commit()?;
@@ -180,8 +221,16 @@ fn row(
         apply(&optimizer, &model.gradients)?;
         Ok(start.elapsed())
     });
-    let probe = whole(|| move_bytes(&reads, None, &in_place, false));
-    Row::measure(labels, traffic, rounds, ours, vec![probe])
+    let probe = |streaming| {
+        let (reads, write, in_place) = (&reads, write.as_ref(), &in_place);
+        whole(move || move_bytes(reads, write, in_place, streaming))
+    };
+    // Without a copy there is nothing to stream.
+    let probes = match copy {
+        Some(_) => vec![probe(false), probe(true)],
+        None => vec![probe(false)],
+    };
+    Row::measure(labels, traffic, rounds, ours, probes)
 }
 
 /// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of

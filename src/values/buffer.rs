@@ -1,0 +1,152 @@
+//! One of a variable's two buffers: its elements, and low-precision copies of them that are kept in
+//! step.
+//!
+//! A copy comes into being when it is first asked for, and stays. Whoever writes elements says so
+//! first ([`Buffer::to_write`], [`Buffer::begin_update`]): the copies are then out of step, and the
+//! next request brings the one that it is for in step again. An update that writes the copies along
+//! with the elements says so at its end, and no request finds anything to do.
+//!
+//! That nobody writes elements while a request converts them is the strategy's business, as it is for
+//! all reading. So a copy that is in step stays the rounding of the elements until the next writer
+//! comes, and a look at one flag is enough.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::narrow::narrow_all;
+use crate::kernels::view::SpanMut;
+use crate::tensor::{DType, Shape, Tensor};
+
+/// The element types that copies can have. A place in this list is a copy's number.
+pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];
+
+/// Something for each copy that there can be.
+pub type OfCopies<T> = [T; COPY_DTYPES.len()];
+
+/// The number of the copy in `copy` of a variable of `variable`, if there can be such a one.
+pub fn copy_number(variable: DType, copy: DType) -> Option<usize> {
+    let possible = variable == DType::Float32;
+    COPY_DTYPES.into_iter().position(|dtype| dtype == copy).filter(|_| possible)
+}
+
+/// A low-precision copy of a buffer.
+struct Copy {
+    tensor: Tensor,
+    /// All of the tensor.
+    span: SpanMut,
+}
+
+impl Copy {
+    /// A copy of that dtype of `elements`, with nothing in it.
+    fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
+        let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
+        let span = tensor.writing()?.into_span().ok_or_else(not_contiguous)?;
+        Ok(Copy { tensor, span })
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Buffer {
+    elements: OnceLock<Tensor>,
+    copies: OfCopies<OnceLock<Copy>>,
+    /// Whether a copy is there and is the rounding of the elements.
+    in_step: OfCopies<AtomicBool>,
+    /// Held by who makes a copy or brings it in step.
+    converting: Mutex<()>,
+}
+
+impl Buffer {
+    /// A buffer of these elements.
+    pub(super) fn of(elements: Tensor) -> Buffer {
+        Buffer { elements: elements.into(), ..Buffer::default() }
+    }
+
+    /// Makes the elements, with anything in them, if there are none.
+    pub(super) fn reserve(&self, dtype: DType, shape: Shape, device: DeviceId) -> Result<()> {
+        if self.elements.get().is_none() {
+            let fresh = Tensor::uninitialized(dtype, shape, device)?;
+            // Only one thread writes central state at a time; should that ever fail, one of the
+            // two fresh tensors is dropped unused.
+            let _ = self.elements.set(fresh);
+        }
+        Ok(())
+    }
+
+    /// The elements, which are there when this is called.
+    pub(super) fn elements(&self) -> &Tensor {
+        self.elements.get().expect("an index is stored only once its buffer exists")
+    }
+
+    /// The elements, to be written: copies are out of step from now on.
+    pub(super) fn to_write(&self) -> &Tensor {
+        self.in_step.iter().for_each(|in_step| in_step.store(false, Ordering::Release));
+        self.elements()
+    }
+
+    /// A copy, if it is in step.
+    pub(super) fn copy(&self, number: usize) -> Option<&Tensor> {
+        // Acquire: whoever set the flag had written the copy before.
+        let in_step = self.in_step[number].load(Ordering::Acquire);
+        self.copies[number].get().filter(|_| in_step).map(|copy| &copy.tensor)
+    }
+
+    /// A copy, which is made or brought in step if need be. Of several threads that ask at the same
+    /// time one converts.
+    pub(super) fn bring_in_step(&self, number: usize) -> Result<&Tensor> {
+        let _converting = self.converting.lock();
+        if let Some(copy) = self.copy(number) {
+            return Ok(copy);
+        }
+        let elements = self.elements();
+        if self.copies[number].get().is_none() {
+            // Copies are made under the lock, so that nobody was faster.
+            let _ = self.copies[number].set(Copy::new(COPY_DTYPES[number], elements)?);
+        }
+        let copy = self.copies[number].get().expect("it was there or was just made");
+        narrow_all(elements.reading()?.span().ok_or_else(not_contiguous)?, &copy.span);
+        self.in_step[number].store(true, Ordering::Release);
+        Ok(&copy.tensor)
+    }
+
+    /// To be called before an update writes the elements, `all` of them or some: which copies it has
+    /// to write along. All of the others are out of step afterwards, those it writes until
+    /// [`Buffer::end_update`].
+    pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
+        std::array::from_fn(|number| {
+            // An update of some elements keeps a copy in step but cannot bring it there.
+            let exists = self.copies[number].get().is_some();
+            exists && (self.in_step[number].swap(false, Ordering::AcqRel) || all)
+        })
+    }
+
+    /// The copies that an update writes along.
+    pub(super) fn copies_to_write(&self, which: OfCopies<bool>) -> OfCopies<Option<&SpanMut>> {
+        std::array::from_fn(|number| {
+            let copy = self.copies[number].get().filter(|_| which[number]);
+            copy.map(|copy| &copy.span)
+        })
+    }
+
+    /// To be called when an update has written elements and these copies.
+    pub(super) fn end_update(&self, written: OfCopies<bool>) {
+        for (in_step, written) in self.in_step.iter().zip(written) {
+            if written {
+                in_step.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Elements and copies, as far as they exist.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Tensor> + '_ {
+        let copies = self.copies.iter_mut().filter_map(OnceLock::take).map(|copy| copy.tensor);
+        self.elements.take().into_iter().chain(copies)
+    }
+}
+
+fn not_contiguous() -> Error {
+    Error::Internal("a variable and its copies are contiguous, and this is not".into())
+}
