@@ -20,8 +20,8 @@ const DOUBLES: usize = 97;
 /// A table, and how many of its rows each replica names in a step; some several times. More bytes
 /// than one thread does alone.
 const ROWS: usize = 613;
-const WIDTH: usize = 19;
-const NAMED: usize = 1500;
+const WIDTH: usize = 11;
+const NAMED: usize = 500;
 /// Replicas and steps take their gradients from different places of the same noise.
 const NOISE: usize = 1009;
 
