@@ -143,7 +143,11 @@ fn benchmarks_are_drawn() {
     for (benchmark, options, parts) in [
         ("reduce", &memory[..], &["float32, SUM, replicas 2", "8.0 KiB", "GB/s"][..]),
         ("gather", &memory, &["float32, axis 1, row 256, replicas 2", "GB/s"]),
-        ("update", &memory, &["float32, adam, variables 1, replicas 2", "GB/s"]),
+        (
+            "update",
+            &memory,
+            &["float32, gradient float32, copy none, adam, variables 1, replicas 2", "GB/s"],
+        ),
         ("rows", &memory, &["float32, adam", "GB/s"]),
         ("run", &["--rounds", "1", "--idle-us", "10"], &["all-reduce of a number", "microseconds"]),
         ("input", &input, &["library", "batches of 8", "microseconds"]),

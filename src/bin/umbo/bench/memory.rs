@@ -208,8 +208,9 @@ impl Row {
         let others = self.labels.iter().filter(|(name, _)| *name != "bytes");
         let parts: Vec<String> = others
             .map(|(name, value)| match value.as_str() {
-                Some(value) => value.to_owned(),
-                None => format!("{name} {value}"),
+                // These say what they are.
+                Some(value) if ["dtype", "op", "rule"].contains(name) => value.to_owned(),
+                text => format!("{name} {}", text.unwrap_or(&value.to_string())),
             })
             .collect();
         parts.join(", ")
