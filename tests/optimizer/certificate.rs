@@ -45,7 +45,7 @@ fn row<T: Element>(values: &[T]) -> Tensor {
 
 /// The bits of all variables after all steps.
 fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
-    let doubles = noise(NOISE + NAMED * WIDTH);
+    let doubles = noise(NOISE + ELEMENTS.max(NAMED * WIDTH));
     let singles: Vec<f32> = doubles.iter().map(|&value| value as f32).collect();
     let (a, b) = (variable("a", &singles[..ELEMENTS]), variable("b", &doubles[..DOUBLES]));
     let c = table("c", &singles[..ROWS * WIDTH], WIDTH);
