@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
-use crate::optimizer::gradients::{Buffer, Gradients, Replica};
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::replica::{Buffer, Replica};
 use crate::optimizer::row_sums::Source;
 
 /// What the replicas submitted in one step, which is committed or about to be.

@@ -9,15 +9,14 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::Span;
-use crate::kernels::{gradient_element, real};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::rows::{AddedRows, ReplicaRows};
+use crate::optimizer::replica::{Buffer, Replica};
+use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::StepParticipant;
-use crate::tensor::storage::{ALIGNMENT, Storage};
-use crate::tensor::{DType, Layout, Tensor};
+use crate::tensor::{DType, Tensor};
 use crate::values::indexed_slices::IndexedSlices;
 use crate::values::variable::Variable;
 
@@ -79,38 +78,6 @@ impl GradientMode {
     }
 }
 
-/// How gradients are kept, beside what they are of.
-#[derive(Clone, Copy, Debug)]
-pub struct GradientsOptions<'a> {
-    /// How many applies make one update, at least 1. An apply updates variables only when it is the
-    /// last of them; those before add to a sum. The update is that of one run with all of the
-    /// contributions: one weighted sum, divided by the weight of all runs.
-    pub accumulation_steps: u64,
-    /// The element type of the gradients, if it is not that of their variables: float16 or bfloat16
-    /// for float32 variables.
-    pub dtype: Option<DType>,
-    /// For each variable whether its gradients are row-sparse, which costs no buffers of its size;
-    /// or empty, if none are. Such a variable has one dimension at least.
-    pub row_sparse: &'a [bool],
-}
-
-impl GradientsOptions<'_> {
-    fn is_table(&self, index: usize) -> bool {
-        self.row_sparse.get(index).copied().unwrap_or(false)
-    }
-}
-
-impl Default for GradientsOptions<'_> {
-    fn default() -> Self {
-        GradientsOptions { accumulation_steps: 1, dtype: None, row_sparse: &[] }
-    }
-}
-
-/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
-/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
-/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
-pub(super) const CACHE_SHIFT: usize = 4416;
-
 /// The gradients of a list of variables, from all replicas of one strategy.
 ///
 /// Each replica has a buffer of its own for each variable, which it views and writes in a step, and
@@ -134,45 +101,6 @@ pub struct Gradients {
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
     plan: Mutex<Plan>,
-}
-
-pub(super) struct Replica {
-    /// One per variable.
-    pub(super) buffers: Vec<Buffer>,
-    /// One per variable: the last step in which this replica viewed it.
-    pub(super) viewed: Viewed,
-    /// The last step in which this replica submitted.
-    pub(super) submitted: AtomicU64,
-    /// The bits of the weight it submitted then.
-    pub(super) weight: AtomicU64,
-}
-
-/// Where a replica writes what it contributes to one variable.
-pub(super) enum Buffer {
-    /// All elements, in the replica's slab, and what an apply reads of them.
-    Dense { tensor: Tensor, span: Span },
-    /// Some rows.
-    Rows(ReplicaRows),
-}
-
-/// A step number for each variable, in memory of which no other replica writes a cache line.
-pub(super) struct Viewed(Vec<CachePadded<[AtomicU64; Viewed::BLOCK]>>);
-
-impl Viewed {
-    const BLOCK: usize = 16;
-
-    fn new(variables: usize) -> Viewed {
-        let blocks = variables.div_ceil(Viewed::BLOCK);
-        Viewed((0..blocks).map(|_| CachePadded::default()).collect())
-    }
-
-    pub(super) fn of(&self, variable: usize) -> Option<&AtomicU64> {
-        self.0.get(variable / Viewed::BLOCK).map(|block| &block[variable % Viewed::BLOCK])
-    }
-
-    pub(super) fn in_step(&self, variable: usize, step: u64) -> bool {
-        self.of(variable).is_some_and(|viewed| viewed.load(Ordering::Acquire) == step)
-    }
 }
 
 /// What became of the last step that touched the gradients.
@@ -235,21 +163,12 @@ impl Gradients {
         loss_reduction: LossReduction,
         options: GradientsOptions<'_>,
     ) -> Result<Arc<Gradients>> {
-        if options.accumulation_steps == 0 {
-            return Err(Error::invalid("accumulation_steps", "0; must be at least 1"));
-        }
-        check_variables(strategy, &variables)?;
-        check_dtype(&variables, options.dtype)?;
-        check_tables(&variables, options.row_sparse)?;
+        options.check(strategy, &variables)?;
         let is_table = |index| options.is_table(index);
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
-            replicas.push(CachePadded::new(Replica {
-                buffers: buffers(replica, device, &variables, &options)?,
-                viewed: Viewed::new(variables.len()),
-                submitted: AtomicU64::new(0),
-                weight: AtomicU64::new(0),
-            }));
+            let own = Replica::new(replica, device, &variables, &options)?;
+            replicas.push(CachePadded::new(own));
         }
         Ok(Arc::new(Gradients {
             strategy,
@@ -561,121 +480,4 @@ impl std::fmt::Debug for Gradients {
         let (variables, replicas) = (self.variables.len(), self.replicas.len());
         write!(formatter, "gradients of {variables} variables from {replicas} replicas")
     }
-}
-
-impl Replica {
-    pub(super) fn weight(&self) -> f64 {
-        f64::from_bits(self.weight.load(Ordering::Acquire))
-    }
-}
-
-fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
-    if variables.is_empty() {
-        return Err(Error::invalid("variables", "none; gradients are of one variable or more"));
-    }
-    for (index, variable) in variables.iter().enumerate() {
-        let wrong = |problem: String| {
-            Err(Error::invalid(format!("variables[{index}] ('{}')", variable.name()), problem))
-        };
-        if variable.spec().strategy != strategy {
-            return wrong(
-                "made by another strategy or by none; make it in this one's scope".into(),
-            );
-        }
-        if !variable.dtype().is_float() {
-            return wrong(format!(
-                "{} has no gradient; float32 and float64 have",
-                variable.dtype()
-            ));
-        }
-        if !real::is_supported(variable.dtype()) {
-            return Err(Error::Unimplemented(format!(
-                "variables[{index}] ('{}'): gradients of {} in this version; use float32 or float64",
-                variable.name(),
-                variable.dtype()
-            )));
-        }
-        if let Some(first) = variables[..index].iter().position(|other| other.is_same(variable)) {
-            return wrong(format!("the same variable as variables[{first}]; list it once"));
-        }
-    }
-    Ok(())
-}
-
-fn check_dtype(variables: &[Variable], dtype: Option<DType>) -> Result<()> {
-    let Some(dtype) = dtype else { return Ok(()) };
-    for (index, variable) in variables.iter().enumerate() {
-        if !gradient_element::is_supported(variable.dtype(), dtype) {
-            return Err(Error::invalid(
-                "dtype",
-                format!(
-                    "{dtype} for the gradients of variables[{index}] ('{}'), which is {}; float32 \
-                     variables have gradients of float32, bfloat16 or float16, others of their own \
-                     type",
-                    variable.name(),
-                    variable.dtype()
-                ),
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn check_tables(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
-    if ![0, variables.len()].contains(&row_sparse.len()) {
-        let problem = format!("{} choices for {} variables", row_sparse.len(), variables.len());
-        return Err(Error::invalid("row_sparse", problem));
-    }
-    let tables = row_sparse.iter().zip(variables).enumerate();
-    for (index, (&is_table, variable)) in tables {
-        if is_table && variable.shape().rank() == 0 {
-            let name = format!("row_sparse[{index}]");
-            return Err(Error::invalid(
-                name,
-                format!("{variable:?} is a scalar, which has no rows"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
-/// line of its own.
-fn buffers(
-    replica: usize,
-    device: DeviceId,
-    variables: &[Variable],
-    options: &GradientsOptions<'_>,
-) -> Result<Vec<Buffer>> {
-    let is_table = |index| options.is_table(index);
-    let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
-    let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
-    // Variables start where allocations start, so even the first slab is shifted.
-    let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
-    let mut offsets = Vec::new();
-    for (index, variable) in variables.iter().enumerate() {
-        offsets.push(end);
-        if is_table(index) {
-            continue;
-        }
-        let bytes = variable.shape().bytes(dtype(variable))?;
-        end = end
-            .checked_add(bytes)
-            .and_then(|end| end.checked_next_multiple_of(ALIGNMENT))
-            .ok_or_else(too_large)?;
-    }
-    let storage = Arc::new(Storage::zeroed(end, device)?);
-    let buffers = offsets.into_iter().zip(variables).enumerate();
-    let buffers = buffers.map(|(index, (offset, variable))| {
-        if is_table(index) {
-            return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable))));
-        }
-        let layout = Layout::row_major(variable.shape());
-        let storage = Arc::clone(&storage);
-        let tensor = Tensor::from_storage(storage, dtype(variable), layout, offset)?;
-        let span = tensor.reading()?.span();
-        let span = span.ok_or_else(|| Error::Internal("a buffer is not contiguous".into()))?;
-        Ok(Buffer::Dense { tensor, span })
-    });
-    buffers.collect()
 }

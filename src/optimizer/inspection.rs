@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use crate::cross_device::copy_to;
 use crate::error::Result;
 use crate::kernels::real;
-use crate::optimizer::gradients::{Buffer, Gradients};
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::replica::Buffer;
 use crate::optimizer::rows::{AddedRows, Pieces};
 use crate::tensor::Tensor;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::real;
 use crate::kernels::view::SpanMut;
-use crate::optimizer::gradients::CACHE_SHIFT;
+use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};
 use crate::tensor::slab::Slab;
 use crate::tensor::storage::Storage;
