@@ -25,5 +25,6 @@ pub mod scatter;
 pub mod streaming;
 pub mod strided;
 pub mod update;
+mod update_loop;
 pub mod view;
 pub mod weighted_sum;
