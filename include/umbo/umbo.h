@@ -3136,7 +3136,7 @@ umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
 /**
  * As umbo_variable_view(), with the variable's current value in another type: UMBO_FLOAT16 or
  * UMBO_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
- * gives; all others are INVALID_ARGUMENT.)
+ * gives; all others are INVALID_ARGUMENT.) `ctx` is the replica's context, or NULL outside of runs.
  *
  * The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
  * copy, each element rounded to the nearest value, ties to even. The first call for a type makes the
