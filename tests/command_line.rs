@@ -146,7 +146,10 @@ fn benchmarks_are_drawn() {
         (
             "update",
             &memory,
-            &["float32, gradient float32, copy none, adam, variables 1, replicas 2", "GB/s"],
+            &[
+                "float32, gradient float32, copy none, clip false, adam, variables 1, replicas 2",
+                "GB/s",
+            ],
         ),
         ("rows", &memory, &["float32, adam", "GB/s"]),
         ("run", &["--rounds", "1", "--idle-us", "10"], &["all-reduce of a number", "microseconds"]),
@@ -171,7 +174,7 @@ fn benchmarks_are_drawn() {
 }
 
 #[test]
-fn the_benchmark_of_updates_counts_bytes_of_16_bit_gradients_and_copies() {
+fn the_benchmark_of_updates_counts_the_bytes_of_what_is_asked_for() {
     let traffic = |narrow: &[&str]| {
         let row = ["bench", "update", "--rule", "adam", "--replicas", "2", "--rounds", "1"];
         let sizes = ["--from", "4K", "--to", "4K", "--json"];
@@ -181,6 +184,9 @@ fn the_benchmark_of_updates_counts_bytes_of_16_bit_gradients_and_copies() {
         row["traffic_bytes"].as_u64()
     };
     assert_eq!(traffic(&[]), Some(1024 * (2 * 4 + 24)));
+    assert_eq!(traffic(&["--clip"]), Some(1024 * (2 * 4 + 2 * 4 + 24)));
+    // The sum is written and read.
+    assert_eq!(traffic(&["--clip", "--replicas", "8"]), Some(1024 * (8 * 4 + 2 * 4 + 24)));
     assert_eq!(traffic(&["--copy", "float16"]), Some(1024 * (2 * 4 + 24 + 2)));
     let narrow = ["--gradient", "bfloat16", "--copy", "bfloat16"];
     assert_eq!(traffic(&narrow), Some(1024 * (2 * 2 + 24 + 2)));

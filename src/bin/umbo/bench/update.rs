@@ -11,7 +11,8 @@ use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, UpdateRule, apply,
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, UpdateRule,
+    apply,
 };
 use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
@@ -38,13 +39,16 @@ Options:
       --variables N      variables of --from to --to bytes in all (default: 1)
       --gradient TYPE    float16 or bfloat16 gradients of float32 variables
       --copy TYPE        float16 or bfloat16 copies of float32 variables, kept in step
+      --clip             clip by the norm of all gradients, which has to be known before the update.
+                         The probe reads the gradients twice, or writes their sum and then reads
+                         that: whichever moves fewer bytes
 ";
 
 pub(super) const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
     let mut rules = RULES.to_vec();
-    let (mut variables, mut gradient, mut copy) = (1usize, None, None);
+    let (mut variables, mut gradient, mut copy, mut clip) = (1usize, None, None, false);
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "rule" => {
@@ -54,6 +58,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
             "gradient" => gradient = Some(arguments.value()?.parse_with(half)?),
             "copy" => copy = Some(arguments.value()?.parse_with(half)?),
+            "clip" => clip = true,
             _ => return Ok(false),
         }
         Ok(true)
@@ -66,7 +71,8 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         for rule in &rules {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    let what = What { dtype, gradient, copy, rule, replicas, bytes, variables };
+                    let what =
+                        What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
                     let row = row(options.rounds, &what);
                     rows.push(row.map_err(|error| error.to_string())?);
                 }
@@ -90,6 +96,8 @@ struct What<'a> {
     gradient: Option<DType>,
     /// Of the variables' copies, if there are any.
     copy: Option<DType>,
+    /// Whether the gradients are clipped.
+    clip: bool,
     rule: &'a str,
     replicas: usize,
     /// Of all variables together.
@@ -174,7 +182,7 @@ impl Model {
 }
 
 fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
-    let &What { dtype, gradient, copy, rule, replicas, bytes, variables } = what;
+    let &What { dtype, gradient, copy, clip, rule, replicas, bytes, variables } = what;
     if bytes / dtype.size() < variables {
         let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
         return Err(Error::invalid("variables", problem));
@@ -184,6 +192,11 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
     let mut model = Model::new(&strategy, what, variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
     let slots = optimizer.rule().slots().len();
+    if clip {
+        // Less than any norm here, so that there is something to clip.
+        let settings = Settings { clip_norm: Some(1e-6), ..Settings::default() };
+        optimizer.configure(settings)?;
+    }
 
     let whole_model = if variables == 1 { None } else { Some(Model::new(&strategy, what, 1)?) };
     let probed = whole_model.as_ref().unwrap_or(&model);
@@ -207,13 +220,22 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
         ("dtype", json!(dtype.name())),
         ("gradient", name_of(gradient.or(Some(dtype)))),
         ("copy", name_of(copy)),
+        ("clip", json!(clip)),
         ("rule", json!(rule)),
         ("variables", json!(variables)),
         ("replicas", json!(replicas)),
     ];
     let read = gradient.unwrap_or(dtype).size() * replicas;
     let written = copy.map_or(0, DType::size);
-    let traffic = bytes / dtype.size() * (read + 2 * (1 + slots) * dtype.size() + written);
+    let state = 2 * (1 + slots) * dtype.size();
+    // For the norm the gradients are read once more, or their sum is written and read instead.
+    let sums = clip && read > 2 * dtype.size();
+    let norm = match (clip, sums) {
+        (false, _) => 0,
+        (true, false) => read,
+        (true, true) => 2 * dtype.size(),
+    };
+    let traffic = bytes / dtype.size() * (norm + read + state + written);
     let ours: Timed<'_> = Box::new(move || {
         model.contribute()?;
         model.commit()?;
@@ -221,9 +243,15 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
         apply(&optimizer, &model.gradients)?;
         Ok(start.elapsed())
     });
+    let sum = sums.then(|| filled(dtype, shape).map(|sum| vec![sum])).transpose()?;
     let probe = |streaming| {
-        let (reads, write, in_place) = (&reads, write.as_ref(), &in_place);
-        whole(move || move_bytes(reads, write, in_place, streaming))
+        let (reads, sum, write, in_place) = (&reads, &sum, write.as_ref(), &in_place);
+        whole(move || {
+            if clip {
+                move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], true)?;
+            }
+            move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, streaming)
+        })
     };
     // Without a copy there is nothing to stream.
     let probes = match copy {
