@@ -1230,7 +1230,10 @@ typedef struct umbo_optimizer_options {
   double weight_decay;
   /**
    * The largest norm of all gradients of an apply together; if it is larger, all of them are
-   * scaled down to it. 0: no bound.
+   * scaled down to it. 0: no bound. The norm is found in a pass of its own, and likewise whether
+   * all gradients are finite where `non_finite` asks for that. With more than two replicas, or
+   * several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
+   * as the variables, from the first apply on until the gradients are released.
    */
   double clip_norm;
   /**

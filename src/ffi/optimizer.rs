@@ -43,7 +43,10 @@ pub struct umbo_optimizer_options {
     /// where it has none, for no decay.
     pub weight_decay: f64,
     /// The largest norm of all gradients of an apply together; if it is larger, all of them are
-    /// scaled down to it. 0: no bound.
+    /// scaled down to it. 0: no bound. The norm is found in a pass of its own, and likewise whether
+    /// all gradients are finite where `non_finite` asks for that. With more than two replicas, or
+    /// several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
+    /// as the variables, from the first apply on until the gradients are released.
     pub clip_norm: f64,
     /// The largest magnitude of each element of a gradient. 0: no bound.
     pub clip_value: f64,

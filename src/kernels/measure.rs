@@ -7,8 +7,9 @@
 
 use std::array;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::device::cpu::pieces::Part;
 use crate::device::cpu::workers;
@@ -16,9 +17,10 @@ use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::instruction_set::{Kernel, dispatch};
 use crate::kernels::real::{Real, for_real};
+use crate::kernels::streaming;
 use crate::kernels::update::Pass;
 use crate::kernels::view::SpanMut;
-use crate::kernels::weighted_sum::{Finish, WeightedSum};
+use crate::kernels::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
 
 /// Elements of one tile.
 const TILE: usize = 1024;
@@ -83,16 +85,31 @@ impl Chunks {
 impl WeightedSum<'_> {
     /// Measures the chunks of `part`, whose boundaries are those of chunks, on this thread, for
     /// [`Squares::of_chunks`]. `sums` are those of all of the variable's chunks.
-    pub fn measure_squares(&self, part: &Part, sums: &[ChunkSums<2>]) {
+    ///
+    /// The same elements of `kept`, if there is one, become the gradient: past the caches if
+    /// `streaming` says so. It is asserted to be of the gradient's type and length. A sum that reads
+    /// more than two elements is read twice for less: written once, and read instead.
+    pub fn measure_squares(
+        &self,
+        part: &Part,
+        sums: &[ChunkSums<2>],
+        kept: Option<&SpanMut>,
+        streaming: bool,
+    ) {
         let (chunks, range) = (Chunks::of(self.elements), part.range());
         assert!(range.end <= self.elements && range.start.is_multiple_of(chunks.size));
+        if let Some(kept) = kept {
+            assert_eq!((kept.dtype(), kept.elements()), (self.dtype, self.elements));
+        }
         let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
-        let finish = self.finish();
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
-            let types = PhantomData::<(G, T)>;
-            let terms = GradientSquares { sum: self, finish, types };
-            chunks.add_up(range, &terms, sums);
+            let kept = kept.map(|kept| kept.data().cast::<T>());
+            let terms = GradientSquares { kept, streaming };
+            chunks.add_up::<G, _, 2>(range, self, &terms, sums);
         }));
+        if kept.is_some() && streaming {
+            streaming::finish();
+        }
     }
 }
 
@@ -129,14 +146,13 @@ impl Pass<'_> {
     {
         let (weights, slots, sum) = (self.weights(), self.slots::<SLOTS>(), self.sum());
         assert_eq!((self.dtype(), sum.gradient_dtype), (M::Element::DTYPE, G::DTYPE));
-        let (chunks, finish) = (Chunks::of(sum.elements), sum.finish());
+        let chunks = Chunks::of(sum.elements);
         let bytes = sum.bytes() + (1 + SLOTS) * size_of::<M::Element>();
         let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
-        let gradient = PhantomData::<G>;
-        let terms = PassTerms { weights, slots, sum, finish, measure, gradient };
+        let terms = PassTerms { weights, slots, measure };
         let chunk_bytes = chunks.size.saturating_mul(bytes);
         workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
-            chunks.add_up(range, &terms, &sums);
+            chunks.add_up::<G, _, SUMS>(range, sum, &terms, &sums);
         });
         total(&sums)
     }
@@ -144,79 +160,121 @@ impl Pass<'_> {
 
 /// What the elements add to the sums.
 trait Terms<const SUMS: usize>: Sync {
-    /// The terms of the `N` elements from `start` on.
+    type Element: Real;
+
+    /// Adds the terms of the elements from `start` on, whose gradient is `gradient`, to the lanes:
+    /// each to the one whose number is its place in `gradient` modulo their number. Inlined.
     ///
     /// # Safety
-    /// The elements exist.
-    unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; SUMS];
+    /// The elements exist, and no other call at the same time has one of them.
+    unsafe fn add(&self, gradient: &[Self::Element], start: usize, lanes: &mut [Lanes; SUMS]);
 }
 
-struct GradientSquares<'a, G, T> {
-    sum: &'a WeightedSum<'a>,
-    finish: Finish,
-    types: PhantomData<(G, T)>,
+type Lanes = [f64; LANES];
+
+/// The squares of the gradient, which is also written, if it is to be kept, to as many elements from
+/// `kept` on.
+struct GradientSquares<T> {
+    kept: Option<*mut T>,
+    streaming: bool,
 }
 
-impl<G: GradientElement, T: Real> Terms<2> for GradientSquares<'_, G, T> {
+// SAFETY: a pointer to elements of which each worker writes its own.
+unsafe impl<T> Sync for GradientSquares<T> {}
+
+impl<T: Real> Terms<2> for GradientSquares<T> {
+    type Element = T;
+
     #[inline(always)]
-    unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; 2] {
-        // SAFETY: the elements exist, and are of type `G`, which was chosen by the sum's dtype.
-        let sum = unsafe { self.sum.block::<G, N>(self.sum.contributions, start) };
-        let gradient = self.finish.gradient::<T, N>(sum).map(|element| element.to_f64());
+    unsafe fn add(&self, gradient: &[T], start: usize, lanes: &mut [Lanes; 2]) {
+        if let Some(kept) = self.kept {
+            let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
+            // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that), and
+            // are this call's.
+            unsafe {
+                if self.streaming {
+                    streaming::write(from.cast(), to.cast(), size_of_val(gradient));
+                } else {
+                    to.copy_from_nonoverlapping(from, gradient.len());
+                }
+            }
+        }
+        let [squares, zeros] = lanes;
+        add(squares, gradient, |element| element * element);
         // Zero times anything finite is zero, and NaN otherwise.
-        [gradient.map(|element| element * element), gradient.map(|element| element * 0.0)]
+        if T::DTYPE == DType::Float64 {
+            add(zeros, gradient, |element| element * 0.0);
+        } else {
+            // Squares of float32 are never past float64: their sum is finite if they are.
+            for (zero, square) in zeros.iter_mut().zip(squares) {
+                *zero += *square * 0.0;
+            }
+        }
     }
 }
 
-struct PassTerms<'a, G, M, const SLOTS: usize> {
-    weights: &'a SpanMut,
-    slots: &'a [SpanMut; SLOTS],
-    sum: &'a WeightedSum<'a>,
-    finish: Finish,
-    measure: M,
-    gradient: PhantomData<G>,
+/// Adds what `term` makes of each element to its lane.
+#[inline(always)]
+fn add<T: Real>(lanes: &mut Lanes, gradient: &[T], term: impl Fn(f64) -> f64) {
+    let (blocks, rest) = gradient.as_chunks::<LANES>();
+    let mut sums = *lanes;
+    for block in blocks {
+        for (sum, element) in sums.iter_mut().zip(block) {
+            *sum += term(element.to_f64());
+        }
+    }
+    for (sum, element) in sums.iter_mut().zip(rest) {
+        *sum += term(element.to_f64());
+    }
+    *lanes = sums;
 }
 
-impl<G: GradientElement, M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
-    for PassTerms<'_, G, M, SLOTS>
+struct PassTerms<'a, M, const SLOTS: usize> {
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut; SLOTS],
+    measure: M,
+}
+
+impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
+    for PassTerms<'_, M, SLOTS>
 {
+    type Element = M::Element;
+
     #[inline(always)]
-    unsafe fn of<const N: usize>(&self, start: usize) -> [[f64; N]; SUMS] {
-        let block = |view: &SpanMut| {
-            let first = view.data().cast::<M::Element>().cast_const().wrapping_add(start);
+    unsafe fn add(&self, gradient: &[M::Element], start: usize, lanes: &mut [Lanes; SUMS]) {
+        let elements = |span: &SpanMut| {
+            let first = span.data().cast::<M::Element>().cast_const().wrapping_add(start);
             // SAFETY: the operands of a pass are as long as the weights, of the element type that
             // `measure` asserted, initialised, and written by nobody while the pass is borrowed.
-            unsafe { first.cast::<[M::Element; N]>().read() }
+            unsafe { std::slice::from_raw_parts(first, gradient.len()) }
         };
-        // SAFETY: as above.
-        let sum = unsafe { self.sum.block::<G, N>(self.sum.contributions, start) };
-        let gradient: [M::Element; N] = self.finish.gradient(sum);
-        let (weight, slots) = (block(self.weights), self.slots.each_ref().map(block));
-        let mut terms = [[0.0; N]; SUMS];
-        for index in 0..N {
+        let (weights, slots) = (elements(self.weights), self.slots.each_ref().map(elements));
+        for index in 0..gradient.len() {
             let state = slots.each_ref().map(|slot| slot[index]);
-            let of = self.measure.of(weight[index], state, gradient[index]);
-            for (terms, term) in terms.iter_mut().zip(of) {
-                terms[index] = term;
+            let terms = self.measure.of(weights[index], state, gradient[index]);
+            for (lanes, term) in lanes.iter_mut().zip(terms) {
+                lanes[index % LANES] += term;
             }
         }
-        terms
     }
 }
 
 impl Chunks {
-    /// The sums of the chunks `range`, on this thread.
-    fn add_up<T: Terms<SUMS>, const SUMS: usize>(
+    /// The sums of the chunks `range` of `sum`, whose contributions are of type `G`, on this thread.
+    fn add_up<G: GradientElement, T: Terms<SUMS>, const SUMS: usize>(
         self,
         range: Range<usize>,
+        sum: &WeightedSum<'_>,
         terms: &T,
         sums: &[ChunkSums<SUMS>],
     ) {
+        let finish = sum.finish();
         for chunk in range {
             let mut result = [0.0; SUMS];
             let start = chunk * self.size;
             let range = start..self.elements.min(start + self.size);
-            dispatch(Chunk { terms, range, result: &mut result });
+            let gradient = PhantomData::<G>;
+            dispatch(Chunk { sum, finish, terms, range, result: &mut result, gradient });
             for (sum, result) in sums[chunk].iter().zip(result) {
                 sum.store(result.to_bits(), Ordering::Relaxed);
             }
@@ -231,39 +289,56 @@ fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
     array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
 }
 
-/// One chunk of the sums. Whoever makes it sees to it that the range lies within the elements.
-struct Chunk<'a, T, const SUMS: usize> {
+/// One chunk of the sums. Whoever makes it sees to it that the range lies within the elements, and
+/// that the contributions are of type `G`.
+struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
+    sum: &'a WeightedSum<'a>,
+    finish: Finish<T::Element>,
     terms: &'a T,
     range: Range<usize>,
     result: &'a mut [f64; SUMS],
+    gradient: PhantomData<G>,
 }
 
-impl<T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, T, SUMS> {
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, G, T, SUMS> {
     #[inline(always)]
     fn run(self) {
-        let Range { mut start, end } = self.range;
-        while start < end {
-            let tile_end = end.min(start + TILE);
-            let mut lanes = [[0.0; LANES]; SUMS];
-            while tile_end - start >= LANES {
+        self.sum.run::<G, _>(self.finish, self);
+    }
+}
+
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chunk<'_, G, T, SUMS> {
+    #[inline(always)]
+    fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way) {
+        let Chunk { sum, finish, terms, range, result, .. } = self;
+        let contributions = contributions.as_ref();
+        let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
+        for start in range.clone().step_by(TILE) {
+            let gradient = &mut tile[..(range.end - start).min(TILE)];
+            let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
+            let mut next = start;
+            for block in blocks {
                 // SAFETY: these elements are in the range.
-                let terms = unsafe { self.terms.of::<LANES>(start) };
-                for (lanes, terms) in lanes.iter_mut().zip(terms) {
-                    for (lane, term) in lanes.iter_mut().zip(terms) {
-                        *lane += term;
-                    }
-                }
-                start += LANES;
+                let elements =
+                    unsafe { sum.block::<G, _, LANES>(contributions, way, finish, next) };
+                *block = elements.map(MaybeUninit::new);
+                next += LANES;
+                // Costs nothing, and keeps compilers from turning the loop over blocks into one
+                // that gathers single elements of many.
+                compiler_fence(Ordering::SeqCst);
             }
-            for lane in 0..tile_end - start {
+            for element in rest {
                 // SAFETY: this element is in the range.
-                let terms = unsafe { self.terms.of::<1>(start + lane) };
-                for (lanes, [term]) in lanes.iter_mut().zip(terms) {
-                    lanes[lane] += term;
-                }
+                let elements = unsafe { sum.block::<G, _, 1>(contributions, way, finish, next) };
+                [*element] = elements.map(MaybeUninit::new);
+                next += 1;
             }
-            start = tile_end;
-            for (result, mut lanes) in self.result.iter_mut().zip(lanes) {
+            // SAFETY: the blocks and the rest are all of it, and were just written.
+            let gradient = unsafe { gradient.assume_init_ref() };
+            let mut lanes = [[0.0; LANES]; SUMS];
+            // SAFETY: these elements are in the range, which is this part's.
+            unsafe { terms.add(gradient, start, &mut lanes) };
+            for (result, mut lanes) in result.iter_mut().zip(lanes) {
                 let mut half = LANES / 2;
                 while half > 0 {
                     for lane in 0..half {
@@ -305,7 +380,7 @@ mod tests {
         let mut pieces = Pieces::default();
         pieces.push(sum.elements, chunks.size, sum.bytes());
         pieces.for_each_share(usize::MAX, &|share| {
-            share.parts().for_each(|(_, part)| sum.measure_squares(&part, &sums));
+            share.parts().for_each(|(_, part)| sum.measure_squares(&part, &sums, None, false));
         });
         Squares::of_chunks(&sums)
     }

@@ -39,13 +39,9 @@ pub trait Real:
     /// The nearest number in [−`limit`, `limit`]; NaN stays NaN.
     #[inline(always)]
     fn limited(self, limit: Self) -> Self {
-        if self > limit {
-            limit
-        } else if self < -limit {
-            -limit
-        } else {
-            self
-        }
+        // Two choices, each of which is one instruction, not one among three.
+        let below = if limit < self { limit } else { self };
+        if -limit > below { -limit } else { below }
     }
 }
 

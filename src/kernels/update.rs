@@ -160,6 +160,7 @@ impl<'a> Pass<'a> {
     /// The same, with the new weights of all elements that the pass updates rounded to the same
     /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all rows
     /// are updated. The copies are asserted to be as long as the weights, which are float32.
+    #[inline]
     pub fn with_copies(mut self, copies: &'a [Option<&'a SpanMut>], streaming: bool) -> Pass<'a> {
         (self.copies, self.streaming) = (copies, streaming && self.is_whole());
         self
@@ -171,7 +172,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Updates the elements by `formula`, on this thread. Nothing is allocated.
-    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
         if let Some(rows) = self.rows {
             return self.run_at(rows, formula);
         }
@@ -182,7 +183,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(self, formula: F) {
+    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
         let update = &self.update::<G, F, SLOTS>(formula);
         self.in_tiles(TILE, |range| dispatch(UpdateRange { update, range }));
     }
@@ -215,7 +216,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(self, rows: Rows<'_>, formula: F) {
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: Rows<'_>, formula: F) {
         let Rows { numbers, elements } = rows;
         // With the row before, which may be another worker's.
         let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];

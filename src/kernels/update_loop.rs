@@ -3,13 +3,12 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::kernels::dtype::Element;
 use crate::kernels::gradient_element::GradientElement;
 use crate::kernels::instruction_set::Kernel;
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::update::Formula;
 use crate::kernels::view::SpanMut;
-use crate::kernels::weighted_sum::{Contribution, Finish, WeightedSum};
+use crate::kernels::weighted_sum::{Any, Contribution, Finish, GradientLoop, Way, WeightedSum};
 
 /// Elements that go through the registers together: one cache line of float32.
 const BLOCK: usize = 16;
@@ -20,47 +19,10 @@ pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) weights: &'a SpanMut,
     pub(super) slots: &'a [SpanMut; SLOTS],
     pub(super) sum: &'a WeightedSum<'a>,
-    pub(super) finish: Finish,
+    pub(super) finish: Finish<F::Element>,
     pub(super) l2: Option<F::Element>,
     pub(super) formula: F,
     pub(super) gradient: PhantomData<G>,
-}
-
-/// What an update whose gradient is a sum times a number, and nothing else, multiplies with. The
-/// choice is made once, in types, so that the loop of such an update holds no branches for what it
-/// does not do: they keep compilers from holding its blocks in registers.
-#[derive(Clone, Copy)]
-struct Plain(f64);
-
-trait MaybePlain: Copy {
-    fn reciprocal(self) -> Option<f64>;
-}
-
-impl MaybePlain for Plain {
-    #[inline(always)]
-    fn reciprocal(self) -> Option<f64> {
-        Some(self.0)
-    }
-}
-
-/// Not plain: the sum may start from another one, be divided, be clipped, have L2 added.
-impl MaybePlain for () {
-    #[inline(always)]
-    fn reciprocal(self) -> Option<f64> {
-        None
-    }
-}
-
-impl<G, F: Formula<SLOTS>, const SLOTS: usize> Update<'_, G, F, SLOTS> {
-    /// What the sum is multiplied with, if that is all that is done to it.
-    fn plain_reciprocal(&self) -> Option<f64> {
-        match self.finish {
-            Finish::Multiply(reciprocal) if self.l2.is_none() && self.sum.is_fresh() => {
-                Some(reciprocal)
-            }
-            _ => None,
-        }
-    }
 }
 
 /// One worker's part of an update. Whoever makes it sees to it that the range lies within the
@@ -75,42 +37,30 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
 {
     #[inline(always)]
     fn run(self) {
-        let contributions = self.update.sum.contributions;
-        let Some(reciprocal) = self.update.plain_reciprocal() else {
-            return self.run_over(contributions, ());
-        };
-        let plain = Plain(reciprocal);
-        if G::DTYPE != F::Element::DTYPE {
-            return self.run_over(contributions, plain);
-        }
-        // The usual numbers of replicas have loops of their own, which hold buffer addresses and
-        // factors in registers: 10% faster where memory is not the limit.
-        match *contributions {
-            [a] => self.run_over([a], plain),
-            [a, b] => self.run_over([a, b], plain),
-            [a, b, c, d] => self.run_over([a, b, c, d], plain),
-            [a, b, c, d, e, f, g, h] => self.run_over([a, b, c, d, e, f, g, h], plain),
-            ref any => self.run_over(any, plain),
+        let Update { sum, finish, l2, .. } = self.update;
+        match l2 {
+            None => sum.run::<G, _>(*finish, self),
+            Some(_) => GradientLoop::run(self, sum.contributions, Any),
         }
     }
 }
 
-impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> UpdateRange<'_, G, F, SLOTS> {
+impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
+    for UpdateRange<'_, G, F, SLOTS>
+{
     #[inline(always)]
-    fn run_over(self, contributions: impl AsRef<[Contribution]>, plain: impl MaybePlain) {
+    fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way) {
         let UpdateRange { update, range } = self;
         let contributions = contributions.as_ref();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe {
-                update_block::<G, F, SLOTS, BLOCK>(update, contributions, plain, start, start)
-            };
+            unsafe { update_block::<G, F, SLOTS, BLOCK>(update, contributions, way, start, start) };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, plain, start, start) };
+            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, way, start, start) };
             start += 1;
         }
     }
@@ -144,13 +94,13 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
                 let (start, place) = (start + done, place + done);
                 // SAFETY: the sum and the weights have these elements of the row, which is this
                 // part's (`Pass::run_at` asserted that rows exist and differ).
-                unsafe { update_block::<_, F, SLOTS, BLOCK>(update, &[], (), start, place) };
+                unsafe { update_block::<_, F, SLOTS, BLOCK>(update, &[], Any, start, place) };
                 done += BLOCK;
             }
             while done < elements {
                 // SAFETY: as above.
                 unsafe {
-                    update_block::<_, F, SLOTS, 1>(update, &[], (), start + done, place + done)
+                    update_block::<_, F, SLOTS, 1>(update, &[], Any, start + done, place + done)
                 };
                 done += 1;
             }
@@ -160,7 +110,8 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
 
 /// All loads come before all stores, so that the compiler need not ask whether buffers overlap.
 ///
-/// `contributions` are those of the update.
+/// `contributions` and `way` are as a [`GradientLoop`] over the update's sum gets them. With L2 the way
+/// is [`Any`].
 ///
 /// # Safety
 /// The `N` elements of the gradient from `start` on exist, and those of weights and slots from
@@ -174,23 +125,15 @@ unsafe fn update_block<
 >(
     update: &Update<'_, G, F, SLOTS>,
     contributions: &[Contribution],
-    plain: impl MaybePlain,
+    way: impl Way,
     start: usize,
     place: usize,
 ) {
     let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
     // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
     // asserted.
-    let sum = unsafe {
-        match plain.reciprocal() {
-            Some(_) => WeightedSum::fresh_block::<G, N>(contributions, start),
-            None => update.sum.block::<G, N>(contributions, start),
-        }
-    };
-    let mut gradient: [F::Element; N] = match plain.reciprocal() {
-        Some(reciprocal) => Finish::Multiply(reciprocal).gradient(sum),
-        None => update.finish.gradient(sum),
-    };
+    let mut gradient =
+        unsafe { update.sum.block::<G, _, N>(contributions, way, update.finish, start) };
 
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =
@@ -198,7 +141,7 @@ unsafe fn update_block<
     // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised since
     // they are variables and their state, and only this call has these elements now.
     let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
-    if plain.reciprocal().is_none()
+    if way.reciprocal().is_none()
         && let Some(l2) = update.l2
     {
         for (gradient, weight) in gradient.iter_mut().zip(weight) {

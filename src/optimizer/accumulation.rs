@@ -1,19 +1,21 @@
 //! The sum of contributions of several runs, until it is applied.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
-use crate::tensor::storage::Storage;
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::Tensor;
+use crate::tensor::slab::Slab;
 use crate::values::variable::Variable;
 
 /// What the runs since the last update have contributed: one float64 tensor for each variable, made
 /// when it is first needed, and kept. So accumulating costs eight bytes of memory an element,
 /// whatever the number of replicas and runs, and the sum has the bits of one run with all of the
 /// contributions. Of a table it is the rows that were touched.
+///
+/// Beside the sums there is room for the gradients that an apply makes of them and of the last run, if
+/// it needs them twice and keeping them is less work than making them again.
 pub(super) struct Accumulation {
     /// How many runs.
     pub(super) runs: u64,
@@ -23,6 +25,8 @@ pub(super) struct Accumulation {
     /// Which variables are tables.
     tables: Vec<usize>,
     workspace: Workspace,
+    sum_slab: Slab,
+    gradient_slab: Slab,
 }
 
 enum Sum {
@@ -35,12 +39,25 @@ struct DenseSum {
     memory: Option<Memory>,
     /// One of the runs wrote the variable; else what the memory holds does not count.
     written: bool,
+    gradient: Option<Memory>,
 }
 
-struct Memory {
-    reading: Span,
-    writing: SpanMut,
+/// A contiguous tensor, to read and to write.
+pub(super) struct Memory {
+    pub(super) reading: Span,
+    pub(super) writing: SpanMut,
     _owner: Tensor,
+}
+
+impl Memory {
+    fn new(slab: &mut Slab, dtype: DType, variable: &Variable) -> Result<Memory> {
+        let tensor = slab.zeros(dtype, variable.shape(), variable.device())?;
+        let spans = (tensor.reading()?.span(), tensor.writing()?.into_span());
+        let (Some(reading), Some(writing)) = spans else {
+            return Err(Error::Internal("fresh memory is not contiguous".into()));
+        };
+        Ok(Memory { reading, writing, _owner: tensor })
+    }
 }
 
 impl Accumulation {
@@ -57,7 +74,15 @@ impl Accumulation {
         };
         let sums = variables.iter().enumerate().map(sum).collect::<Result<_>>()?;
         let tables = (0..variables.len()).filter(|&index| is_table(index)).collect();
-        Ok(Accumulation { runs: 0, weight: 0.0, sums, tables, workspace: Workspace::default() })
+        Ok(Accumulation {
+            runs: 0,
+            weight: 0.0,
+            sums,
+            tables,
+            workspace: Workspace::default(),
+            sum_slab: Slab::new(0),
+            gradient_slab: Slab::new(CACHE_SHIFT / 2),
+        })
     }
 
     /// Has memory for the sum of variable `index`. A table has it since its rows were merged.
@@ -65,16 +90,25 @@ impl Accumulation {
         if let Sum::Dense(sum) = &mut self.sums[index]
             && sum.memory.is_none()
         {
-            let (dtype, shape) = (DType::Float64, variable.shape());
-            let storage = Arc::new(Storage::zeroed(shape.bytes(dtype)?, variable.device())?);
-            let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), 0)?;
-            let spans = (tensor.reading()?.span(), tensor.writing()?.into_span());
-            let (Some(reading), Some(writing)) = spans else {
-                return Err(Error::Internal("a fresh sum is not contiguous".into()));
-            };
-            sum.memory = Some(Memory { reading, writing, _owner: tensor });
+            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, variable)?);
         }
         Ok(())
+    }
+
+    /// Has room for the gradient of variable `index`, which is no table.
+    pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
+        if let Sum::Dense(sum) = &mut self.sums[index]
+            && sum.gradient.is_none()
+        {
+            sum.gradient = Some(Memory::new(&mut self.gradient_slab, variable.dtype(), variable)?);
+        }
+        Ok(())
+    }
+
+    /// The room for the gradient of variable `index`, if it was reserved.
+    pub(super) fn gradient(&self, index: usize) -> Option<&Memory> {
+        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        sum.gradient.as_ref()
     }
 
     /// Whether a run before the last wrote variable `index`; for a table also the last one, once

@@ -192,7 +192,12 @@ impl ApplyAction {
     }
 
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.
-    fn measure(&self, state: &State, work: &mut Work, sources: &Sources<'_>) -> Result<Measured> {
+    fn measure(
+        &self,
+        state: &State,
+        work: &mut Work,
+        sources: &mut Sources<'_>,
+    ) -> Result<Measured> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.clip_norm.is_some();
         if !wanted && settings.non_finite() == NonFinite::Ignore {

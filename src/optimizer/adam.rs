@@ -71,7 +71,7 @@ impl UpdateRule for Adam {
         Ok(Scalars { rates: *rates, derived: [step, correction, 0.0, 0.0], running })
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => pass.run(self.step::<T>(scalars)));
     }
 }

@@ -56,7 +56,7 @@ impl UpdateRule for AdamW {
         self.adam.prepare(rates, running)
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let Rates { learning_rate, weight_decay } = scalars.rates;
         for_real!(pass.dtype(), T => pass.run(Step {
             kept: T::from_f64(1.0 - learning_rate * weight_decay),

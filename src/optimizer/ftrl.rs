@@ -62,7 +62,7 @@ impl UpdateRule for Ftrl {
         Ok(scalars)
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => pass.run(Step {
             per_rate: T::from_f64(scalars.derived[0]),
             beta: T::from_f64(self.beta),

@@ -90,7 +90,7 @@ impl UpdateRule for Lamb {
         scalars
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let rate = scalars.rates.learning_rate * scalars.derived[TRUST];
         for_real!(pass.dtype(), T => {
             pass.run(Step { rate: T::from_f64(rate), direction: self.direction::<T>(scalars) });

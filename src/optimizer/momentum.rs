@@ -42,7 +42,7 @@ impl UpdateRule for Momentum {
         Ok(Scalars::of(rates, running))
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
             let learning_rate = T::from_f64(scalars.rates.learning_rate);
             let momentum = T::from_f64(self.momentum);

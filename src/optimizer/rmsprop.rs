@@ -59,7 +59,7 @@ impl UpdateRule for RmsProp {
         Ok(Scalars::of(rates, running))
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
             let step = Step {
                 decay: T::from_f64(self.decay),

@@ -107,7 +107,7 @@ pub trait UpdateRule: Send + Sync + Debug {
 
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
     /// Cannot fail.
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>);
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>);
 }
 
 /// Refuses an epsilon that does not keep a division from being 0/0, in float32 too.

@@ -24,7 +24,7 @@ impl UpdateRule for Sgd {
         Ok(Scalars::of(rates, running))
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
             pass.run(Step { learning_rate: T::from_f64(scalars.rates.learning_rate) });
         });

@@ -43,6 +43,8 @@ struct Item {
     first_sum: usize,
     /// What has been accumulated of it does not count.
     fresh: bool,
+    /// Its gradient was kept when it was measured.
+    kept: bool,
     /// Once it is prepared.
     update: Option<Update>,
 }
@@ -88,7 +90,13 @@ impl Work {
                 false => sources.contributions.has_variable(index),
             };
             if has && !plan.of_variable(index).group.frozen {
-                self.items.push(Item { index, first_sum: 0, fresh: false, update: None });
+                self.items.push(Item {
+                    index,
+                    first_sum: 0,
+                    fresh: false,
+                    kept: false,
+                    update: None,
+                });
             }
         }
         Ok(())
@@ -99,10 +107,12 @@ impl Work {
         self.items.len()
     }
 
-    /// The squares of each variable's gradient, with the variable's index.
+    /// The squares of each variable's gradient, with the variable's index. Gradients that read more
+    /// than two elements for one are kept: to write them and read that is less than to read all of it
+    /// again.
     pub(super) fn measure(
         &mut self,
-        sources: &Sources<'_>,
+        sources: &mut Sources<'_>,
     ) -> Result<impl Iterator<Item = (usize, Squares)> + use<'_>> {
         self.pieces.clear();
         let mut chunks = 0;
@@ -110,11 +120,14 @@ impl Work {
             let of_variable = Chunks::of(sources.elements(item.index));
             item.first_sum = chunks;
             chunks += of_variable.count();
-            let (elements, bytes) = (
-                sources.elements(item.index),
-                sources.gradient_bytes(item.index, sources.variables()[item.index].dtype()),
-            );
-            self.pieces.push(elements, of_variable.size, bytes);
+            let variable = &sources.variables()[item.index];
+            let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
+            item.kept = sources.rows(item.index).is_none() && bytes > 2 * variable.dtype().size();
+            if item.kept {
+                sources.accumulation.reserve_gradient(item.index, variable)?;
+                bytes += variable.dtype().size();
+            }
+            self.pieces.push(sources.elements(item.index), of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(self.sums.len());
         self.sums
@@ -123,13 +136,17 @@ impl Work {
         self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
         let Work { items, pieces, sums, contributions } = self;
-        let sums = &sums[..chunks];
+        let (sums, sources) = (&sums[..chunks], &*sources);
+        let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, first_sum, .. } = items[item];
+                let Item { index, first_sum, kept, .. } = items[item];
                 sources.collect(index, contributions);
-                sources.sum(index, contributions).measure_squares(&part, &sums[first_sum..]);
+                let kept = sources.accumulation.gradient(index).filter(|_| kept);
+                let kept = kept.map(|gradient| &gradient.writing);
+                let sum = sources.sum(index, contributions);
+                sum.measure_squares(&part, &sums[first_sum..], kept, streaming);
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
@@ -225,26 +242,29 @@ impl Work {
         let slots = rule.slots().len();
         let passes = Passes { variables, sources, slots, clipping };
         pieces.clear();
-        for Item { index, update, .. } in &mut *items {
+        for &mut Item { index, kept, ref mut update, .. } in &mut *items {
             let Some(update) = update else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            let (variable, rows) = (&sources.variables()[*index], sources.rows(*index));
+            let (variable, rows) = (&sources.variables()[index], sources.rows(index));
             update.copies = variable.begin_update(update.buffer, rows.is_none());
             let copies = update.copies.into_iter().filter(|written| *written).count();
             let weights = variables.weights(update.position, update.buffer);
             let state = 2 * (1 + slots) * weights.dtype().size() + copies * size_of::<u16>();
-            let bytes = sources.gradient_bytes(*index, weights.dtype()) + state;
+            let gradient = match kept {
+                true => weights.dtype().size(),
+                false => sources.gradient_bytes(index, weights.dtype()),
+            };
+            let bytes = gradient + state;
             match rows {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
                 None => pieces.push(weights.elements(), BLOCK, bytes),
             }
             if rule.measures() {
                 let contributions = &mut *contributions[0].lock();
-                sources.collect(*index, contributions);
-                let pass = passes.of(*index, update, contributions);
+                let pass = passes.of(index, kept, update, contributions);
                 update.scalars = rule.measure(update.scalars, &pass);
             }
         }
@@ -252,12 +272,13 @@ impl Work {
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, update: Some(update), .. } = &items[item] else { continue };
-                sources.collect(*index, contributions);
+                let Item { index, kept, update: Some(ref update), .. } = items[item] else {
+                    continue;
+                };
                 let copies =
-                    sources.variables()[*index].copies_to_write(update.buffer, update.copies);
-                let pass = passes.of(*index, update, contributions);
-                rule.update(&update.scalars, pass.with_copies(&copies, streaming).over(&part));
+                    sources.variables()[index].copies_to_write(update.buffer, update.copies);
+                let pass = passes.of(index, kept, update, contributions);
+                rule.update(&update.scalars, &pass.with_copies(&copies, streaming).over(&part));
             }
         });
         for Item { index, update, .. } in items {
@@ -281,22 +302,34 @@ struct Passes<'a> {
 }
 
 impl Passes<'_> {
-    /// The update of variable `index`, for which `contributions` were collected.
+    /// The update of variable `index`, whose gradient was `kept`, or is made of what is collected
+    /// into `contributions`.
+    #[inline(always)]
     fn of<'p>(
         &'p self,
         index: usize,
+        kept: bool,
         update: &Update,
-        contributions: &'p [Contribution],
+        contributions: &'p mut Vec<Contribution>,
     ) -> Pass<'p> {
         let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
         let divisor = self.sources.divisor;
-        let pass = match self.sources.rows(index) {
-            Some(merged) => {
+        let gradient = self.sources.accumulation.gradient(index).filter(|_| kept);
+        let pass = match (self.sources.rows(index), gradient) {
+            (Some(merged), _) => {
                 let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
                 Pass::at_rows(weights, slots, rows, merged.sums(), divisor)
             }
-            None => Pass::new(weights, slots, contributions, divisor)
-                .starting_from(self.sources.accumulated(index)),
+            (None, Some(gradient)) => {
+                contributions.clear();
+                contributions.push(Contribution { gradient: gradient.reading, factor: 1.0 });
+                Pass::new(weights, slots, contributions, 1.0)
+            }
+            (None, None) => {
+                self.sources.collect(index, contributions);
+                Pass::new(weights, slots, contributions, divisor)
+                    .starting_from(self.sources.accumulated(index))
+            }
         };
         pass.clipped(self.clipping).with_l2(update.l2)
     }

@@ -5,7 +5,7 @@
 //! may be written when, and how replicas' values are combined, is the strategy's business.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
@@ -103,6 +103,9 @@ struct Parts {
     committed: AtomicUsize,
     /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
     visible: AtomicUsize,
+    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small
+    /// variables asks here, where it looks anyway, before it goes to the buffers.
+    has_copies: AtomicBool,
     keeper: Weak<dyn Keeper>,
 }
 
@@ -118,6 +121,7 @@ impl Variable {
             buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
+            has_copies: AtomicBool::new(false),
             keeper,
         }))
     }
@@ -199,12 +203,16 @@ impl Variable {
     ///
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
+        self.0.has_copies.store(true, Ordering::Release);
         self.0.buffers[buffer].bring_in_step(number)
     }
 
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the
     /// buffer it has to write along. None is in step before [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {
+        if !self.0.has_copies.load(Ordering::Acquire) {
+            return OfCopies::default();
+        }
         self.0.buffers[buffer].begin_update(all)
     }
 
@@ -214,6 +222,9 @@ impl Variable {
         buffer: usize,
         which: OfCopies<bool>,
     ) -> OfCopies<Option<&SpanMut>> {
+        if !which.contains(&true) {
+            return OfCopies::default();
+        }
         self.0.buffers[buffer].copies_to_write(which)
     }
 

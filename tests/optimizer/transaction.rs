@@ -65,7 +65,7 @@ impl UpdateRule for Failing {
         self.adam.prepare(rates, running)
     }
 
-    fn update(&self, scalars: &Scalars, pass: Pass<'_>) {
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         self.adam.update(scalars, pass);
     }
 }

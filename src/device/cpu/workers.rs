@@ -370,64 +370,6 @@ impl Processors {
 mod tests {
     use super::*;
 
-    const LARGE: usize = 1 << 20;
-
-    fn sum_of_ranges(elements: usize) -> (usize, usize) {
-        let (sum, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        for_each_range(elements, LARGE, &|range| {
-            calls.fetch_add(1, Ordering::Relaxed);
-            sum.fetch_add(range.sum(), Ordering::Relaxed);
-        });
-        (sum.into_inner(), calls.into_inner())
-    }
-
-    // One test, because the count and the threads are the process's.
-    #[test]
-    fn ranges_cover_and_failures_come_back() {
-        assert!(set_count(0).is_err());
-        assert!(set_count(MAX_COUNT + 1).is_err());
-        for workers in [1, 2, 3, 8] {
-            set_count(workers).unwrap();
-            assert_eq!(count(), workers);
-            for elements in [0, 1, 63, 64, 65, 1000, 4096] {
-                let (sum, calls) = sum_of_ranges(elements);
-                assert_eq!(sum, (0..elements).sum::<usize>());
-                assert!(calls <= workers.min(elements.div_ceil(64)));
-            }
-        }
-        let names = Mutex::new(Vec::new());
-        for_each_task(8, LARGE, &|range| {
-            assert_eq!(range.len(), 1);
-            names.lock().push((range.start, thread::current().name().map(str::to_owned)));
-            // Entering again is done alone, without waiting.
-            assert_eq!(sum_of_ranges(1000).0, 499_500);
-        });
-        let names = names.into_inner();
-        assert_eq!(names.len(), 8);
-        for (share, name) in names.iter().filter(|(share, _)| *share > 0) {
-            assert_eq!(name.as_deref(), Some(format!("umbo-worker-{share}").as_str()));
-        }
-        for failing in [0, 5] {
-            let caught = panic::catch_unwind(|| {
-                for_each_task(8, LARGE, &|range| {
-                    assert!(!range.contains(&failing), "share {failing}")
-                });
-            });
-            let payload = caught.unwrap_err();
-            assert_eq!(payload.downcast_ref::<String>(), Some(&format!("share {failing}")));
-        }
-        // Several threads at once: whoever comes second works alone.
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        assert_eq!(sum_of_ranges(1000).0, 499_500);
-                    }
-                });
-            }
-        });
-    }
-
     #[test]
     fn inner_boundaries_are_multiples_of_the_block() {
         for (items, shares) in [(1, 1), (64, 1), (65, 2), (1000, 3), (4096, 7)] {

@@ -6,6 +6,7 @@ mod memory;
 mod plot;
 mod reduce;
 mod rows;
+mod rules;
 mod run;
 mod table;
 mod update;

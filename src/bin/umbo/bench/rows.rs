@@ -16,7 +16,8 @@ use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
 use super::reduce::filled;
-use super::update::{RULES, rule_of, state_like};
+use super::rules::{RULES, USUAL, rule_of};
+use super::update::state_like;
 use crate::Report;
 
 const HELP: &str = "\
@@ -30,18 +31,21 @@ numbers medians are shown; --from and --to are the bytes of the rows of one repl
 
 Options:
       --dtype LIST       element types: float32, float64 (default: float32)
-      --rule LIST        sgd, momentum, adam (default: all)
+      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, ftrl
+                         (default: sgd,momentum,adamw)
       --width N          elements of a row (default: 64)
       --share N          the table has N times the rows that are named (default: 16)
 ";
 
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut rules = RULES.to_vec();
+    let mut rules = USUAL.to_vec();
     let (mut width, mut share) = (64, 16);
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "rule" => {
-                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
+                // LAMB cannot update some rows without the others.
+                let rule =
+                    |item: &str| RULES.into_iter().find(|rule| *rule == item && item != "lamb");
                 rules = arguments.value()?.parse_with(|text| list(text, rule))?;
             }
             "width" => width = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),

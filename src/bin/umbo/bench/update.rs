@@ -7,12 +7,8 @@ use lexopt::ValueExt;
 use serde_json::json;
 use umbo::cross_device::move_bytes;
 use umbo::error::{Error, Result};
-use umbo::optimizer::adam::Adam;
-use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, UpdateRule,
-    apply,
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, apply,
 };
 use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
@@ -23,6 +19,7 @@ use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
 use super::reduce::filled;
+use super::rules::{RULES, USUAL, rule_of};
 use crate::Report;
 
 const HELP: &str = "\
@@ -35,7 +32,9 @@ shown. With several variables the probe runs over one that is as large as all of
 
 Options:
       --dtype LIST       element types: float32, float64 (default: float32)
-      --rule LIST        sgd, momentum, adam (default: all)
+      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+                         (default: sgd,momentum,adamw). lamb reads everything twice, since it needs
+                         norms of the whole variable; the probe does not
       --variables N      variables of --from to --to bytes in all (default: 1)
       --gradient TYPE    float16 or bfloat16 gradients of float32 variables
       --copy TYPE        float16 or bfloat16 copies of float32 variables, kept in step
@@ -44,10 +43,8 @@ Options:
                          that: whichever moves fewer bytes
 ";
 
-pub(super) const RULES: [&str; 3] = ["sgd", "momentum", "adam"];
-
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut rules = RULES.to_vec();
+    let mut rules = USUAL.to_vec();
     let (mut variables, mut gradient, mut copy, mut clip) = (1usize, None, None, false);
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
@@ -103,14 +100,6 @@ struct What<'a> {
     /// Of all variables together.
     bytes: usize,
     variables: usize,
-}
-
-pub(super) fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
-    Ok(match name {
-        "sgd" => Box::new(Sgd),
-        "momentum" => Box::new(Momentum::new(0.9, false)?),
-        _ => Box::new(Adam::new(0.9, 0.999, 1e-8)?),
-    })
 }
 
 /// Gradients of some variables, the replicas' parts of which are written by hand.

@@ -1,0 +1,36 @@
+//! The update rules that benchmarks measure, with usual hyperparameters.
+
+use umbo::error::Result;
+use umbo::optimizer::UpdateRule;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::sgd::Sgd;
+
+/// The names of all.
+pub const RULES: [&str; 9] =
+    ["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl"];
+
+/// Those that are measured where nothing else is asked for: without state, with one tensor of it and
+/// with two.
+pub const USUAL: [&str; 3] = ["sgd", "momentum", "adamw"];
+
+/// The rule of this name, one of [`RULES`].
+pub fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
+    Ok(match name {
+        "sgd" => Box::new(Sgd),
+        "momentum" => Box::new(Momentum::new(0.9, false)?),
+        "nesterov" => Box::new(Momentum::new(0.9, true)?),
+        "adagrad" => Box::new(Adagrad::new(0.1, 1e-7)?),
+        "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7)?),
+        "adam" => Box::new(Adam::new(0.9, 0.999, 1e-8)?),
+        "adamw" => Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01)?),
+        "lamb" => Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01)?),
+        "ftrl" => Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.1)?),
+        other => unreachable!("{other} is none of the rules"),
+    })
+}
