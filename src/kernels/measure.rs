@@ -9,13 +9,13 @@ use std::array;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::cpu::pieces::Part;
 use crate::device::cpu::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::gradient_element::{GradientElement, for_gradient};
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Kernel, dispatch, keep_to_blocks};
 use crate::kernels::real::{Real, for_real};
 use crate::kernels::streaming;
 use crate::kernels::update::Pass;
@@ -323,9 +323,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chu
                     unsafe { sum.block::<G, _, LANES>(contributions, way, finish, next) };
                 *block = elements.map(MaybeUninit::new);
                 next += LANES;
-                // Costs nothing, and keeps compilers from turning the loop over blocks into one
-                // that gathers single elements of many.
-                compiler_fence(Ordering::SeqCst);
+                keep_to_blocks();
             }
             for element in rest {
                 // SAFETY: this element is in the range.

@@ -71,20 +71,18 @@ pub trait Reduction: 'static {
         Self::finish(sum, R as f64)
     }
 
-    /// What [`Reduction::element`] gives, for a block of each input.
+    /// What [`Reduction::element`] gives, for a block of each input: `N` elements, a cache line or
+    /// several.
     #[inline(always)]
-    fn block<const R: usize>(
-        inputs: [&[Self::Input; BLOCK]; R],
-        output: &mut [MaybeUninit<Self::Output>; BLOCK],
+    fn block<const R: usize, const N: usize>(
+        inputs: [&[Self::Input; N]; R],
+        output: &mut [MaybeUninit<Self::Output>; N],
     ) {
         for (position, output) in output.iter_mut().enumerate() {
             output.write(Self::element(inputs.map(|input| input[position])));
         }
     }
 }
-
-/// Elements that are reduced together: a cache line of the narrowest.
-pub const BLOCK: usize = 64;
 
 /// SUM over replicas.
 pub struct Sum<T>(PhantomData<T>);
@@ -157,9 +155,9 @@ fn f64_to_f32(value: f64) -> f32 {
 macro_rules! narrow_block {
     ($float:ty, $reduce:ident, $divisor:expr) => {
         #[inline(always)]
-        fn block<const R: usize>(
-            inputs: [&[$float; BLOCK]; R],
-            output: &mut [MaybeUninit<$float>; BLOCK],
+        fn block<const R: usize, const N: usize>(
+            inputs: [&[$float; N]; R],
+            output: &mut [MaybeUninit<$float>; N],
         ) {
             if !$reduce(inputs, $divisor, output) {
                 for (position, output) in output.iter_mut().enumerate() {
@@ -176,10 +174,10 @@ macro_rules! narrow_block {
 /// The bits are those of a sum in float64 that is halved and rounded once: half of the sum that was
 /// rounded first is exact unless it is denormal, and then the sum was exact.
 #[inline(always)]
-fn mean_of_two(
-    first: &[f32; BLOCK],
-    second: &[f32; BLOCK],
-    output: &mut [MaybeUninit<f32>; BLOCK],
+fn mean_of_two<const N: usize>(
+    first: &[f32; N],
+    second: &[f32; N],
+    output: &mut [MaybeUninit<f32>; N],
 ) -> bool {
     const EXPONENT: u32 = 0x7f80_0000;
     let mut overflow = 0;
@@ -214,9 +212,9 @@ float_reductions! {
         }
     }, {
         #[inline(always)]
-        fn block<const R: usize>(
-            inputs: [&[f32; BLOCK]; R],
-            output: &mut [MaybeUninit<f32>; BLOCK],
+        fn block<const R: usize, const N: usize>(
+            inputs: [&[f32; N]; R],
+            output: &mut [MaybeUninit<f32>; N],
         ) {
             if R == 2 && mean_of_two(inputs[0], inputs[R - 1], output) {
                 return;
@@ -342,6 +340,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_two_is_rounded_once() {
+        const BLOCK: usize = 16;
         let interesting =
             [0.0, -0.0, 1.0, f32::MAX, -f32::MAX, f32::MIN_POSITIVE, 1e-40, -1e-45, 3e-39, 1.5e38];
         let noise = (0..40_000u32).map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b9)));
