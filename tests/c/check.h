@@ -169,6 +169,24 @@ static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, 
     return variable;
 }
 
+/* Gradients of one variable, the mean over the examples of so many runs (0: of one). */
+static CHECK_MAYBE_UNUSED umbo_gradients *make_gradients(umbo_strategy *strategy,
+                                                         const umbo_variable *variable,
+                                                         int32_t accumulation_steps) {
+    umbo_gradients *gradients = NULL;
+    ZEROED(umbo_gradients_options, options);
+    options.loss_reduction = UMBO_LOSS_MEAN;
+    options.accumulation_steps = accumulation_steps;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
+    return gradients;
+}
+
+/* Whether a number has the first six digits of another. */
+static CHECK_MAYBE_UNUSED int is_close(double value, double expected) {
+    const double difference = value < expected ? expected - value : value - expected;
+    return difference <= 1e-6 * (expected < 0 ? -expected : expected);
+}
+
 /* The first element of an f32 value. */
 static CHECK_MAYBE_UNUSED float float_of(const umbo_value *value) {
     umbo_view view;

@@ -21,21 +21,13 @@ static umbo_status constant_gradient(umbo_replica_context *context, const umbo_v
     return umbo_gradients_submit_weighted(context, self->gradients, 1);
 }
 
-static umbo_gradients *gradients_of(umbo_strategy *strategy, const umbo_variable *variable) {
-    umbo_gradients *gradients = NULL;
-    ZEROED(umbo_gradients_options, options);
-    options.loss_reduction = UMBO_LOSS_MEAN;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
-    return gradients;
-}
-
 /* The mean gradient of each step is 1.5. */
 static void steps(umbo_strategy *strategy, umbo_optimizer *optimizer, umbo_variable *variable,
                   int count) {
     training self = {NULL, NULL, 0};
     int64_t before = 0, after = 0;
     int step;
-    self.gradients = gradients_of(strategy, variable);
+    self.gradients = make_gradients(strategy, variable, 0);
     CHECK_OK(umbo_optimizer_iterations(optimizer, &before));
     for (step = 0; step < count; step++) {
         ZEROED(umbo_apply_report, report);
@@ -46,10 +38,6 @@ static void steps(umbo_strategy *strategy, umbo_optimizer *optimizer, umbo_varia
     CHECK_OK(umbo_optimizer_iterations(optimizer, &after));
     CHECK(after == before + count);
     umbo_gradients_release(self.gradients);
-}
-
-static int close_to(double value, double expected) {
-    return fabs(value - expected) <= 1e-6 * fabs(expected);
 }
 
 static float state_of(const umbo_optimizer *optimizer, const umbo_variable *variable,
@@ -97,7 +85,7 @@ static void momentum(umbo_strategy *strategy, int32_t nesterov) {
         velocity = 0.5 * velocity - 0.1 * 1.5;
         weight += nesterov ? 0.5 * velocity - 0.1 * 1.5 : velocity;
     }
-    CHECK(close_to(float_of_variable(variable), weight));
+    CHECK(is_close(float_of_variable(variable), weight));
     CHECK(state_of(optimizer, variable, "momentum") != 0);
     CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "m", &state), UMBO_NOT_FOUND);
     CHECK_MESSAGE("'m'");
@@ -120,9 +108,9 @@ static void adam(umbo_strategy *strategy) {
         power2 *= 0.999;
         weight -= 0.001 * (m / (1 - power1)) / (sqrt(v / (1 - power2)) + 1e-8);
     }
-    CHECK(close_to(float_of_variable(variable), weight));
-    CHECK(close_to(state_of(optimizer, variable, "m"), m));
-    CHECK(close_to(state_of(optimizer, variable, "v"), v));
+    CHECK(is_close(float_of_variable(variable), weight));
+    CHECK(is_close(state_of(optimizer, variable, "m"), m));
+    CHECK(is_close(state_of(optimizer, variable, "v"), v));
     umbo_optimizer_release(optimizer);
     umbo_variable_release(variable);
 }
@@ -146,7 +134,7 @@ static void deferred(umbo_strategy *strategy) {
     ZEROED(umbo_sgd_options, options);
     options.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &self.inside));
-    self.gradients = gradients_of(strategy, variable);
+    self.gradients = make_gradients(strategy, variable, 0);
     CHECK_STATUS(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL), UMBO_ABORTED);
     CHECK_OK(umbo_optimizer_iterations(self.inside, &iterations));
     CHECK(iterations == 0 && float_of_variable(variable) == 1);

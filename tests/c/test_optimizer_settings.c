@@ -23,16 +23,6 @@ static umbo_status give_gradient(umbo_replica_context *context, const umbo_value
     return umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL);
 }
 
-static umbo_gradients *gradients_of(umbo_strategy *strategy, const umbo_variable *variable,
-                                    int32_t accumulation_steps) {
-    umbo_gradients *gradients = NULL;
-    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
-    options.loss_reduction = UMBO_LOSS_MEAN;
-    options.accumulation_steps = accumulation_steps;
-    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
-    return gradients;
-}
-
 /* A run in which every replica's gradient is `gradient`, and its apply. */
 static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer,
                               umbo_gradients *gradients, float gradient) {
@@ -43,10 +33,6 @@ static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer
     CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, &report));
     return report;
-}
-
-static int close_to(double value, double expected) {
-    return fabs(value - expected) <= 1e-6 * fabs(expected);
 }
 
 /* One step of gradient 2 from weight 1, with each rule's default options. */
@@ -72,10 +58,10 @@ static void rules(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizers[4]));
     for (rule = 0; rule < 5; rule++) {
         umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
-        umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+        umbo_gradients *gradients = make_gradients(strategy, variable, 0);
         umbo_tensor *state = NULL;
         CHECK(step(strategy, optimizers[rule], gradients, 2).applied == 1);
-        CHECK(close_to(float_of_variable(variable), expected[rule]));
+        CHECK(is_close(float_of_variable(variable), expected[rule]));
         CHECK_OK(umbo_optimizer_state(optimizers[rule], variable, states[rule], &state));
         umbo_tensor_release(state);
         umbo_gradients_release(gradients);
@@ -94,7 +80,7 @@ static umbo_optimizer *sgd_of(umbo_strategy *strategy) {
 
 static void clipping_and_decay(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 8, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_apply_report report;
@@ -131,7 +117,7 @@ static void clipping_and_decay(umbo_strategy *strategy) {
 /* The scale halves when an apply is skipped, and doubles after two that were not. */
 static void loss_scale(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_apply_report report;
@@ -164,7 +150,7 @@ static void loss_scale(umbo_strategy *strategy) {
 
 static void accumulation(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = gradients_of(strategy, variable, 3);
+    umbo_gradients *gradients = make_gradients(strategy, variable, 3);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_apply_options options = UMBO_APPLY_OPTIONS_INIT;
     umbo_apply_report report;
@@ -204,7 +190,7 @@ static void release_log(void *user_data) { ((schedule_log *)user_data)->released
 static void schedules_and_groups(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 4, UMBO_AGGREGATION_NONE);
     const umbo_variable *member = variable;
-    umbo_gradients *gradients = gradients_of(strategy, variable, 0);
+    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;

@@ -2,42 +2,20 @@
 
 use std::sync::Arc;
 
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{
-    ApplyOptions, ApplyReport, Gradients, Group, LossScaling, NonFinite, Optimizer, Settings,
-};
+use umbo::optimizer::LossReduction::{GlobalMean, Mean, Sum};
+use umbo::optimizer::{ApplyOptions, ApplyReport, Gradients, LossScaling, Optimizer, Settings};
 use umbo::strategy::commit::StepParticipant;
 use umbo::tensor::Element;
 use umbo::values::variable::Variable;
 
+use crate::features::*;
 use crate::plain::{Noise, Plain};
 use crate::setup::*;
 
 const NAMES: [&str; 3] = ["kernel", "bias", "frozen"];
 const ELEMENTS: [usize; 3] = [19, 5, 3];
-const DECAY: f64 = 0.0625;
 
-/// The examples of each run's global batch: partial and empty ones among them. The windows of two
-/// runs have fewer than two runs' worth in all ways.
-const BATCHES: [usize; 12] = [5, 1, 0, 4, 2, 7, 0, 0, 3, 6, 1, 2];
-
-/// In this run's batch (which is not empty) a gradient is infinite, if that is tried.
-const OVERFLOWING: usize = 4;
-
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    rule: &'static str,
-    replicas: usize,
-    reduction: LossReduction,
-    clip_norm: Option<f64>,
-    clip_value: Option<f64>,
-    accumulation: usize,
-    scaling: Option<LossScaling>,
-    overflow: bool,
-    groups: bool,
-}
-
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Features> {
     let dynamic = LossScaling::Dynamic {
         initial: 8.0,
         growth_factor: 4.0,
@@ -47,16 +25,14 @@ fn cases() -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for rule in RULES {
-        for (clip_norm, clip_value) in
-            [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))]
-        {
+        for (clip_norm, clip_value) in CLIPPING {
             for scaling in [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)] {
                 for flags in 0..8 {
                     for replicas in 1..=3 {
-                        cases.push(Case {
+                        cases.push(Features {
                             rule,
                             replicas,
-                            reduction: [Sum, Mean, GlobalMean][cases.len() % 3],
+                            reduction: reduction(cases.len()),
                             clip_norm,
                             clip_value,
                             accumulation: 1 + (flags & 1),
@@ -79,12 +55,8 @@ struct Trained {
     optimizer: Arc<Optimizer>,
 }
 
-fn rate(iterations: u64) -> f64 {
-    0.125 / (1.0 + iterations as f64)
-}
-
 impl Trained {
-    fn new<T: Element>(case: &Case, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
+    fn new<T: Element>(case: &Features, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
         let variable = |(name, values): (&&str, &Vec<f64>)| {
             variable(name, &values.iter().map(|&value| convert(value)).collect::<Vec<_>>())
         };
@@ -97,29 +69,15 @@ impl Trained {
             case.accumulation as u64,
         )
         .unwrap();
-        let optimizer = optimizer(case.rule, 0.125);
-        let settings = Settings {
-            weight_decay: case.groups.then_some(DECAY),
-            clip_norm: case.clip_norm,
-            clip_value: case.clip_value,
-            non_finite: case.overflow.then_some(NonFinite::Skip),
-            loss_scaling: case.scaling,
-        };
-        optimizer.configure(settings).unwrap();
-        if case.groups {
-            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
-            optimizer.add_group(&variables[1..2], bias).unwrap();
-            let frozen = Group { frozen: true, ..Group::default() };
-            optimizer.add_group(&variables[2..], frozen).unwrap();
-            optimizer.set_schedule(Arc::new(|iterations| Ok(rate(iterations))));
-        }
+        let frozen = if case.groups { &variables[2..] } else { &[] };
+        let optimizer = case.optimizer(&variables, frozen);
         Trained { variables, gradients, optimizer }
     }
 }
 
 /// The same training, of all examples in one place.
 struct Expected {
-    case: Case,
+    case: Features,
     plain: Vec<Plain>,
     /// Sums over the examples of the window.
     sums: [Option<Vec<f64>>; 3],
@@ -146,7 +104,7 @@ impl Expected {
         assert_eq!((report.total_weight, report.accumulated_runs), (examples as f64, 0));
         assert_eq!(report.skipped, overflowed);
         let name = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
-        assert_eq!(name.as_deref(), overflowed.then_some(NAMES[1]));
+        assert_eq!(name.as_deref(), overflowed.then_some(NAMES[BIAS]));
         if overflowed {
             self.skips += 1;
             self.applies_at_scale = 0;
@@ -170,28 +128,14 @@ impl Expected {
                 gradients.push((index, sum.iter().map(|sum| sum / examples as f64).collect()));
             }
         }
-        let squares = gradients.iter().flat_map(|(_, values)| values).map(|value| value * value);
-        let norm = squares.sum::<f64>().sqrt();
-        if let Some(reported) = report.gradient_norm {
-            assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
-        }
-        assert_eq!(report.gradient_norm.is_some(), case.clip_norm.is_some());
-        let factor = case.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
-        assert_eq!(report.clipped, factor < 1.0);
+        let elements = gradients.iter().flat_map(|(_, values)| values).copied();
+        let factor = case.clip_factor(elements, report);
         self.clips += usize::from(factor < 1.0);
-        let learning_rate = if case.groups { rate(self.iterations) } else { 0.125 };
-        assert_eq!(report.learning_rate, learning_rate);
-        assert_eq!((report.applied, report.variables_updated), (true, gradients.len()));
+        assert_eq!(report.variables_updated, gradients.len());
         for (index, gradient) in gradients {
-            let limit = case.clip_value.unwrap_or(f64::MAX);
-            let clipped: Vec<f64> =
-                gradient.iter().map(|value| (value * factor).clamp(-limit, limit)).collect();
-            let (rate_factor, decay) = match (case.groups, index) {
-                (false, _) => (1.0, rule_decay(case.rule)),
-                (true, 1) => (0.5, 0.0),
-                (true, _) => (1.0, DECAY),
-            };
-            self.plain[index].update(&clipped, learning_rate * rate_factor, decay);
+            let clipped = case.clipped(gradient.into_iter(), factor);
+            let (learning_rate, decay) = case.rates(index, self.iterations, report);
+            self.plain[index].update(&clipped, learning_rate, decay);
         }
         self.iterations += 1;
         self.applies_at_scale += 1;
@@ -204,14 +148,8 @@ impl Expected {
     }
 }
 
-/// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
-fn split(batch: usize, replicas: usize) -> Vec<usize> {
-    let largest = batch.div_ceil(replicas);
-    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
-}
-
 fn check<T: Element>(
-    case: Case,
+    case: Features,
     convert: fn(f64) -> T,
     back: fn(T) -> f64,
     tolerance: f64,
@@ -236,16 +174,14 @@ fn check<T: Element>(
     };
     for (number, &batch) in BATCHES.iter().enumerate() {
         let step = number as u64 + 1;
-        let first_of_window = number - number % case.accumulation;
-        let window: usize =
-            BATCHES[first_of_window..first_of_window + case.accumulation].iter().sum();
+        let window = case.window(number);
         let scale = trained.optimizer.loss_scale();
         assert_eq!(scale, expected.scale);
         trained.gradients.first_touch(step);
         let sizes = split(batch, case.replicas);
         for (index, &elements) in ELEMENTS.iter().enumerate() {
             // No replica writes the bias in some runs.
-            if index == 1 && number % 5 == 3 {
+            if index == BIAS && number % 5 == 3 {
                 continue;
             }
             for (replica, &size) in sizes.iter().enumerate() {
@@ -254,15 +190,11 @@ fn check<T: Element>(
                     let example = noise.take(elements);
                     sum.iter_mut().zip(example).for_each(|(sum, value)| *sum += value);
                 }
-                if case.overflow && number == OVERFLOWING && index == 1 && replica == 0 {
+                if case.overflow && number == OVERFLOWING && index == BIAS && replica == 0 {
                     sum[3] = f64::INFINITY;
                     expected.overflowed = true;
                 }
-                let divisor = match case.reduction {
-                    Sum => 1.0,
-                    Mean => size as f64,
-                    GlobalMean => window as f64,
-                };
+                let divisor = case.divisor(size, window);
                 // An empty replica writes nonsense, which must not be read.
                 let written: Vec<T> = sum
                     .iter()

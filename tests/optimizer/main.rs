@@ -6,6 +6,7 @@ mod contract;
 mod copies;
 mod cross_product;
 mod failures;
+mod features;
 mod narrow;
 mod oracle;
 mod plain;

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyReport, Gradients, Group, LossScaling, NonFinite, Optimizer, Settings};
+use umbo::optimizer::LossReduction::{GlobalMean, Mean, Sum};
+use umbo::optimizer::{ApplyReport, Gradients, LossScaling, Optimizer, Settings};
 use umbo::strategy::commit::StepParticipant;
 use umbo::tensor::Element;
 use umbo::values::variable::Variable;
 
+use crate::features::*;
 use crate::plain::{Noise, Plain};
 use crate::setup::*;
 
@@ -16,11 +17,6 @@ const NAMES: [&str; 4] = ["factors", "bias", "kernel", "frozen"];
 /// Rows and the elements of one.
 const SHAPES: [(usize, usize); 4] = [(7, 19), (5, 1), (1, 6), (3, 2)];
 const ROW_SPARSE: [bool; 4] = [true, true, false, true];
-const DECAY: f64 = 0.0625;
-/// The examples of each run: partial and empty batches among them.
-const BATCHES: [usize; 12] = [5, 1, 0, 4, 2, 7, 0, 0, 3, 6, 1, 2];
-/// In this run's batch a gradient is infinite, if that is tried.
-const OVERFLOWING: usize = 4;
 /// The rules that can update some rows without the others.
 const ELEMENTWISE: [&str; 11] = [
     "sgd",
@@ -36,33 +32,20 @@ const ELEMENTWISE: [&str; 11] = [
     "ftrl",
 ];
 
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    rule: &'static str,
-    replicas: usize,
-    reduction: LossReduction,
-    clip_norm: Option<f64>,
-    clip_value: Option<f64>,
-    accumulation: usize,
-    scale: Option<f64>,
-    overflow: bool,
-    groups: bool,
-}
-
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Features> {
     let mut cases = Vec::new();
     for rule in ELEMENTWISE {
-        for clip in [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))] {
+        for (clip_norm, clip_value) in CLIPPING {
             for flags in 0..16 {
                 for replicas in 1..=3 {
-                    cases.push(Case {
+                    cases.push(Features {
                         rule,
                         replicas,
-                        reduction: [Sum, Mean, GlobalMean][cases.len() % 3],
-                        clip_norm: clip.0,
-                        clip_value: clip.1,
+                        reduction: reduction(cases.len()),
+                        clip_norm,
+                        clip_value,
                         accumulation: 1 + (flags & 1) * 2,
-                        scale: (flags & 2 != 0).then_some(32.0),
+                        scaling: (flags & 2 != 0).then_some(LossScaling::Fixed(32.0)),
                         overflow: flags & 4 != 0,
                         groups: flags & 8 != 0,
                     });
@@ -79,12 +62,8 @@ struct Trained {
     optimizer: Arc<Optimizer>,
 }
 
-fn rate(iterations: u64) -> f64 {
-    0.125 / (1.0 + iterations as f64)
-}
-
 impl Trained {
-    fn new<T: Element>(case: &Case, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
+    fn new<T: Element>(case: &Features, start: &[Vec<f64>], convert: fn(f64) -> T) -> Trained {
         let parts = NAMES.iter().zip(start).zip(SHAPES);
         let variables: Vec<Variable> = parts
             .map(|((name, values), (_, width))| {
@@ -96,22 +75,7 @@ impl Trained {
         let all: Vec<&Variable> = variables.iter().collect();
         let steps = case.accumulation as u64;
         let gradients = row_gradients(case.replicas, &all, case.reduction, &ROW_SPARSE, steps);
-        let optimizer = optimizer(case.rule, 0.125);
-        let settings = Settings {
-            weight_decay: case.groups.then_some(DECAY),
-            clip_norm: case.clip_norm,
-            clip_value: case.clip_value,
-            non_finite: case.overflow.then_some(NonFinite::Skip),
-            loss_scaling: case.scale.map(LossScaling::Fixed),
-        };
-        optimizer.configure(settings).unwrap();
-        if case.groups {
-            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
-            optimizer.add_group(&variables[1..2], bias).unwrap();
-            optimizer.set_schedule(Arc::new(|iterations| Ok(rate(iterations))));
-        }
-        let frozen = Group { frozen: true, ..Group::default() };
-        optimizer.add_group(&variables[3..], frozen).unwrap();
+        let optimizer = case.optimizer(&variables, &variables[3..]);
         Trained { variables, gradients, optimizer }
     }
 }
@@ -140,12 +104,6 @@ fn example(noise: &mut Noise) -> Vec<(usize, Vec<f64>)> {
     SHAPES.iter().map(|&(rows, width)| (row(rows, noise), noise.take(width))).collect()
 }
 
-/// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
-fn split(batch: usize, replicas: usize) -> Vec<usize> {
-    let largest = batch.div_ceil(replicas);
-    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
-}
-
 /// What is left out of run `number`: nobody adds to the bias; or all add no rows to it.
 fn is_silent(number: usize) -> bool {
     number % 5 == 3
@@ -165,7 +123,7 @@ fn contribute<T: Element>(
 ) {
     let number = step as usize - 1;
     for (index, is_table) in ROW_SPARSE.into_iter().enumerate() {
-        if index == 1 && is_silent(number) {
+        if index == BIAS && is_silent(number) {
             continue;
         }
         if !is_table {
@@ -177,7 +135,7 @@ fn contribute<T: Element>(
             overwrite(&trained.gradients, step, replica, index, &written);
             continue;
         }
-        let none = index == 1 && is_without_rows(number);
+        let none = index == BIAS && is_without_rows(number);
         let examples = if none { &[] } else { examples };
         for part in [&examples[..examples.len() / 2], &examples[examples.len() / 2..]] {
             let rows: Vec<i64> = part.iter().map(|example| example[index].0 as i64).collect();
@@ -190,7 +148,7 @@ fn contribute<T: Element>(
 
 /// The update of one window; returns whether gradients were clipped.
 fn descend(
-    case: &Case,
+    case: &Features,
     plain: &mut [Plain],
     sums: &[Sums],
     examples: usize,
@@ -199,25 +157,12 @@ fn descend(
 ) -> bool {
     let updated = || (0..3).filter(|&index| sums[index].written);
     let mean = |index: usize| sums[index].elements.iter().map(|sum| sum / examples as f64);
-    let norm = updated().flat_map(mean).map(|value| value * value).sum::<f64>().sqrt();
-    if let Some(reported) = report.gradient_norm {
-        assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
-    }
-    let factor = case.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
-    assert_eq!((report.applied, report.clipped), (true, factor < 1.0));
+    let factor = case.clip_factor(updated().flat_map(mean), report);
     assert_eq!(report.variables_updated, updated().count());
-    let learning_rate = if case.groups { rate(iterations) } else { 0.125 };
     for index in updated() {
-        let limit = case.clip_value.unwrap_or(f64::MAX);
-        let gradient: Vec<f64> =
-            mean(index).map(|value| (value * factor).clamp(-limit, limit)).collect();
-        let (rate_factor, decay) = match (case.groups, index) {
-            (false, _) => (1.0, rule_decay(case.rule)),
-            (true, 1) => (0.5, 0.0),
-            (true, _) => (1.0, DECAY),
-        };
+        let gradient = case.clipped(mean(index), factor);
+        let (learning_rate, decay) = case.rates(index, iterations, report);
         let is_touched = |element: usize| sums[index].touched[element / SHAPES[index].1];
-        let learning_rate = learning_rate * rate_factor;
         plain[index].update_where(is_touched, &gradient, learning_rate, decay);
     }
     factor < 1.0
@@ -225,7 +170,7 @@ fn descend(
 
 /// Trains; returns in how many windows gradients were clipped, and how many updates there were.
 fn check<T: Element>(
-    case: Case,
+    case: Features,
     convert: fn(f64) -> T,
     back: fn(T) -> f64,
     tolerance: f64,
@@ -243,26 +188,20 @@ fn check<T: Element>(
     let (mut clips, mut iterations) = (0, 0);
     for (number, &batch) in BATCHES.iter().enumerate() {
         let step = number as u64 + 1;
-        let first_of_window = number - number % case.accumulation;
-        let window: usize =
-            BATCHES[first_of_window..first_of_window + case.accumulation].iter().sum();
+        let window = case.window(number);
         trained.gradients.first_touch(step);
         let sizes = split(batch, case.replicas);
         for (replica, &size) in sizes.iter().enumerate() {
             let mut drawn: Vec<_> = (0..size).map(|_| example(&mut noise)).collect();
-            let divisor = match case.reduction {
-                Sum => 1.0,
-                Mean => size as f64,
-                GlobalMean => window as f64,
-            };
+            let divisor = case.divisor(size, window);
             for example in &drawn {
                 for (index, (row, values)) in example.iter().enumerate() {
                     let of = &mut sums[index];
-                    if index == 1 && is_silent(number) {
+                    if index == BIAS && is_silent(number) {
                         continue;
                     }
                     of.written = true;
-                    if index == 1 && is_without_rows(number) {
+                    if index == BIAS && is_without_rows(number) {
                         continue;
                     }
                     of.touched[*row] = true;
@@ -272,7 +211,7 @@ fn check<T: Element>(
                 }
             }
             if case.overflow && number == OVERFLOWING && replica == 0 {
-                drawn[0][1].1[0] = f64::INFINITY;
+                drawn[0][BIAS].1[0] = f64::INFINITY;
                 overflowed = true;
             }
             if size == 0 {
@@ -282,7 +221,7 @@ fn check<T: Element>(
                     values.1.truncate(width);
                 }
             }
-            let scale = case.scale.unwrap_or(1.0);
+            let scale = trained.optimizer.loss_scale();
             let written = |value: f64| convert(value / divisor * scale);
             contribute(&trained, step, replica, &drawn, written);
         }
@@ -297,7 +236,7 @@ fn check<T: Element>(
         }
         assert_eq!((report.total_weight, report.skipped), (examples as f64, overflowed));
         let named = report.non_finite.as_ref().map(|variable| variable.name().to_owned());
-        assert_eq!(named.as_deref(), overflowed.then_some(NAMES[1]));
+        assert_eq!(named.as_deref(), overflowed.then_some(NAMES[BIAS]));
         if examples > 0 && !overflowed {
             let clipped = descend(&case, &mut plain, &sums, examples, iterations, &report);
             clips += usize::from(clipped);

@@ -1,0 +1,127 @@
+//! What an optimizer does around its rule, all of it at once, and what plain float64 code makes of a
+//! gradient in its place. For dense gradients and for rows.
+
+use std::sync::Arc;
+
+use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
+use umbo::optimizer::{ApplyReport, Group, LossScaling, NonFinite, Optimizer, Settings};
+use umbo::values::variable::Variable;
+
+use crate::setup::*;
+
+/// The examples of each run's global batch: partial and empty ones among them. The windows of two
+/// runs have fewer than two runs' worth in all ways.
+pub const BATCHES: [usize; 12] = [5, 1, 0, 4, 2, 7, 0, 0, 3, 6, 1, 2];
+
+/// In this run's batch (which is not empty) a gradient is infinite, if that is tried.
+pub const OVERFLOWING: usize = 4;
+
+/// The variable with a group of its own, if groups are tried.
+pub const BIAS: usize = 1;
+
+/// The bounds that are tried, of the norm and of elements.
+pub const CLIPPING: [(Option<f64>, Option<f64>); 4] =
+    [(None, None), (Some(0.9), None), (None, Some(0.2)), (Some(0.9), Some(0.2))];
+
+const LEARNING_RATE: f64 = 0.125;
+const DECAY: f64 = 0.0625;
+
+/// A rule, and what is done around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Features {
+    pub rule: &'static str,
+    pub replicas: usize,
+    pub reduction: LossReduction,
+    pub clip_norm: Option<f64>,
+    pub clip_value: Option<f64>,
+    pub accumulation: usize,
+    pub scaling: Option<LossScaling>,
+    pub overflow: bool,
+    /// A weight decay, a group for the bias, and a schedule.
+    pub groups: bool,
+}
+
+/// Loss reductions, for cases to take turns.
+pub fn reduction(number: usize) -> LossReduction {
+    [Sum, Mean, GlobalMean][number % 3]
+}
+
+/// Sizes of the replicas' parts of a batch: the last ones are partial or empty.
+pub fn split(batch: usize, replicas: usize) -> Vec<usize> {
+    let largest = batch.div_ceil(replicas);
+    (0..replicas).map(|replica| batch.saturating_sub(replica * largest).min(largest)).collect()
+}
+
+fn scheduled(iterations: u64) -> f64 {
+    LEARNING_RATE / (1.0 + iterations as f64)
+}
+
+impl Features {
+    /// An optimizer that does all of it to variables, of which the [`BIAS`] is one and of which it
+    /// leaves the `frozen` ones alone.
+    pub fn optimizer(&self, variables: &[Variable], frozen: &[Variable]) -> Arc<Optimizer> {
+        let optimizer = optimizer(self.rule, LEARNING_RATE);
+        let settings = Settings {
+            weight_decay: self.groups.then_some(DECAY),
+            clip_norm: self.clip_norm,
+            clip_value: self.clip_value,
+            non_finite: self.overflow.then_some(NonFinite::Skip),
+            loss_scaling: self.scaling,
+        };
+        optimizer.configure(settings).unwrap();
+        if self.groups {
+            let bias = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };
+            optimizer.add_group(&variables[BIAS..=BIAS], bias).unwrap();
+            optimizer.set_schedule(Arc::new(|iterations| Ok(scheduled(iterations))));
+        }
+        let group = Group { frozen: true, ..Group::default() };
+        optimizer.add_group(frozen, group).unwrap();
+        optimizer
+    }
+
+    /// What the gradient of a replica with `size` examples, in a window of `window`, is divided by.
+    pub fn divisor(&self, size: usize, window: usize) -> f64 {
+        match self.reduction {
+            Sum => 1.0,
+            Mean => size as f64,
+            GlobalMean => window as f64,
+        }
+    }
+
+    /// The examples of the window of accumulated runs in which run `number` is.
+    pub fn window(&self, number: usize) -> usize {
+        let first = number - number % self.accumulation;
+        BATCHES[first..first + self.accumulation].iter().sum()
+    }
+
+    /// What clipping multiplies gradients with, all elements of which are `gradients`. The report of
+    /// the update says the same.
+    pub fn clip_factor(&self, gradients: impl Iterator<Item = f64>, report: &ApplyReport) -> f64 {
+        let norm = gradients.map(|value| value * value).sum::<f64>().sqrt();
+        if let Some(reported) = report.gradient_norm {
+            assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
+        }
+        assert_eq!(report.gradient_norm.is_some(), self.clip_norm.is_some());
+        let factor = self.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
+        assert_eq!((report.applied, report.clipped), (true, factor < 1.0));
+        factor
+    }
+
+    /// The gradient, clipped.
+    pub fn clipped(&self, gradient: impl Iterator<Item = f64>, factor: f64) -> Vec<f64> {
+        let limit = self.clip_value.unwrap_or(f64::MAX);
+        gradient.map(|value| (value * factor).clamp(-limit, limit)).collect()
+    }
+
+    /// The learning rate and the weight decay of variable `index` after so many updates. The report
+    /// of the update says the same rate, before the group's factor.
+    pub fn rates(&self, index: usize, iterations: u64, report: &ApplyReport) -> (f64, f64) {
+        let rate = if self.groups { scheduled(iterations) } else { LEARNING_RATE };
+        assert_eq!(report.learning_rate, rate);
+        match (self.groups, index) {
+            (false, _) => (rate, rule_decay(self.rule)),
+            (true, BIAS) => (rate * 0.5, 0.0),
+            (true, _) => (rate, DECAY),
+        }
+    }
+}
