@@ -88,14 +88,14 @@ required() {
   exit 1
 }
 
-# At least 3.18, which CMakeLists.txt asks for.
+# At least 3.19, which CMakeLists.txt asks for.
 cmake_is_new_enough() {
   have cmake || return 1
   local version
   version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
   # shellcheck disable=SC2086
   set -- $version
-  [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 18 ]; }
+  [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 19 ]; }
 }
 
 have cargo || required cargo "install Rust from https://rustup.rs (Cargo.toml names the oldest version)"
@@ -107,7 +107,7 @@ if [ "$purpose" = test ]; then
 fi
 cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
   { pip_install cmake && cmake_is_new_enough; } ||
-  required cmake "version 3.18 or newer, from your distribution or with pip install cmake"
+  required cmake "version 3.19 or newer, from your distribution or with pip install cmake"
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 

@@ -55,11 +55,11 @@ def build_native(prefix):
 class Participant:
     """A process that answers the name of a workload with what it measured."""
 
-    def __init__(self, command, environment=()):
+    def __init__(self, command, environment=(), log_name=None):
         variables = dict(os.environ, PEER_SAMPLES=str(SAMPLES), PEER_ELEMENTS=str(ELEMENTS))
         variables.update(environment)
         # What the process says beside its answers, for those who wonder why it failed.
-        log = BUILD / f"{pathlib.Path(command[-1]).stem}.log"
+        log = BUILD / f"{log_name or pathlib.Path(command[-1]).stem}.log"
         with open(log, "w") as said:
             self.process = subprocess.Popen(
                 command,
@@ -92,17 +92,17 @@ class Participant:
         self.process.wait()
 
 
-def python_peer(package, module, script, environment=()):
+def python_peer(package, module, script, environment=(), log_name=None):
     # Tools that pip installed beside the packages, such as ninja, are found by their names.
     path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
     command = [python_with(package, module), HERE / script]
-    return Participant(command, {"PATH": path} | dict(environment))
+    return Participant(command, {"PATH": path} | dict(environment), log_name)
 
 
-def tensorflow_peer(threads_of_operation):
-    """0 leaves the number of threads to TensorFlow."""
+def tensorflow_peer(threads_of_operation, log_name):
+    """0 leaves the number of threads to TensorFlow. Several of these may run at a time."""
     threads = {"PEER_THREADS_OF_OPERATION": str(threads_of_operation)}
-    return python_peer("tensorflow-cpu", "tensorflow", "tensorflow_peer.py", threads)
+    return python_peer("tensorflow-cpu", "tensorflow", "tensorflow_peer.py", threads, log_name)
 
 
 def native_peer(program, launcher=(), environment=()):
@@ -128,8 +128,8 @@ def mpi_peer():
 
 STARTERS = {
     "Umbo": lambda: native_peer("umbo_peer"),
-    "TensorFlow": lambda: tensorflow_peer(0),
-    "TensorFlow, one thread an operation": lambda: tensorflow_peer(1),
+    "TensorFlow": lambda: tensorflow_peer(0, "tensorflow_peer"),
+    "TensorFlow, one thread an operation": lambda: tensorflow_peer(1, "tensorflow_peer_one_thread"),
     "PyTorch": lambda: python_peer("torch", "torch", "torch_peer.py"),
     "DeepSpeed": deepspeed_peer,
     "OpenMP": lambda: native_peer("openmp_peer"),

@@ -113,17 +113,30 @@ static double clock_seconds(void) {
 
 static double rmse_of(tally total) { return sqrt(total.squared_errors / total.examples); }
 
+/* JSON has no number for what is infinite or not a number, such as an error in relation to one of 0. */
+static void print_json_number(const char *field, double value, int decimals) {
+  printf(", \"%s\": ", field);
+  if (isfinite(value)) {
+    printf("%.*f", decimals, value);
+  } else {
+    fputs("null", stdout);
+  }
+}
+
 static void print_json(const options *given, const rating_data *data, double rmse, double examples, double seconds) {
   fputs("{\"dataset\": \"", stdout);
   for (const char *c = data->name; *c != '\0'; ++c) {
     if (*c == '"' || *c == '\\') putchar('\\');
     if ((unsigned char)*c >= 0x20) putchar(*c);
   }
-  printf(
-      "\", \"generated\": %s, \"replicas\": %d, \"epochs\": %d, \"test_rmse\": %.4f, \"rmse_of_mean\": %.4f, "
-      "\"relative_rmse\": %.4f, \"samples_per_second\": %.1f, \"seconds\": %.3f}\n",
-      data->is_generated ? "true" : "false", given->chosen.replicas, given->chosen.epochs, rmse, data->rmse_of_mean,
-      rmse / data->rmse_of_mean, examples / seconds, seconds);
+  printf("\", \"generated\": %s, \"replicas\": %d, \"epochs\": %d", data->is_generated ? "true" : "false",
+         given->chosen.replicas, given->chosen.epochs);
+  print_json_number("test_rmse", rmse, 4);
+  print_json_number("rmse_of_mean", data->rmse_of_mean, 4);
+  print_json_number("relative_rmse", rmse / data->rmse_of_mean, 4);
+  print_json_number("samples_per_second", examples / seconds, 1);
+  print_json_number("seconds", seconds, 3);
+  puts("}");
 }
 
 int main(int argc, char **argv) {
@@ -157,5 +170,10 @@ int main(int argc, char **argv) {
   print_json(&given, &data, test_rmse, examples, seconds);
   recommender_destroy(&r);
   ratings_close(&data);
-  return 0;
+  if (!isfinite(test_rmse)) {
+    fflush(stdout);
+    fputs("04_matrix_factorisation: the training has diverged; a lower --learning-rate may help.\n", stderr);
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
 }

@@ -69,9 +69,9 @@ static int parse_line(char *line, rating_list *list) {
   int64_t user = 0, item = 0;
   char *end = NULL;
   if (!parse_identifier(&line, &user) || !parse_identifier(&line, &item)) return 0;
-  const double rating = strtod(line, &end);
+  const float rating = strtof(line, &end);
   if (end == line || (*end != '\t' && *end != '\n' && *end != '\0') || !isfinite(rating)) return 0;
-  add_rating(list, user, item, (float)rating);
+  add_rating(list, user, item, rating);
   return 1;
 }
 

@@ -1,6 +1,7 @@
 // A training step in C++: callables for run, merge and update; gradients; every optimizer.
 #include <umbo/umbo.hpp>
 
+#include <cstdint>
 #include <vector>
 
 #include "../c/check.h"
@@ -154,6 +155,31 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     CHECK(refused);
 }
 
+// Gradients in a type that C++17 has no name for, of a whole variable and of rows.
+void low_precision(const umbo::strategy &strategy) {
+    const auto weight = strategy.create_variable("half", umbo::tensor::scalar(10.0f));
+    const auto table = strategy.create_variable(
+        "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
+    const auto gradients = umbo::gradients::create(strategy, {weight, table}, UMBO_LOSS_SUM, 1,
+                                                   {false, true}, UMBO_BFLOAT16);
+    umbo::sgd_options options;
+    options.learning_rate = 1;
+    const auto sgd = umbo::optimizer::sgd(strategy, options);
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        const std::uint16_t one_and_a_half = 0x3fc0;
+        const umbo_view gradient = context.gradient(gradients, 0, UMBO_OVERWRITE);
+        CHECK(gradient.dtype == UMBO_BFLOAT16);
+        *static_cast<std::uint16_t *>(gradient.data) = one_and_a_half;
+        const auto added = context.add_rows(gradients, 1, 1);
+        CHECK(added.values.dtype == UMBO_BFLOAT16);
+        added.indices[0] = 2;
+        *static_cast<std::uint16_t *>(added.values.data) = one_and_a_half;
+        context.submit(gradients, 1);
+    });
+    CHECK(sgd.apply(gradients).variables_updated == 2 && number_of(weight) == 8.5f);
+    CHECK((table.read().to_vector<float>() == std::vector<float>{0, 0, -1.5f}));
+}
+
 void training(const umbo::strategy &strategy) {
     const auto weight =
         strategy.create_variable("w", UMBO_FLOAT32, {}, [](const umbo_view &memory) {
@@ -209,6 +235,7 @@ void training(const umbo::strategy &strategy) {
     }
     settings(strategy, weight);
     rows(strategy, weight);
+    low_precision(strategy);
     CHECK(momentum.state(weight, "momentum").view().rank == 0);
     CHECK(adam.state(weight, "m").view().rank == 0);
     CHECK(number_of(weight) < 5);

@@ -2,6 +2,7 @@
 #ifndef UMBO_CPP_CALLBACK_HPP
 #define UMBO_CPP_CALLBACK_HPP
 
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -36,12 +37,29 @@ umbo_status guarded(Body &&body) noexcept {
     }
 }
 
-// A callable that the caller of a blocking function owns, as `user_data`.
+// What stands for a callable behind a `void *`, which cannot point to a function: the callable
+// itself, or a pointer to it if it is a function.
+template <class Fn>
+using callable_object =
+    std::conditional_t<std::is_function_v<std::remove_reference_t<Fn>>, std::decay_t<Fn>,
+                       std::remove_reference_t<Fn>>;
+
+// A callable that the caller of a blocking function owns. It has to outlive the call.
 template <class Callable>
-void *as_user_data(Callable &callable) noexcept {
-    using plain = std::remove_const_t<Callable>;
-    return const_cast<plain *>(std::addressof(callable));
-}
+class lent_callable {
+    using object = callable_object<Callable>;
+
+public:
+    explicit lent_callable(Callable &callable) noexcept : object_(callable) {}
+
+    // Points to a `callable_object`; usable as long as this is.
+    void *user_data() noexcept {
+        return const_cast<std::remove_const_t<object> *>(std::addressof(object_));
+    }
+
+private:
+    std::conditional_t<std::is_function_v<Callable>, object, object &> object_;
+};
 
 // The borrowed handles are `const` in C; the C++ owner offers only what `const` allows.
 inline umbo_value *lent(const umbo_value *raw) noexcept { return const_cast<umbo_value *>(raw); }

@@ -42,14 +42,14 @@ public:
     static equivalence of(const strategy &on, Fn &&fn, const value &batch,
                           const gradients &written = gradients(),
                           const equivalence_options &how = {}) {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         auto options = detail::sized<umbo_equivalence_options>();
         options.relative_tolerance = how.relative_tolerance;
         options.absolute_tolerance = how.absolute_tolerance;
         umbo_equivalence *out = nullptr;
         check(umbo_strategy_check_equivalence(on.get(), &detail::replica_trampoline<callable>,
-                                              detail::as_user_data(fn), batch.get(), written.get(),
-                                              &options, &out));
+                                              detail::lent_callable(fn).user_data(), batch.get(),
+                                              written.get(), &options, &out));
         return equivalence(out);
     }
 

@@ -19,6 +19,13 @@ struct added_rows {
     view_of<T> values;
 };
 
+// The same with gradients of any type.
+template <>
+struct added_rows<void> {
+    view_of<std::int64_t> indices;
+    umbo_view values;
+};
+
 // The context of one replica of a running step. Lent: usable until the callable returns, on the
 // thread that it was given to.
 class replica_context {
@@ -116,10 +123,11 @@ public:
     // arguments; each replica gets its part of the result.
     template <class Fn>
     value merge_call(Fn &&fn, const value &args = value()) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         check(umbo_replica_context_merge_call(raw_, &detail::merge_trampoline<callable>,
-                                              detail::as_user_data(fn), args.get(), &out));
+                                              detail::lent_callable(fn).user_data(), args.get(),
+                                              &out));
         return value(out);
     }
 
@@ -138,17 +146,31 @@ public:
     // This replica's buffer for the gradient of variable `index`.
     template <class T>
     view_of<T> gradient(const gradients &of, std::int32_t index, umbo_gradient_mode mode) const {
+        return view_of<T>(gradient(of, index, mode));
+    }
+
+    // The same for gradients of any type. C++17 has none for the elements of UMBO_FLOAT16 and
+    // UMBO_BFLOAT16.
+    umbo_view gradient(const gradients &of, std::int32_t index, umbo_gradient_mode mode) const {
         umbo_view out{};
         check(umbo_gradients_view(raw_, of.get(), index, mode, &out));
-        return view_of<T>(out);
+        return out;
     }
 
     // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.
+    // Gradients of another type than `T` are noticed, by an exception, when the rows have been
+    // added: do not submit after it.
     template <class T>
     added_rows<T> add_rows(const gradients &of, std::int32_t index, std::int64_t rows) const {
+        const auto added = add_rows(of, index, rows);
+        return {added.indices, view_of<T>(added.values)};
+    }
+
+    // The same for gradients of any type.
+    added_rows<void> add_rows(const gradients &of, std::int32_t index, std::int64_t rows) const {
         umbo_view indices{}, values{};
         check(umbo_gradients_add_rows(raw_, of.get(), index, rows, &indices, &values));
-        return {view_of<std::int64_t>(indices), view_of<T>(values)};
+        return {view_of<std::int64_t>(indices), values};
     }
 
     // Copies of the rows of indexed slices.

@@ -240,8 +240,9 @@ public:
     // Calls `body(strategy)` inside of the scope.
     template <class Body>
     void in_scope(Body &&body) const {
-        check(umbo_strategy_scope(get(), &detail::scope_trampoline<std::remove_reference_t<Body>>,
-                                  detail::as_user_data(body)));
+        using callable = detail::callable_object<Body>;
+        check(umbo_strategy_scope(get(), &detail::scope_trampoline<callable>,
+                                  detail::lent_callable(body).user_data()));
     }
 
     // Calls `fn(replica_context &, const value &args)` once for each replica, concurrently. What
@@ -249,10 +250,11 @@ public:
     // value comes back if it returns nothing.
     template <class Fn>
     value run(Fn &&fn, const value &args = value()) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         check(umbo_strategy_run(get(), &detail::replica_trampoline<callable>,
-                                detail::as_user_data(fn), args.get(), nullptr, &out));
+                                detail::lent_callable(fn).user_data(), args.get(), nullptr,
+                                &out));
         return value(out);
     }
 
@@ -311,12 +313,13 @@ public:
     template <class Fn>
     value update(const variable &of, Fn &&fn, const value &args = value(),
                  umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         auto options = detail::sized<umbo_update_options>();
         options.grouping = grouping;
         umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                   detail::as_user_data(fn), args.get(), &options, &out));
+                                   detail::lent_callable(fn).user_data(), args.get(), &options,
+                                   &out));
         return value(out);
     }
 
@@ -324,13 +327,14 @@ public:
     template <class Fn>
     value update_non_slot(const variable &beside, Fn &&fn, const value &args = value(),
                           umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         auto options = detail::sized<umbo_update_options>();
         options.grouping = grouping;
         umbo_value *out = nullptr;
         check(umbo_strategy_update_non_slot(get(), beside.get(),
                                             &detail::update_trampoline<callable>,
-                                            detail::as_user_data(fn), args.get(), &options, &out));
+                                            detail::lent_callable(fn).user_data(), args.get(),
+                                            &options, &out));
         return value(out);
     }
 
@@ -346,18 +350,19 @@ public:
     // Calls `body(strategy)`; what it makes lies where `beside` does.
     template <class Body>
     void colocate_vars_with(const variable &beside, Body &&body) const {
-        check(umbo_strategy_colocate_vars_with(
-            get(), beside.get(), &detail::scope_trampoline<std::remove_reference_t<Body>>,
-            detail::as_user_data(body)));
+        using callable = detail::callable_object<Body>;
+        check(umbo_strategy_colocate_vars_with(get(), beside.get(),
+                                               &detail::scope_trampoline<callable>,
+                                               detail::lent_callable(body).user_data()));
     }
 
     // `fn(const umbo_value_context &)` makes the value of each replica.
     template <class Fn>
     value values_from_function(Fn &&fn) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         check(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
-                                                 detail::as_user_data(fn), &out));
+                                                 detail::lent_callable(fn).user_data(), &out));
         return value(out);
     }
 
@@ -391,10 +396,11 @@ public:
     // `run` without options.
     template <class Fn>
     value call_for_each_replica(Fn &&fn, const value &args = value()) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         check(umbo_strategy_call_for_each_replica(get(), &detail::replica_trampoline<callable>,
-                                                  detail::as_user_data(fn), args.get(), &out));
+                                                  detail::lent_callable(fn).user_data(),
+                                                  args.get(), &out));
         return value(out);
     }
 
@@ -407,11 +413,11 @@ public:
     // Not offered by this strategy.
     template <class Fn>
     value run_steps_on_iterator(Fn &&fn, const iterator &input, std::int64_t steps = 1) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
         check(umbo_strategy_run_steps_on_iterator(get(), &detail::replica_trampoline<callable>,
-                                                  detail::as_user_data(fn), input.get(), steps,
-                                                  &out));
+                                                  detail::lent_callable(fn).user_data(),
+                                                  input.get(), steps, &out));
         return value(out);
     }
 
@@ -472,9 +478,9 @@ public:
     variable create_variable(const std::string &name, umbo_dtype dtype, const dimensions &shape,
                              Initializer &&initializer, const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
-        options.initializer =
-            &detail::initializer_trampoline<std::remove_reference_t<Initializer>>;
-        options.initializer_user_data = detail::as_user_data(initializer);
+        detail::lent_callable callable(initializer);
+        options.initializer = &detail::initializer_trampoline<detail::callable_object<Initializer>>;
+        options.initializer_user_data = callable.user_data();
         options.dtype = dtype;
         options.rank = detail::count_of(shape.size(), "rank");
         options.shape = shape.data();
@@ -503,12 +509,12 @@ public:
     template <class Fn>
     distributed_dataset distribute_from_function(Fn &&fn,
                                                  const distribute_options &how = {}) const {
-        using callable = std::remove_reference_t<Fn>;
+        using callable = detail::callable_object<Fn>;
         const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
         check(umbo_strategy_distribute_datasets_from_function(
-            get(), &detail::dataset_trampoline<callable>, detail::as_user_data(fn), &options,
-            &out));
+            get(), &detail::dataset_trampoline<callable>, detail::lent_callable(fn).user_data(),
+            &options, &out));
         return distributed_dataset(out);
     }
 
