@@ -46,7 +46,8 @@ pub struct umbo_optimizer_options {
     /// scaled down to it. 0: no bound. The norm is found in a pass of its own, and likewise whether
     /// all gradients are finite where `non_finite` asks for that. With more than two replicas, or
     /// several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
-    /// as the variables, from the first apply on until the gradients are released.
+    /// as the variables, from the first apply on until the gradients are released; where there is no
+    /// such memory, it takes time instead.
     pub clip_norm: f64,
     /// The largest magnitude of each element of a gradient. 0: no bound.
     pub clip_value: f64,
@@ -99,7 +100,7 @@ pub struct umbo_apply_options {
     /// `accumulation_steps`: at the end of an epoch, say.
     pub flush: i32,
     /// 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
-    /// gradients.
+    /// gradients, and the memory that it says at `clip_norm`.
     pub measure_norm: i32,
     /// Zero.
     pub reserved: [u64; 3],
@@ -111,14 +112,15 @@ pub struct umbo_apply_options {
 pub struct umbo_apply_report {
     /// sizeof(umbo_apply_report).
     pub struct_size: usize,
-    /// 1: variables were updated. 0: not yet (`deferred`, or `accumulated_runs` is not 0), or not at
-    /// all (`skipped`, or the total weight was 0), in which case the gradients are used up.
+    /// 1: the apply took effect, and `variables_updated` variables were updated. 0: not yet (`deferred`,
+    /// or `accumulated_runs` is not 0), or not at all (`skipped`, or the total weight was 0), in which
+    /// case the gradients are used up.
     pub applied: i32,
     /// 1: the apply was called inside of a run and waits for its commit point; all other fields
     /// are 0. umbo_optimizer_last_report() says later what it did.
     pub deferred: i32,
     /// How many variables were updated: those that a replica of non-zero weight viewed and that are
-    /// not frozen.
+    /// not frozen. There may be none.
     pub variables_updated: i32,
     /// 1: a gradient was not finite, so nothing was updated.
     pub skipped: i32,
@@ -167,9 +169,11 @@ unsafe impl Extensible for umbo_apply_options {
 unsafe impl Extensible for umbo_apply_report {}
 
 /// Tells the learning rate of an update. `step` counts the updates of the optimizer before it;
-/// `learning_rate` is to be written, finite and 0 or more. Called by each apply that updates, on the
-/// thread that carries it out; it may neither apply nor run steps. A status other than UMBO_OK makes
-/// the apply fail, which changes nothing.
+/// `learning_rate` is to be written, finite and 0 or more. Called by each apply that is to update (also
+/// if that then finds a gradient that is not finite and is skipped), on the thread that carries it out.
+/// Functions of the strategy that run steps or change its state (runs, applies, assignments,
+/// umbo_strategy_synchronize()) fail with UMBO_FAILED_PRECONDITION here. A status other than UMBO_OK
+/// makes the apply fail, which changes nothing.
 pub type umbo_schedule_fn = Option<
     unsafe extern "C-unwind" fn(
         step: i64,
@@ -300,7 +304,8 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
 }
 
 /// What callbacks multiply their loss (or their gradients) with, in this run and until the next
-/// apply. May be called inside of a run. 1 where no loss scale was configured.
+/// apply. May be called inside of a run. 1 where no loss scale was configured. Several gradients of one
+/// run may be applied after it, one by one: each apply divides by the scale that the run had.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     optimizer: *const umbo_optimizer,
@@ -438,7 +443,7 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     })
 }
 
-/// How many applies have taken effect: have updated variables.
+/// How many applies have taken effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_iterations(
     optimizer: *const umbo_optimizer,

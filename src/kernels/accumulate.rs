@@ -50,7 +50,7 @@ impl<G: GradientElement> Kernel for Stretch<'_, G> {
         let starts = self.range.clone().step_by(TILE);
         for (sum, start) in self.sum.chunks_mut(TILE).zip(starts) {
             if self.fresh {
-                sum.fill(MaybeUninit::new(0.0));
+                sum.fill(MaybeUninit::new(-0.0));
             }
             for part in self.contributions {
                 let first = part.gradient.data().cast::<G>().wrapping_add(start);

@@ -113,23 +113,25 @@ impl Streams<'_> {
 
     fn run<const R: usize, const S: usize>(&self) {
         // Most probes move line by line, and their loop knows it.
-        match self.lines {
-            Unit { read: 1, kept: 0 | 1, .. } => self.run_in::<R, S, true>(),
-            _ => self.run_in::<R, S, false>(),
+        let single = matches!(self.lines, Unit { read: 1, written: 0 | 1, kept: 0 | 1 });
+        match (single, self.streaming) {
+            (true, true) => self.run_in::<R, S, true, true>(),
+            (true, false) => self.run_in::<R, S, true, false>(),
+            (false, true) => self.run_in::<R, S, false, true>(),
+            (false, false) => self.run_in::<R, S, false, false>(),
         }
     }
 
-    fn run_in<const R: usize, const S: usize, const SINGLE: bool>(&self) {
+    fn run_in<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool>(&self) {
         let Unit { read, written, kept } = self.lines;
         let lines = R * read + written + 2 * S * kept;
         // Not known to the compiler, which could leave out what changes nothing.
         let mask = std::hint::black_box(0);
         workers::for_each_range(self.units, lines * LINE, &|range| {
-            dispatch(Lines::<R, S, SINGLE> {
+            dispatch(Lines::<R, S, SINGLE, STREAMING> {
                 reads: std::array::from_fn(|stream| self.reads[stream].data().cast()),
                 write: self.write.map(|view| view.data().cast()),
                 in_place: std::array::from_fn(|stream| self.in_place[stream].data().cast()),
-                streaming: self.streaming,
                 lines: self.lines,
                 mask,
                 range,
@@ -139,22 +141,23 @@ impl Streams<'_> {
 }
 
 /// One worker's units. `move_bytes` checked that all pointers have them. With `SINGLE` a unit is one
-/// line of what is read and of what is in place.
-struct Lines<const R: usize, const S: usize, const SINGLE: bool> {
+/// line of each stream; with `STREAMING` lines are written past the caches.
+struct Lines<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> {
     reads: [*const Line; R],
     write: Option<*mut Line>,
     in_place: [*mut Line; S],
-    streaming: bool,
     lines: Unit,
     mask: u64,
     range: Range<usize>,
 }
 
-impl<const R: usize, const S: usize, const SINGLE: bool> Kernel for Lines<R, S, SINGLE> {
+impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> Kernel
+    for Lines<R, S, SINGLE, STREAMING>
+{
     #[inline(always)]
     fn run(self) {
         let Unit { read, written, kept } = self.lines;
-        let (read, kept) = if SINGLE { (1, 1) } else { (read, kept) };
+        let (read, written, kept) = if SINGLE { (1, 1, 1) } else { (read, written, kept) };
         for unit in self.range {
             let mut sum = [0; LINE / 8];
             for stream in self.reads {
@@ -189,7 +192,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool> Kernel for Lines<R, S, 
                 // SAFETY: as above; views that a probe takes start at a line.
                 unsafe {
                     let to = write.add(line);
-                    if self.streaming {
+                    if STREAMING {
                         streaming::write_line((&raw const sum).cast(), to.cast());
                     } else {
                         to.write(sum);

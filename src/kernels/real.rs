@@ -36,6 +36,9 @@ pub trait Real:
     /// The correctly rounded square root.
     fn sqrt(self) -> Self;
 
+    /// Whether it is neither zero, subnormal, infinite nor NaN.
+    fn is_normal(self) -> bool;
+
     /// The nearest number in [−`limit`, `limit`]; NaN stays NaN.
     #[inline(always)]
     fn limited(self, limit: Self) -> Self {
@@ -65,6 +68,11 @@ macro_rules! reals {
                 #[inline(always)]
                 fn sqrt(self) -> Self {
                     <$rust>::sqrt(self)
+                }
+
+                #[inline(always)]
+                fn is_normal(self) -> bool {
+                    <$rust>::is_normal(self)
                 }
             }
         )*

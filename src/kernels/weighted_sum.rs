@@ -43,7 +43,7 @@ pub struct WeightedSum<'a> {
     pub(super) contributions: &'a [Contribution],
     /// The type of the contributions.
     pub(super) gradient_dtype: DType,
-    /// Where the sum starts; zero if there is none.
+    /// Where the sum starts; −0 if there is none.
     accumulated: Option<Span>,
     divisor: f64,
     pub(super) clipping: Clipping,
@@ -53,7 +53,9 @@ pub struct WeightedSum<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Finish<T> {
     scale: Scale,
-    factor: T,
+    /// One after the other, the clipping's factor: 1 is the second, unless the factor is smaller than
+    /// the type's normal numbers.
+    factors: [T; 2],
     limit: T,
 }
 
@@ -149,8 +151,13 @@ impl<'a> WeightedSum<'a> {
             && reciprocal.is_normal()
             && (is_power_of_two || self.dtype == DType::Float32);
         let scale = if multiplies { Scale::Multiply(reciprocal) } else { Scale::Divide(divisor) };
-        let [factor, limit] = [self.clipping.factor, self.clipping.limit].map(T::from_f64);
-        Finish { scale, factor, limit }
+        let Clipping { factor, limit } = self.clipping;
+        let factors = if T::from_f64(factor).is_normal() {
+            [factor, 1.0]
+        } else {
+            [factor.sqrt(), factor.sqrt()]
+        };
+        Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
     }
 
     /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of type
@@ -204,7 +211,8 @@ impl<'a> WeightedSum<'a> {
                 // and its builder vouched for reading it.
                 unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
             }
-            _ => [0.0; N],
+            // What −0 is added to stays what it is, −0 itself too.
+            _ => [-0.0; N],
         };
         // SAFETY: the caller's promise is the same.
         let sum = unsafe { Self::added::<G, N>(sum, contributions, start) };
@@ -251,9 +259,11 @@ impl<T: Real> Finish<T> {
     #[inline(always)]
     fn gradient<const N: usize>(self, sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {
         // Not `map`, which compilers leave as a call where there are many elements.
+        let [first, second] = self.factors;
         let mut gradient = [self.limit; N];
         for (gradient, sum) in gradient.iter_mut().zip(sum) {
-            *gradient = (T::from_f64(scale(sum)) * self.factor).limited(self.limit);
+            let clipped = T::from_f64(scale(sum)) * first * second;
+            *gradient = clipped.limited(self.limit);
         }
         gradient
     }

@@ -10,7 +10,7 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};
-use crate::optimizer::work::Work;
+use crate::optimizer::work::{Keep, Work};
 use crate::strategy::commit::CommitAction;
 use crate::values::variable::Variable;
 
@@ -51,6 +51,13 @@ enum Outcome {
     Skip,
     /// Update the variables whose scalars are prepared.
     Update { learning_rate: f64, clipping: Clipping },
+}
+
+impl Outcome {
+    /// How many updates of the optimizer it is.
+    fn updates(&self) -> u64 {
+        u64::from(matches!(self, Outcome::Update { .. }))
+    }
 }
 
 /// What was found out about the gradients.
@@ -115,8 +122,8 @@ impl ApplyAction {
         let learning_rate = if update && total_weight > 0.0 { self.scheduled_rate()? } else { 0.0 };
 
         let state = &mut *self.optimizer.lock();
-        let unscale = 1.0 / state.loss_scale;
-        let mut work = std::mem::take(&mut state.work);
+        let unscale = 1.0 / state.loss_scale_of(step);
+        let mut work = state.take_work()?;
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
         let prepared = if update {
             self.prepare_update(state, &mut work, &mut sources, learning_rate)
@@ -126,10 +133,11 @@ impl ApplyAction {
         };
         match prepared {
             Ok((outcome, measured)) => {
+                state.pending += outcome.updates();
                 Ok(Prepared { step, total_weight, unscale, outcome, measured, work })
             }
             Err(error) => {
-                state.work = work;
+                state.give_back(work);
                 Err(error)
             }
         }
@@ -145,6 +153,13 @@ impl ApplyAction {
         plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
+        if state.settings.non_finite() == NonFinite::Fail {
+            // Once it is in the sum, no later run could take it out.
+            let squares = work.measure(sources, Keep::Nothing)?;
+            if let Some((index, _)) = squares.into_iter().find(|(_, squares)| !squares.finite) {
+                return Err(not_finite(&sources.variables()[index]));
+            }
+        }
         work.reserve_sums(sources)?;
         Ok(Outcome::Accumulate)
     }
@@ -182,7 +197,8 @@ impl ApplyAction {
 
     fn scheduled_rate(&self) -> Result<f64> {
         let state = self.optimizer.lock();
-        let (schedule, iterations) = (state.schedule.clone(), state.iterations);
+        // Those that wait for the same commit point come before this one.
+        let (schedule, iterations) = (state.schedule.clone(), state.iterations + state.pending);
         let constant = state.learning_rate;
         drop(state);
         let Some(schedule) = schedule else { return Ok(constant) };
@@ -205,7 +221,7 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        for (index, squares) in work.measure(sources)? {
+        for (index, squares) in work.measure(sources, Keep::WherePossible)? {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
                 non_finite = Some(sources.variables()[index].clone());
@@ -224,11 +240,9 @@ impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
         check_same_strategy(&self.optimizer, &self.gradients)?;
         let contributions = self.gradients.applicable(self.committing)?;
-        self.gradients.claim()?;
-        let prepared = self.prepare_claimed(contributions).inspect_err(|_| {
-            self.gradients.release(None);
-        })?;
-        self.prepared = Some(prepared);
+        let claim = self.gradients.claim()?;
+        self.prepared = Some(self.prepare_claimed(contributions)?);
+        claim.keep();
         Ok(())
     }
 
@@ -237,6 +251,7 @@ impl CommitAction for ApplyAction {
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
         let Prepared { step, total_weight, outcome, measured, mut work, .. } = prepared;
+        state.pending -= outcome.updates();
         let mut report = ApplyReport {
             gradient_norm: measured.norm,
             non_finite: measured.non_finite,
@@ -252,7 +267,7 @@ impl CommitAction for ApplyAction {
             Outcome::Drop => sources.accumulation.reset(),
             Outcome::Skip => {
                 sources.accumulation.reset();
-                state.back_off();
+                state.back_off(step);
                 report.skipped = true;
             }
             Outcome::Update { learning_rate, clipping } => {
@@ -262,10 +277,10 @@ impl CommitAction for ApplyAction {
                 report.clipped = clipping.factor != 1.0;
                 report.learning_rate = learning_rate;
                 sources.accumulation.reset();
-                state.count_update(learning_rate);
+                state.count_update(step, learning_rate);
             }
         }
-        state.work = work;
+        state.give_back(work);
         report.accumulated_runs = sources.accumulation.runs;
         report.loss_scale = state.loss_scale;
         report.iterations = state.iterations;
@@ -278,10 +293,11 @@ impl CommitAction for ApplyAction {
 
 impl Drop for ApplyAction {
     fn drop(&mut self) {
-        if let Some(Prepared { mut work, .. }) = self.prepared.take() {
+        if let Some(Prepared { mut work, outcome, .. }) = self.prepared.take() {
             let state = &mut *self.optimizer.lock();
+            state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);
-            state.work = work;
+            state.give_back(work);
             self.gradients.release(None);
         }
     }

@@ -299,7 +299,8 @@ impl Gradients {
         let table = &self.variables[index];
         let Buffer::Rows(own) = buffer else {
             return Err(Error::precondition(format!(
-                "the gradients of {table:?} were not made for rows; say so when they are made                  (row_sparse), or view and write them"
+                "the gradients of {table:?} were not made for rows; say so when they are made \
+                 (row_sparse), or view and write them"
             )));
         };
         let added = own.add(table, step, rows)?;
@@ -435,14 +436,14 @@ impl Gradients {
         Ok(contributions)
     }
 
-    /// Reserves the contributions for one apply.
-    pub(super) fn claim(&self) -> Result<()> {
+    /// Reserves the contributions for one apply, until [`Gradients::release`].
+    pub(super) fn claim(&self) -> Result<Claim<'_>> {
         if self.claimed.swap(true, Ordering::AcqRel) {
             return Err(Error::precondition(
                 "gradients: another apply of them waits for the commit point; apply once for each run",
             ));
         }
-        Ok(())
+        Ok(Claim(self))
     }
 
     /// Gives up the reservation, or ends it once the contributions of `applied` are used up.
@@ -455,13 +456,30 @@ impl Gradients {
     }
 
     fn finish(&self, step: u64, phase: Phase) {
-        // Fails, and rightly does nothing, if the contributions were applied at the commit point.
+        // Fails, and rightly does nothing, if the contributions were applied at the commit point, or
+        // all was made as it was before the step (`Gradients::restore`).
         let _ = self.state.compare_exchange(
             pack(step, Phase::InFlight),
             pack(step, phase),
             Ordering::AcqRel,
             Ordering::Acquire,
         );
+    }
+}
+
+/// A reservation that ends with this, unless it is to be kept.
+pub(super) struct Claim<'a>(&'a Gradients);
+
+impl Claim<'_> {
+    /// Keeps the reservation until [`Gradients::release`].
+    pub(super) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.release(None);
     }
 }
 

@@ -51,10 +51,11 @@ impl<'a> Sources<'a> {
         while let Some(index) = self.accumulation.table(number) {
             let (table, frozen) = (&self.variables()[index], plan.of_variable(index).group.frozen);
             let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
-            if !rule.is_elementwise() && rows.clone().next().is_some() {
+            self.accumulation.merge_rows(index, table, rows)?;
+            // Also those of earlier runs, which another optimizer may have accumulated.
+            if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(table, rule));
             }
-            self.accumulation.merge_rows(index, table, rows)?;
             number += 1;
         }
         Ok(())

@@ -40,7 +40,12 @@ pub(super) struct State {
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) iterations: u64,
     pub(super) settings: Settings,
+    /// Of the next run.
     pub(super) loss_scale: f64,
+    /// A run, and the loss scale that it and those before it had; later ones have `loss_scale`.
+    earlier_scale: Option<(u64, f64)>,
+    /// Updates that are prepared and wait for the commit point.
+    pub(super) pending: u64,
     /// Applies in a row that took effect with this loss scale.
     pub(super) applies_at_scale: u64,
     /// By [`Variable::key`], with a reference that keeps the key from naming another.
@@ -49,8 +54,10 @@ pub(super) struct State {
     groups_revision: u64,
     pub(super) last_report: Option<ApplyReport>,
     pub(super) variables: Variables,
-    /// The memory that the last apply worked in, for the next one; empty while one has it.
-    pub(super) work: Work,
+    /// The memory that applies worked in, for the next ones.
+    works: Vec<Work>,
+    /// How many of these are in use.
+    working: usize,
 }
 
 impl Optimizer {
@@ -69,12 +76,15 @@ impl Optimizer {
             iterations: 0,
             settings,
             loss_scale: settings.initial_loss_scale(),
+            earlier_scale: None,
+            pending: 0,
             applies_at_scale: 0,
             groups: HashMap::new(),
             last_report: None,
             groups_revision: 0,
             variables: Variables::default(),
-            work: Work::default(),
+            works: Vec::new(),
+            working: 0,
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -138,6 +148,7 @@ impl Optimizer {
         let mut state = self.lock();
         if settings.loss_scaling != state.settings.loss_scaling {
             state.loss_scale = settings.initial_loss_scale();
+            state.earlier_scale = None;
             state.applies_at_scale = 0;
         }
         state.settings = settings;
@@ -230,25 +241,60 @@ impl State {
         self.groups_revision
     }
 
-    /// Notes that an apply took effect, with this learning rate.
-    pub(super) fn count_update(&mut self, learning_rate: f64) {
+    /// Memory for an apply to work in, and to be given back when it is done.
+    pub(super) fn take_work(&mut self) -> Result<Work> {
+        let all = self.working + 1;
+        self.works.try_reserve(all).map_err(|_| {
+            Error::ResourceExhausted(format!("memory for {all} applies at the same time"))
+        })?;
+        self.working = all;
+        Ok(self.works.pop().unwrap_or_default())
+    }
+
+    /// Keeps the memory that an apply worked in. Cannot fail.
+    pub(super) fn give_back(&mut self, work: Work) {
+        self.working -= 1;
+        self.works.push(work);
+    }
+
+    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the first
+    /// of these applies may change the scale.
+    pub(super) fn loss_scale_of(&self, step: u64) -> f64 {
+        match self.earlier_scale {
+            Some((last, scale)) if step <= last => scale,
+            _ => self.loss_scale,
+        }
+    }
+
+    /// Notes that an apply of what run `step` submitted took effect, with this learning rate.
+    pub(super) fn count_update(&mut self, step: u64, learning_rate: f64) {
         self.iterations += 1;
         if self.schedule.is_some() {
             self.learning_rate = learning_rate;
         }
         self.applies_at_scale += 1;
         if let Some(scaling) = self.settings.loss_scaling {
-            (self.loss_scale, self.applies_at_scale) =
-                scaling.grown(self.loss_scale, self.applies_at_scale);
+            let (scale, applies) = scaling.grown(self.loss_scale, self.applies_at_scale);
+            self.applies_at_scale = applies;
+            self.change_scale(step, scale);
         }
     }
 
-    /// Notes that an apply was skipped.
-    pub(super) fn back_off(&mut self) {
+    /// Notes that an apply of what run `step` submitted was skipped.
+    pub(super) fn back_off(&mut self, step: u64) {
         self.applies_at_scale = 0;
         if let Some(scaling) = self.settings.loss_scaling {
-            self.loss_scale = scaling.backed_off(self.loss_scale);
+            self.change_scale(step, scaling.backed_off(self.loss_scale));
         }
+    }
+
+    /// Runs after `step` have the loss scale `scale`.
+    fn change_scale(&mut self, step: u64, scale: f64) {
+        if scale == self.loss_scale {
+            return;
+        }
+        self.earlier_scale = Some((step, self.loss_scale_of(step)));
+        self.loss_scale = scale;
     }
 
     /// The rates of an update of a variable in `group`, at the optimizer's learning rate

@@ -35,6 +35,16 @@ pub(super) struct Work {
     contributions: Vec<Mutex<Vec<Contribution>>>,
 }
 
+/// What becomes of gradients that are measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// They are made again when they are needed again.
+    Nothing,
+    /// Those that read more than two elements for one are kept, if there is memory: to write them and
+    /// read that is less than to read all of it again.
+    WherePossible,
+}
+
 /// One variable of an apply.
 struct Item {
     /// Which of the gradients' variables it is.
@@ -107,12 +117,11 @@ impl Work {
         self.items.len()
     }
 
-    /// The squares of each variable's gradient, with the variable's index. Gradients that read more
-    /// than two elements for one are kept: to write them and read that is less than to read all of it
-    /// again.
+    /// The squares of each variable's gradient, with the variable's index.
     pub(super) fn measure(
         &mut self,
         sources: &mut Sources<'_>,
+        keep: Keep,
     ) -> Result<impl Iterator<Item = (usize, Squares)> + use<'_>> {
         self.pieces.clear();
         let mut chunks = 0;
@@ -122,9 +131,11 @@ impl Work {
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
-            item.kept = sources.rows(item.index).is_none() && bytes > 2 * variable.dtype().size();
+            item.kept = keep == Keep::WherePossible
+                && sources.rows(item.index).is_none()
+                && bytes > 2 * variable.dtype().size()
+                && sources.accumulation.reserve_gradient(item.index, variable).is_ok();
             if item.kept {
-                sources.accumulation.reserve_gradient(item.index, variable)?;
                 bytes += variable.dtype().size();
             }
             self.pieces.push(sources.elements(item.index), of_variable.size, bytes);

@@ -6,13 +6,14 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{FairMutex, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use super::lane::{Lane, Wake};
 use super::metrics::{Metric, MetricTable};
 use super::signal::Spin;
 use super::step::{Lanes, StepRecord};
 use super::transaction::Transaction;
+use super::turn::Turns;
 use crate::cluster::resolver::ClusterResolver;
 use crate::device::DeviceId;
 use crate::device::cpu::affinity;
@@ -77,8 +78,7 @@ pub(super) struct Inner {
     spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
-    /// Whoever holds it takes steps; the number of the last step.
-    pub steps: FairMutex<u64>,
+    pub turns: Turns,
     /// One record for each depth of nested runs.
     pub records: Mutex<Vec<Arc<StepRecord>>>,
     /// Steps that were given up and whose callbacks have not all come back.
@@ -160,7 +160,7 @@ impl Strategy {
             lanes,
             spin,
             watching_spin,
-            steps: FairMutex::new(0),
+            turns: Turns::new(),
             records: Mutex::default(),
             abandoned: Mutex::default(),
             transaction: Mutex::default(),

@@ -35,6 +35,7 @@ mod sparse;
 mod step;
 mod sync;
 mod transaction;
+mod turn;
 pub mod variables;
 
 pub use central_storage::{Options, Strategy};

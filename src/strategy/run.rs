@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::FairMutexGuard;
-
 use super::cancellation::{Cancellation, Listener};
 use super::central_storage::Strategy;
 use super::context::{
@@ -14,6 +12,7 @@ use super::context::{
 };
 use super::rendezvous::{Meeting, Phase};
 use super::step::{Baggage, Callback, ReplicaFunction, StepRecord, Task};
+use super::turn::Turn;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::values::Value;
 
@@ -27,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn is_bounded(&self) -> bool {
+    pub(super) fn is_bounded(&self) -> bool {
         self.deadline.is_some() || self.cancellation.is_some()
     }
 
@@ -37,7 +36,7 @@ impl Limits {
     }
 
     /// Why the run should end now, if it should.
-    fn exceeded(&self) -> Option<Error> {
+    pub(super) fn exceeded(&self) -> Option<Error> {
         if self.is_cancelled() {
             return Some(Error::Cancelled("the run was cancelled".into()));
         }
@@ -100,9 +99,8 @@ impl Strategy {
             }
             return result;
         }
-        let mut steps = self.take_turn(&limits)?;
-        *steps += 1;
-        let number = *steps;
+        let mut turn = self.take_turn(&limits)?;
+        let number = turn.next_step();
         let task = Task {
             strategy: self.clone(),
             callback,
@@ -137,7 +135,7 @@ impl Strategy {
             record.clear();
             self.bury();
         }
-        drop(steps);
+        drop(turn);
         result
     }
 
@@ -310,26 +308,11 @@ impl Strategy {
         })
     }
 
-    /// Waits for this thread's turn to take a step, and checks that no callback is late.
-    pub(super) fn take_turn(&self, limits: &Limits) -> Result<FairMutexGuard<'_, u64>> {
-        let steps = &self.inner().steps;
-        let guard = if limits.is_bounded() {
-            const LOOK: Duration = Duration::from_millis(2);
-            loop {
-                if let Some(why) = limits.exceeded() {
-                    return Err(why);
-                }
-                let until = Instant::now() + LOOK;
-                let until = limits.deadline.map_or(until, |deadline| deadline.min(until));
-                if let Some(guard) = steps.try_lock_until(until) {
-                    break guard;
-                }
-            }
-        } else {
-            steps.lock()
-        };
+    /// Waits for this thread's turn, and checks that no callback is late.
+    pub(super) fn take_turn(&self, limits: &Limits) -> Result<Turn<'_>> {
+        let turn = self.inner().turns.take(limits)?;
         self.check_drained()?;
-        Ok(guard)
+        Ok(turn)
     }
 
     fn check_drained(&self) -> Result<()> {
@@ -376,9 +359,8 @@ impl Strategy {
             let frame = Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
             return with_frame(frame, body).0;
         }
-        let mut steps = self.take_turn(&Limits::default())?;
-        *steps += 1;
-        let number = *steps;
+        let mut turn = self.take_turn(&Limits::default())?;
+        let number = turn.next_step();
         self.open_transaction(number);
         let step = StepFrame { number, depth: 0, limits: Limits::default() };
         let frame = Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
@@ -392,7 +374,7 @@ impl Strategy {
         let result = with_frame(frame, body).0?;
         std::mem::forget(undo);
         self.commit(number, None)?;
-        drop(steps);
+        drop(turn);
         Ok(result)
     }
 

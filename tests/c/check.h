@@ -170,9 +170,9 @@ static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, 
 }
 
 /* Gradients of one variable, the mean over the examples of so many runs (0: of one). */
-static CHECK_MAYBE_UNUSED umbo_gradients *make_gradients(umbo_strategy *strategy,
-                                                         const umbo_variable *variable,
-                                                         int32_t accumulation_steps) {
+static CHECK_MAYBE_UNUSED umbo_gradients *make_mean_gradients(umbo_strategy *strategy,
+                                                              const umbo_variable *variable,
+                                                              int32_t accumulation_steps) {
     umbo_gradients *gradients = NULL;
     ZEROED(umbo_gradients_options, options);
     options.loss_reduction = UMBO_LOSS_MEAN;

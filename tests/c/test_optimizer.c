@@ -27,7 +27,7 @@ static void steps(umbo_strategy *strategy, umbo_optimizer *optimizer, umbo_varia
     training self = {NULL, NULL, 0};
     int64_t before = 0, after = 0;
     int step;
-    self.gradients = make_gradients(strategy, variable, 0);
+    self.gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_OK(umbo_optimizer_iterations(optimizer, &before));
     for (step = 0; step < count; step++) {
         ZEROED(umbo_apply_report, report);
@@ -134,7 +134,7 @@ static void deferred(umbo_strategy *strategy) {
     ZEROED(umbo_sgd_options, options);
     options.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &self.inside));
-    self.gradients = make_gradients(strategy, variable, 0);
+    self.gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_STATUS(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL), UMBO_ABORTED);
     CHECK_OK(umbo_optimizer_iterations(self.inside, &iterations));
     CHECK(iterations == 0 && float_of_variable(variable) == 1);

@@ -5,6 +5,7 @@
 #include "check.h"
 
 typedef struct {
+    umbo_strategy *strategy;
     umbo_gradients *gradients;
     umbo_optimizer *inside; /* applied within the step, or NULL */
     float gradient;
@@ -26,7 +27,7 @@ static umbo_status give_gradient(umbo_replica_context *context, const umbo_value
 /* A run in which every replica's gradient is `gradient`, and its apply. */
 static umbo_apply_report step(umbo_strategy *strategy, umbo_optimizer *optimizer,
                               umbo_gradients *gradients, float gradient) {
-    training self = {NULL, NULL, 0};
+    training self = {NULL, NULL, NULL, 0};
     umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     self.gradients = gradients;
     self.gradient = gradient;
@@ -58,7 +59,7 @@ static void rules(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizers[4]));
     for (rule = 0; rule < 5; rule++) {
         umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
-        umbo_gradients *gradients = make_gradients(strategy, variable, 0);
+        umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
         umbo_tensor *state = NULL;
         CHECK(step(strategy, optimizers[rule], gradients, 2).applied == 1);
         CHECK(is_close(float_of_variable(variable), expected[rule]));
@@ -80,7 +81,7 @@ static umbo_optimizer *sgd_of(umbo_strategy *strategy) {
 
 static void clipping_and_decay(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 8, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_apply_report report;
@@ -100,7 +101,7 @@ static void clipping_and_decay(umbo_strategy *strategy) {
     CHECK(float_of_variable(variable) == 7);
     /* Norms that are not finite fail here, and change nothing. */
     {
-        training self = {NULL, NULL, (float)INFINITY};
+        training self = {NULL, NULL, NULL, (float)INFINITY};
         self.gradients = gradients;
         CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
         CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
@@ -117,11 +118,11 @@ static void clipping_and_decay(umbo_strategy *strategy) {
 /* The scale halves when an apply is skipped, and doubles after two that were not. */
 static void loss_scale(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_apply_report report;
-    training self = {NULL, NULL, (float)NAN};
+    training self = {NULL, NULL, NULL, (float)NAN};
     double scale = 0;
     options.dynamic_loss_scale = 1;
     options.loss_scale = 8;
@@ -150,11 +151,11 @@ static void loss_scale(umbo_strategy *strategy) {
 
 static void accumulation(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    umbo_gradients *gradients = make_gradients(strategy, variable, 3);
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 3);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_apply_options options = UMBO_APPLY_OPTIONS_INIT;
     umbo_apply_report report;
-    training self = {NULL, NULL, 5};
+    training self = {NULL, NULL, NULL, 5};
     CHECK(step(strategy, optimizer, gradients, 1).accumulated_runs == 1);
     CHECK(step(strategy, optimizer, gradients, 2).accumulated_runs == 2);
     CHECK(float_of_variable(variable) == 0);
@@ -185,16 +186,47 @@ static umbo_status schedule(int64_t step_number, void *user_data, double *learni
     return UMBO_OK;
 }
 
+/* Calls back what would wait for the apply that calls it. */
+static umbo_status reentrant(int64_t step_number, void *user_data, double *learning_rate) {
+    const training *self = (const training *)user_data;
+    umbo_strategy *strategy = self->strategy;
+    (void)step_number;
+    CHECK_STATUS(umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("schedule");
+    CHECK_STATUS(umbo_strategy_synchronize(strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_run(strategy, give_gradient, user_data, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_optimizer_learning_rate(self->inside, learning_rate));
+    return UMBO_OK;
+}
+
+static void reentrant_schedules(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 4, UMBO_AGGREGATION_NONE);
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
+    umbo_optimizer *optimizer = sgd_of(strategy);
+    training self = {NULL, NULL, NULL, 0};
+    self.strategy = strategy;
+    self.gradients = gradients;
+    self.inside = optimizer;
+    CHECK_OK(umbo_optimizer_set_schedule(optimizer, reentrant, &self, NULL));
+    CHECK(step(strategy, optimizer, gradients, 1).learning_rate == 1);
+    CHECK(float_of_variable(variable) == 3);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
 static void release_log(void *user_data) { ((schedule_log *)user_data)->released++; }
 
 static void schedules_and_groups(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 4, UMBO_AGGREGATION_NONE);
     const umbo_variable *member = variable;
-    umbo_gradients *gradients = make_gradients(strategy, variable, 0);
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
-    training self = {NULL, NULL, 1};
+    training self = {NULL, NULL, NULL, 1};
     schedule_log log = {{0, 0, 0, 0}, 0, 0};
     double rate = 0;
     self.gradients = gradients;
@@ -297,6 +329,7 @@ int main(void) {
     loss_scale(strategy);
     accumulation(strategy);
     schedules_and_groups(strategy);
+    reentrant_schedules(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

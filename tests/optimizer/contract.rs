@@ -5,7 +5,7 @@ use std::sync::Arc;
 use umbo::error::Status;
 use umbo::optimizer::GradientMode::{Add, Overwrite};
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
-use umbo::optimizer::{ApplyAction, Gradients};
+use umbo::optimizer::{ApplyAction, ApplyOptions, Gradients, LossScaling, NonFinite, Settings};
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 
 use crate::setup::*;
@@ -256,4 +256,123 @@ fn staged_values_are_updated_where_they_are() {
         let again = ApplyAction::new(crate::setup::optimizer("sgd", 1.0), gradients).prepare();
         refusal(again, Status::FailedPrecondition);
     }
+}
+
+/// Several gradients of one run: each is divided by the loss scale that the run had, though the first
+/// apply changes it, up or down.
+#[test]
+fn one_loss_scale_holds_for_a_whole_run() {
+    let scaling = LossScaling::Dynamic {
+        initial: 4.0,
+        growth_factor: 2.0,
+        growth_interval: 1,
+        backoff_factor: 0.5,
+        floor: 1.0,
+    };
+    let variables = ["a", "b", "c"].map(|name| variable(name, &[0.0f32]));
+    let gradients = variables.each_ref().map(|variable| gradients(1, &[variable], Sum));
+    let optimizer = optimizer("sgd", 1.0);
+    let settings = Settings { loss_scaling: Some(scaling), ..Settings::default() };
+    optimizer.configure(settings).unwrap();
+    for (number, first, scale, next) in
+        [(1, 1.0, 4.0, 32.0), (2, f32::INFINITY, 32.0, 64.0), (3, 1.0, 64.0, 512.0)]
+    {
+        assert_eq!(optimizer.loss_scale(), scale);
+        let before = variables.each_ref().map(|variable| value::<f32>(variable)[0]);
+        for (gradients, gradient) in gradients.iter().zip([first, 2.0, 3.0]) {
+            step(gradients, number, &[Some(&[gradient * scale as f32])], &[1.0]);
+        }
+        for gradients in &gradients {
+            apply(&optimizer, gradients).unwrap();
+        }
+        let after = variables.each_ref().map(|variable| value::<f32>(variable)[0]);
+        let first = if first.is_finite() { first } else { 0.0 };
+        assert_eq!(after, [before[0] - first, before[1] - 2.0, before[2] - 3.0]);
+        assert_eq!(optimizer.loss_scale(), next);
+    }
+}
+
+/// Of applies that wait for one commit point, each has its own number.
+#[test]
+fn schedules_count_updates_that_are_still_to_come() {
+    let variables = ["a", "b"].map(|name| variable(name, &[0.0f32]));
+    let gradients = variables.each_ref().map(|variable| gradients(1, &[variable], Sum));
+    let optimizer = optimizer("sgd", 1.0);
+    optimizer.set_schedule(Arc::new(|step| Ok(10f64.powi(step as i32))));
+    for gradients in &gradients {
+        step(gradients, 1, &[Some(&[1.0f32])], &[1.0]);
+    }
+    let mut actions = gradients.each_ref().map(|gradients| {
+        let mut action = ApplyAction::new(Arc::clone(&optimizer), Arc::clone(gradients));
+        action.prepare().unwrap();
+        action
+    });
+    actions.iter_mut().for_each(|action| action.commit());
+    assert_eq!(variables.each_ref().map(value::<f32>), [[-1.0], [-10.0]]);
+    // One that was dropped does not count.
+    for gradients in &gradients {
+        step(gradients, 2, &[Some(&[1.0f32])], &[1.0]);
+    }
+    ApplyAction::new(Arc::clone(&optimizer), Arc::clone(&gradients[0])).prepare().unwrap();
+    apply(&optimizer, &gradients[1]).unwrap();
+    assert_eq!(value::<f32>(&variables[1]), [-110.0]);
+}
+
+/// What is not finite is refused before it is in the sum of several runs, from which nothing could take
+/// it out.
+#[test]
+fn accumulated_runs_are_finite() {
+    let variable = variable("w", &[0.0f32; 2]);
+    let gradients =
+        Gradients::accumulating(STRATEGY, &devices(1), vec![variable.clone()], Sum, 2).unwrap();
+    let optimizer = optimizer("sgd", 1.0);
+    let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+    optimizer.configure(settings).unwrap();
+    step(&gradients, 1, &[Some(&[1.0f32, f32::NAN])], &[1.0]);
+    let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
+    assert!(message.contains("'w'"), "{message}");
+    for number in 2..=3 {
+        step(&gradients, number, &[Some(&[1.0f32, 2.0])], &[1.0]);
+        let report = apply(&optimizer, &gradients).unwrap();
+        assert_eq!((report.applied, report.accumulated_runs), (number == 3, 3 - number));
+    }
+    assert_eq!(value::<f32>(&variable), [-1.0, -2.0]);
+}
+
+/// Also if the factor that scales gradients down is smaller than what their type holds.
+#[test]
+fn the_largest_gradients_are_clipped_to_the_norm() {
+    const COUNT: usize = 10_000;
+    for replicas in [1, 3] {
+        let variable = variable("w", &[0.0f32; COUNT]);
+        let gradients = gradients(replicas, &[&variable], Sum);
+        let optimizer = optimizer("sgd", 1.0);
+        let settings = Settings { clip_norm: Some(1e-5), ..Settings::default() };
+        optimizer.configure(settings).unwrap();
+        let large = vec![1e38f32; COUNT];
+        let parts: Vec<Option<&[f32]>> = (0..replicas).map(|_| Some(&large[..])).collect();
+        step(&gradients, 1, &parts, &vec![1.0; replicas]);
+        let report = apply(&optimizer, &gradients).unwrap();
+        assert!(report.clipped && report.gradient_norm > Some(1e39));
+        let expected = 1e-5 / (COUNT as f64).sqrt();
+        for weight in value::<f32>(&variable) {
+            assert!((f64::from(-weight) - expected).abs() < 1e-6 * expected, "{weight}");
+        }
+    }
+}
+
+/// The sign of zero does not tell whether the gradient was kept from its measurement to its update.
+#[test]
+fn measuring_changes_no_sign() {
+    let weights = [false, true].map(|measure_norm| {
+        let variable = variable("w", &[-0.0f32; 20]);
+        let gradients = gradients(3, &[&variable], Sum);
+        // Too small for float32 once it is divided.
+        let tiny = [-f32::from_bits(1); 20];
+        step(&gradients, 1, &[Some(&tiny), Some(&tiny), Some(&tiny)], &[1e3; 3]);
+        let options = ApplyOptions { measure_norm, ..ApplyOptions::default() };
+        apply_with(&optimizer("sgd", 1.0), &gradients, options).unwrap();
+        bits(&value(&variable))
+    });
+    assert_eq!(weights[0], weights[1]);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use umbo::device::DeviceId;
 use umbo::error::Status;
 use umbo::optimizer::GradientMode::{Add, Overwrite};
 use umbo::optimizer::LossReduction::{GlobalMean, Sum};
@@ -9,7 +10,7 @@ use umbo::optimizer::{
     ApplyAction, Gradients, GradientsOptions, Group, NonFinite, Optimizer, Settings,
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
-use umbo::tensor::{Element, Shape, Tensor};
+use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::indexed_slices::IndexedSlices;
 use umbo::values::variable::Variable;
 
@@ -236,6 +237,36 @@ fn lamb_needs_all_rows() {
     lamb.add_group(&[variable], Group { frozen: true, ..Group::default() }).unwrap();
     add(&gradients, 2, 0, &[1], 1.0);
     assert_eq!(finish(&gradients, &lamb, 2, &[1.0; 2]).variables_updated, 0);
+}
+
+/// Also of rows that another rule has accumulated, if the last run names none.
+#[test]
+fn lamb_refuses_accumulated_rows() {
+    let users = table("users", &[0.0f32; 8], 2);
+    let gradients = row_gradients(1, &[&users], Sum, &[true], 2);
+    add(&gradients, 1, 0, &[1], 1.0);
+    let adam = optimizer("adam", 0.1);
+    assert_eq!(finish(&gradients, &adam, 1, &[1.0]).accumulated_runs, 1);
+    gradients.first_touch(2);
+    submit(&gradients, 2, &[1.0]);
+    gradients.commit(2);
+    let message = refusal(apply(&optimizer("lamb", 0.1), &gradients), Status::InvalidArgument);
+    assert!(message.contains("'users'"), "{message}");
+    assert_eq!(apply(&adam, &gradients).unwrap().variables_updated, 1);
+}
+
+#[test]
+fn rows_may_have_no_elements() {
+    let (before, after) = (variable("before", &[0.0f32; 3]), variable("after", &[0.0f32; 3]));
+    let shape = Shape::new(&[10, 0]).unwrap();
+    let empty = Tensor::zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
+    let empty = variable_from(STRATEGY, "empty", empty);
+    let gradients = row_gradients(1, &[&before, &empty, &after], Sum, &[false, true, false], 1);
+    overwrite(&gradients, 1, 0, 0, &[1.0f32; 3]);
+    add_rows::<f32>(&gradients, 1, 0, 1, &[2, 7], &[]);
+    overwrite(&gradients, 1, 0, 2, &[1.0f32; 3]);
+    assert_eq!(finish(&gradients, &optimizer("sgd", 1.0), 1, &[1.0]).variables_updated, 3);
+    assert_eq!([value::<f32>(&before), value(&after)], [[-1.0; 3]; 2]);
 }
 
 #[test]

@@ -55,10 +55,10 @@ impl Pieces {
         self.pieces.try_reserve(missing).map_err(exhausted)
     }
 
-    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic. Workers share
-    /// it at multiples of `block` elements.
+    /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (nothing is for
+    /// free: at least one). Workers share it at multiples of `block` elements.
     pub fn push(&mut self, elements: usize, block: usize, bytes: usize) {
-        let end = self.bytes().saturating_add(elements.saturating_mul(bytes));
+        let end = self.bytes().saturating_add(elements.saturating_mul(bytes.max(1)));
         self.pieces.push(Piece { elements, block: block.max(1), end });
     }
 
@@ -148,11 +148,11 @@ mod tests {
         ];
         for (elements, block) in lists.iter().flat_map(|list| [(list, 1), (list, 64), (list, 4096)])
         {
-            for most in [1, 2, 3, 7] {
+            for (most, every_third) in [(1, 12), (2, 12), (3, 12), (7, 12), (1, 0), (3, 0)] {
                 let mut pieces = Pieces::default();
                 pieces.reserve(elements.len()).unwrap();
-                for &elements in *elements {
-                    pieces.push(elements, block, 12);
+                for (index, &elements) in elements.iter().enumerate() {
+                    pieces.push(elements, block, if index % 3 == 1 { every_third } else { 12 });
                 }
                 let seen = parking_lot::Mutex::new(Vec::new());
                 pieces.for_each_share(most, &|share| {

@@ -18,7 +18,7 @@ use umbo::values::buffer::COPY_DTYPES;
 use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
-use super::reduce::filled;
+use super::reduce::{filled, varied};
 use super::rules::{RULES, USUAL, rule_of};
 use crate::Report;
 
@@ -128,10 +128,10 @@ impl Model {
         let sum = LossReduction::Sum;
         let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
         let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
-        let contribution = filled(what.gradient.unwrap_or(what.dtype), shape)?;
         let mut model = Model { gradients, replicas, step: 0 };
         model.contribute()?;
         for replica in 0..replicas {
+            let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
             for index in 0..count {
                 model.buffer(replica, index)?.copy_from(&contribution)?;
             }
@@ -233,20 +233,22 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
         Ok(start.elapsed())
     });
     let sum = sums.then(|| filled(dtype, shape).map(|sum| vec![sum])).transpose()?;
-    let probe = |streaming| {
+    let probe = |stream_sum, stream_copy| {
         let (reads, sum, write, in_place) = (&reads, &sum, write.as_ref(), &in_place);
         whole(move || {
             if clip {
-                move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], true)?;
+                move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], stream_sum)?;
             }
-            move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, streaming)
+            move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, stream_copy)
         })
     };
-    // Without a copy there is nothing to stream.
-    let probes = match copy {
-        Some(_) => vec![probe(false), probe(true)],
-        None => vec![probe(false)],
-    };
+    // Both ways of what is written only.
+    let ways = |is_written: bool| if is_written { &[false, true][..] } else { &[false] };
+    let probes = ways(sums)
+        .iter()
+        .flat_map(|&stream_sum| ways(copy.is_some()).iter().map(move |&it| (stream_sum, it)))
+        .map(|(stream_sum, stream_copy)| probe(stream_sum, stream_copy))
+        .collect();
     Row::measure(labels, traffic, rounds, ours, probes)
 }
 
