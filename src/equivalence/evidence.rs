@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::rehearsal::{Parts, Rehearsal};
+use super::rehearsal::{Failure, Parts, Rehearsal};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl<'a> Evidence<'a> {
             batch: rehearsal.batch,
             rows,
             options: *options,
-            split: rehearsal.run(0, &sizes, 0.0)?,
+            split: rehearsal.run(0, &sizes, 0.0).map_err(Failure::into_error)?,
             split_again: None,
             others: None,
             failures: Vec::new(),
@@ -104,7 +104,7 @@ impl<'a> Evidence<'a> {
         Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
     }
 
-    /// A run whose failure is a finding, unless it is the library's or the machine's.
+    /// A run that is a finding if the callback fails.
     fn attempt(
         &mut self,
         rehearsal: &Rehearsal<'_>,
@@ -114,8 +114,8 @@ impl<'a> Evidence<'a> {
     ) -> Result<Option<Parts>> {
         match rehearsal.run(0, sizes, prefill) {
             Ok(parts) => Ok(Some(parts)),
-            Err(error @ (Error::Internal(_) | Error::ResourceExhausted(_))) => Err(error),
-            Err(error) => {
+            Err(Failure::Library(error)) => Err(error),
+            Err(Failure::Callback(error)) => {
                 let text = format!("the callback fails {split}: {error}");
                 self.failures.push(Finding::new(Subject::Step, Verdict::Failed, text));
                 Ok(None)
@@ -131,9 +131,11 @@ impl<'a> Evidence<'a> {
         let mut sizes = vec![0; rehearsal.strategy.num_replicas()];
         sizes[0] = 1;
         for example in 0..count {
-            // Some callbacks cannot do with one example; what they would say is then not known.
-            let Ok(parts) = rehearsal.run(example * self.rows / count, &sizes, 0.0) else {
-                continue;
+            let parts = match rehearsal.run(example * self.rows / count, &sizes, 0.0) {
+                Ok(parts) => parts,
+                // Some callbacks cannot do with one example; what they would say is then not known.
+                Err(Failure::Callback(_)) => continue,
+                Err(Failure::Library(error)) => return Err(error),
             };
             let Some(part) = parts.into_iter().next() else { continue };
             for (name, metric) in part.metrics {
@@ -185,9 +187,11 @@ impl<'a> Evidence<'a> {
 
     /// When gradients of `variable`, the `index`-th, are the same.
     pub fn measure(&self, index: usize, variable: &Variable) -> Measure<'_> {
+        // Gradients may be of fewer bits than their variable.
+        let dtype = self.gradients.map_or(variable.dtype(), |gradients| gradients.dtype(index));
         Measure {
             elements: variable.shape().elements(),
-            tolerance: self.tolerance(variable.dtype()),
+            tolerance: self.tolerance(dtype),
             examples: self.magnitudes.get(index).and_then(Option::as_deref),
         }
     }
@@ -200,11 +204,11 @@ impl<'a> Evidence<'a> {
 
     /// When sums over examples in `dtype` are the same.
     pub fn tolerance(&self, dtype: DType) -> Tolerance {
-        let relative = match self.options.relative_tolerance {
-            0.0 => Tolerance::of_sums(dtype, self.rows),
-            given => given,
-        };
-        Tolerance { relative, absolute: self.options.absolute_tolerance }
+        let absolute = self.options.absolute_tolerance;
+        match self.options.relative_tolerance {
+            0.0 => Tolerance { absolute, ..Tolerance::of_sums(dtype, self.rows) },
+            relative => Tolerance { relative, absolute, spacing: 0.0 },
+        }
     }
 
     /// Whether all examples of the batch are the same, so that nothing shows which of them a

@@ -60,12 +60,14 @@ pub struct Options {
 /// says whether its gradients and metrics depend on how the batch is split.
 ///
 /// Each run is rolled back: variables of the strategy, `gradients`, and metrics are as before, and
-/// a deferred apply does not take place. `function` is called on each replica six times, and up to
+/// a deferred apply does not take place. Other gradients that `function` writes lose what waits for
+/// an apply, as in a run that fails. `function` is called on each replica six times, and up to
 /// sixteen times more if something differs.
 ///
 /// What the callback gets wrong is in the report. The call itself fails if `batch` or the
-/// tolerances are wrong, in a merge call and in replica context, and with the callback's error if
-/// that fails on a batch that is split as a distributed dataset splits it.
+/// tolerances are wrong, in a merge call and in replica context, while the strategy is draining, if
+/// there is no memory, and with the callback's error if that fails on a batch that is split as a
+/// distributed dataset splits it.
 pub fn check(
     strategy: &Strategy,
     function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),

@@ -3,6 +3,10 @@
 //! Sums of floats depend on the order of the additions. The difference is bounded by the rounding
 //! error of one addition times the number of terms times the sum of the terms' magnitudes, however
 //! small the sum itself is. So differences are measured against terms, not against sums.
+//!
+//! Each term is the buffer of one replica, which rounds it once more to the dtype of the gradients.
+//! That matters with 16 bits, and does not grow with the number of replicas: each of the roundings
+//! is a fraction of its own term.
 
 use crate::tensor::DType;
 
@@ -15,19 +19,30 @@ const NOISE_FLOOR: f64 = 0.1;
 pub(super) struct Tolerance {
     pub relative: f64,
     pub absolute: f64,
+    /// The distance between the smallest numbers of the dtype, which bounds what a term loses
+    /// however small it is.
+    pub spacing: f64,
 }
 
 impl Tolerance {
     /// What sums of `examples` terms of `dtype` may differ by.
-    pub fn of_sums(dtype: DType, examples: usize) -> f64 {
+    pub fn of_sums(dtype: DType, examples: usize) -> Tolerance {
         let (epsilon, least) = match dtype {
             DType::Float64 => (f64::EPSILON, 1e-9),
-            DType::Float16 => (9.8e-4, 1e-4),
-            DType::BFloat16 => (7.9e-3, 1e-4),
+            DType::Float16 => (f64::from(half::f16::EPSILON), 1e-4),
+            DType::BFloat16 => (f64::from(half::bf16::EPSILON), 1e-4),
             _ => (f64::from(f32::EPSILON), 1e-4),
         };
         // Past a hundredth a wrong weight of one example among hundreds would pass.
-        (8.0 * epsilon * (examples as f64 + 16.0)).clamp(least, 0.01)
+        let of_order = (8.0 * epsilon * (examples as f64 + 16.0)).clamp(least, 0.01);
+        // The sums of both sides have been rounded to the dtype, or cut off.
+        let of_buffers = 2.0 * epsilon;
+        let spacing = match dtype {
+            DType::Float16 => f64::from(half::f16::MIN_POSITIVE_SUBNORMAL),
+            // Nobody has gradients near the smallest numbers of the others.
+            _ => 0.0,
+        };
+        Tolerance { relative: of_order + of_buffers, absolute: 0.0, spacing }
     }
 
     /// Whether two numbers are the same, as sums of terms of this magnitude.
@@ -51,6 +66,11 @@ impl<'a> Sum<'a> {
     /// One element; 0 if there are no terms.
     pub fn at(&self, element: usize) -> f64 {
         self.0.iter().map(|(factor, term)| factor * term[element]).sum()
+    }
+
+    /// The magnitudes of the factors.
+    fn factors(&self) -> f64 {
+        self.0.iter().map(|(factor, _)| factor.abs()).sum()
     }
 
     /// The magnitudes of one element's terms.
@@ -83,6 +103,9 @@ pub(super) struct Measure<'a> {
 pub(super) fn difference(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>) -> Difference {
     let of_terms = |element| left.magnitude(element).max(right.magnitude(element));
     let largest = (0..measure.elements).map(of_terms).fold(0.0, f64::max);
+    let Tolerance { relative, absolute, spacing } = measure.tolerance;
+    let absolute = absolute + spacing * (left.factors() + right.factors());
+    let tolerance = Tolerance { relative, absolute, spacing };
     let mut found = Difference::default();
     let (mut worst, mut widest, mut longest) = (0.0, 0.0f64, 0.0f64);
     for element in 0..measure.elements {
@@ -91,7 +114,7 @@ pub(super) fn difference(left: &Sum<'_>, right: &Sum<'_>, measure: &Measure<'_>)
         let magnitude = of_terms(element).max(of_examples).max(NOISE_FLOOR * largest);
         widest = widest.max((a - b).abs());
         longest = longest.max(a.abs()).max(b.abs());
-        if measure.tolerance.allows(a, b, magnitude) {
+        if tolerance.allows(a, b, magnitude) {
             continue;
         }
         found.exceeds = true;
@@ -134,7 +157,7 @@ mod tests {
     use super::*;
 
     fn measure(examples: Option<&[f64]>) -> Measure<'_> {
-        let tolerance = Tolerance { relative: 1e-3, absolute: 0.0 };
+        let tolerance = Tolerance { relative: 1e-3, absolute: 0.0, spacing: 0.0 };
         Measure { elements: 2, tolerance, examples }
     }
 
@@ -149,6 +172,39 @@ mod tests {
         assert!(found.exceeds && found.element == 0);
         assert!((found.relative - 2.0 / 3.0).abs() < 1e-12, "{found:?}");
         assert!(!difference(&alone, &together, &measure(Some(&[1000.0, 0.0]))).exceeds);
+    }
+
+    /// The sum of two buffers, each cut off, and one that holds the whole, cut off.
+    #[test]
+    fn roundings_of_16_bits_are_no_difference() {
+        for (dtype, epsilon) in [(DType::Float16, 1.0 / 1024.0), (DType::BFloat16, 1.0 / 128.0)] {
+            let tolerance = Tolerance::of_sums(dtype, 3);
+            let measure = Measure { elements: 2, tolerance, examples: None };
+            let (one, two) = ([1.0, 1.0], [2.0, 2.0 * (1.0 + epsilon)]);
+            let parts = Sum::of([(1.0, &one[..]), (1.0, &one[..])]);
+            assert!(!difference(&parts, &Sum::of([(1.0, &two[..])]), &measure).exceeds);
+            assert!(difference(&parts, &Sum::of([(1.05, &two[..])]), &measure).exceeds);
+        }
+    }
+
+    /// Below 2^-14 the numbers of float16 are as far apart as they are there, whatever the factor of
+    /// the sum.
+    #[test]
+    fn the_smallest_numbers_of_16_bits_are_far_apart() {
+        let spacing = 2.0f64.powi(-24);
+        let measure = Measure {
+            elements: 2,
+            tolerance: Tolerance::of_sums(DType::Float16, 3),
+            examples: None,
+        };
+        let (whole, parts) = ([20.0 * spacing, 0.0], [9.0 * spacing, 0.0]);
+        for factor in [1.0, 1e-3] {
+            let two = Sum::of([(factor, &parts[..]), (factor, &parts[..])]);
+            let found = difference(&two, &Sum::of([(factor, &whole[..])]), &measure);
+            assert!(!found.exceeds, "{found:?}");
+            let one = Sum::of([(factor, &parts[..])]);
+            assert!(difference(&one, &Sum::of([(factor, &whole[..])]), &measure).exceeds);
+        }
     }
 
     #[test]

@@ -82,7 +82,8 @@ pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
     pub struct_size: usize,
     /// The largest difference, as a fraction of the terms that a gradient is the sum of. 0: what a
-    /// sum over the batch may differ by in the variable's dtype when it is added in another order.
+    /// sum over the batch may differ by in the gradients' dtype when it is added in another order:
+    /// 0.0001 to 0.01 for float32, as the batch grows, 0.012 for float16, 0.026 for bfloat16.
     pub relative_tolerance: f64,
     /// A difference that never counts.
     pub absolute_tolerance: f64,
@@ -181,11 +182,20 @@ impl CheckedStep {
 ///
 /// Nothing is committed. Variables of the strategy, `gradients` with what they may have
 /// accumulated, optimizers and metrics are as they were; an umbo_optimizer_apply() in the callback
-/// does not take place. What the callback changes in the caller's own memory stays changed. The
-/// callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN in
-/// buffers that it views with UMBO_OVERWRITE, which shows whether it writes all of them. The check
-/// keeps copies of the gradients in float64: two for each replica and five more. It waits for its
-/// turn as a run does; runs of other threads may come in between, and notice nothing.
+/// does not take place. What the callback changes in the caller's own memory stays changed. Other
+/// gradients than `gradients` that the callback writes, also where that is NULL, are as after a run
+/// that failed: what an earlier run has contributed to them, and no umbo_optimizer_apply() has used
+/// yet, is lost, and that apply fails. Give those gradients, or apply before the check.
+///
+/// The callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN
+/// in buffers of `gradients` that it views with UMBO_OVERWRITE, which shows whether it writes all of
+/// them. The check waits for its turn as a run does; runs of other threads may come in between, and
+/// notice nothing.
+///
+/// The check keeps copies of all gradients in float64: two for each replica and five more, and another
+/// two once something differs. Row-sparse gradients count with their whole table in each of them,
+/// however few rows are added: for a large table that is many times the memory of its variable.
+/// Of contributions that wait for an apply it keeps one copy more, but for rows, in their own dtype.
 ///
 /// What is found: gradients that are reduced over the examples in another way than
 /// `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
@@ -201,8 +211,8 @@ impl CheckedStep {
 ///
 /// INVALID_ARGUMENT: a batch that cannot be split, gradients of another strategy, tolerances below
 /// 0. FAILED_PRECONDITION: in a replica's callback, in a merge call, in another strategy's scope, and
-/// while the strategy is draining. If the callback fails on the batch as it is usually split, its
-/// status, as from umbo_strategy_run().
+/// while the strategy is draining. RESOURCE_EXHAUSTED: no memory for the copies. If the callback fails
+/// on the batch as it is usually split, its status, as from umbo_strategy_run().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,

@@ -55,14 +55,13 @@ pub struct Contributed<'a> {
 
 impl Gradients {
     /// What [`Gradients::restore`] needs to make all as it is now. To be called before any replica
-    /// touches the gradients in its step.
+    /// touches the gradients in its step. If it fails, nothing has changed.
     pub fn remember(&self) -> Result<Before> {
         let mut waiting = Vec::new();
         for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
             let copies = own.buffers.iter().map(|buffer| match buffer {
                 Buffer::Dense { tensor, .. } => copy_to(tensor, tensor.device()).map(Kept::Dense),
-                // The step that comes gets fresh ones.
-                Buffer::Rows(rows) => Ok(Kept::Rows(std::mem::take(&mut *rows.pieces()))),
+                Buffer::Rows(_) => Ok(Kept::Rows(Pieces::default())),
             });
             let viewed = (0..own.buffers.len()).map(|index| {
                 own.viewed.of(index).map_or(0, |viewed| viewed.load(Ordering::Acquire))
@@ -73,6 +72,15 @@ impl Gradients {
                 submitted: own.submitted.load(Ordering::Acquire),
                 weight: own.weight.load(Ordering::Acquire),
             });
+        }
+        // Rows are moved, so that the step that comes gets fresh ones. Only now, when nothing can fail
+        // any more: they would be lost with what has been kept so far.
+        for (own, kept) in self.replicas.iter().zip(&mut waiting) {
+            for (buffer, kept) in own.buffers.iter().zip(&mut kept.buffers) {
+                if let (Buffer::Rows(rows), Kept::Rows(kept)) = (buffer, kept) {
+                    *kept = std::mem::take(&mut *rows.pieces());
+                }
+            }
         }
         Ok(Before { state: self.state.load(Ordering::Acquire), waiting })
     }

@@ -121,6 +121,55 @@ fn metrics_that_all_but_cancel() {
     is_equivalent(&check(&strategy, &step, &batch, None, &Options::default()).unwrap());
 }
 
+const HALVES: [DType; 2] = [DType::Float16, DType::BFloat16];
+
+/// Buffers of 16 bits, to which each example is added, so that every sum is rounded.
+#[test]
+fn gradients_of_16_bits() {
+    for (dtype, reduction) in HALVES.into_iter().flat_map(|dtype| REDUCTIONS.map(|r| (dtype, r))) {
+        for (replicas, count) in [(1, 4), (2, 3), (2, 9), (3, 10), (4, 9), (4, 16)] {
+            let model = Model::of_dtype(replicas, reduction, Some(dtype));
+            let report = model.check(&batch_of(&rows(count)), |context| {
+                let factor = 1.0 / divisor(reduction, context);
+                let mut total = [0.0f32; 3];
+                contribute(context, &model.gradients, total, factor)?;
+                for row in part(context) {
+                    let term = of_row(&row).map(|element| element * factor);
+                    total = std::array::from_fn(|i| rounded(dtype, total[i] + term[i]));
+                    contribute(context, &model.gradients, total, 1.0)?;
+                }
+                model.gradients.submit_in(context, None)?;
+                Ok(None)
+            });
+            is_equivalent(&report);
+        }
+    }
+}
+
+fn rounded(dtype: DType, number: f32) -> f32 {
+    match dtype {
+        DType::Float16 => half::f16::from_f32(number).to_f32(),
+        _ => half::bf16::from_f32(number).to_f32(),
+    }
+}
+
+/// Gradients so small that float16 has only a few numbers of their size.
+#[test]
+fn gradients_near_the_smallest_numbers() {
+    for reduction in REDUCTIONS {
+        for (replicas, count) in [(2, 9), (3, 10), (4, 40)] {
+            let model = Model::of_dtype(replicas, reduction, Some(DType::Float16));
+            let report = model.check(&batch_of(&rows(count)), |context| {
+                let factor = 1e-6 / divisor(reduction, context);
+                contribute(context, &model.gradients, sum(&part(context)), factor)?;
+                model.gradients.submit_in(context, None)?;
+                Ok(None)
+            });
+            is_equivalent(&report);
+        }
+    }
+}
+
 #[test]
 fn variables_that_only_some_replicas_write() {
     let model = Model::new(2, LossReduction::Sum);

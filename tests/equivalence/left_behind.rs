@@ -125,6 +125,25 @@ fn a_failing_check_leaves_contributions_too() {
     assert_eq!(seen, expected);
 }
 
+/// As documented: what the check does not know of, it cannot put back.
+#[test]
+fn gradients_that_are_not_given_are_as_after_a_failed_run() {
+    let model = Model::new(2, LossReduction::Sum);
+    let optimizer = Optimizer::new(model.strategy.id(), Box::new(Sgd), 0.5).unwrap();
+    let submitting = |context: &ReplicaContext| {
+        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+        model.gradients.submit_in(context, None)?;
+        Ok(None)
+    };
+    step(&model, &rows(5));
+    let batch = batch_of(&rows(9));
+    check(&model.strategy, &submitting, &batch, None, &Options::default()).unwrap();
+    let error = apply(&optimizer, &model.gradients).unwrap_err();
+    assert!(error.to_string().contains("the last run failed"), "{error}");
+    step(&model, &rows(5));
+    apply(&optimizer, &model.gradients).unwrap();
+}
+
 /// Nobody else's step sees buffers full of NaN.
 #[test]
 fn steps_of_another_thread_in_between() {

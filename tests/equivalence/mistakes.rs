@@ -83,6 +83,59 @@ fn reductions_other_than_declared() {
     }
 }
 
+/// However many examples there are, which make all that a mean writes small beside single examples
+/// where sums are declared.
+#[test]
+fn reductions_other_than_declared_in_large_batches() {
+    for (declared, written) in [(Sum, Mean), (Sum, GlobalMean), (Mean, GlobalMean)] {
+        let report = reduced(2, 3000, declared, written);
+        for name in ["w1", "w2"] {
+            let words = ["times too small", "is declared"];
+            says(&report, of_gradient(&report, name), Verdict::WrongReduction, &words);
+        }
+    }
+}
+
+/// Rounding to 16 bits hides no mistake.
+#[test]
+fn mistakes_in_gradients_of_16_bits() {
+    for dtype in [DType::Float16, DType::BFloat16] {
+        for (declared, written) in [(Sum, Mean), (Mean, Sum), (GlobalMean, Mean)] {
+            let model = Model::of_dtype(2, declared, Some(dtype));
+            let report = model.check(&batch_of(&rows(9)), |context| {
+                let factor = 1.0 / divisor(written, context);
+                contribute(context, &model.gradients, sum(&part(context)), factor)?;
+                model.gradients.submit_in(context, None)?;
+                Ok(None)
+            });
+            let words = ["the callback writes a", "is declared"];
+            for name in ["w1", "w2"] {
+                says(&report, of_gradient(&report, name), Verdict::WrongReduction, &words);
+            }
+        }
+        // Replica 1 leaves out its first example.
+        let model = Model::of_dtype(2, Sum, Some(dtype));
+        let report = model.check(&batch_of(&rows(9)), |context| {
+            let own = part(context);
+            let first = context.replica().min(own.len());
+            contribute(context, &model.gradients, sum(&own[first..]), 1.0)?;
+            model.gradients.submit_in(context, None)?;
+            Ok(None)
+        });
+        says(&report, of_gradient(&report, "w1"), Verdict::Different, &["on one replica"]);
+        let model = Model::of_dtype(2, Sum, Some(dtype));
+        let report = model.check(&batch_of(&rows(9)), |context| {
+            // A twentieth too large on replica 1.
+            let factor = if context.replica() == 1 { 1.05 } else { 1.0 };
+            let total = sum(&part(context)).map(f32::abs);
+            contribute(context, &model.gradients, total, factor)?;
+            model.gradients.submit_in(context, None)?;
+            Ok(None)
+        });
+        assert!(!report.equivalent, "{}", report.text);
+    }
+}
+
 #[test]
 fn only_the_gradient_that_is_wrong_is_named() {
     let model = Model::new(2, Mean);

@@ -1,5 +1,6 @@
 //! A small network in float32, whose sums are added in another order for each number of rows, as
-//! matrix products do: over many batches, what is right is never called wrong, nor the reverse.
+//! matrix products do: over many batches, what is right is never called wrong, nor the reverse. Its
+//! gradients may be rounded to 16 bits.
 
 use crate::setup::*;
 
@@ -90,7 +91,7 @@ struct Network {
 }
 
 impl Network {
-    fn new(seed: u64, declared: LossReduction) -> Network {
+    fn new(seed: u64, declared: LossReduction, dtype: Option<DType>) -> Network {
         let mut numbers = Numbers(seed);
         let strategy = strategy(2 + seed as usize % 4);
         let parameters = [
@@ -103,7 +104,9 @@ impl Network {
         let variables = parameters.iter().zip(names);
         let variables = variables.map(|(values, name)| variable(&strategy, name, values)).collect();
         let devices = strategy.compute_devices();
-        let gradients = Gradients::new(strategy.id(), devices, variables, declared).unwrap();
+        let options = GradientsOptions { dtype, ..Default::default() };
+        let gradients =
+            Gradients::with_options(strategy.id(), devices, variables, declared, options).unwrap();
         let rows = 3 + (seed * 7 % 90) as usize;
         let mut data = numbers.vector(rows * COLUMNS, 2.0);
         for row in data.chunks_exact_mut(COLUMNS) {
@@ -123,7 +126,7 @@ impl Network {
             for (index, sum) in gradient.iter().enumerate() {
                 let mean: Vec<f32> = sum.iter().map(|element| element / divisor).collect();
                 let mode = GradientMode::Overwrite;
-                write(self.model.gradients.view_in(context, index, mode)?, &mean);
+                write_rounded(self.model.gradients.view_in(context, index, mode)?, &mean);
             }
             let weight = (rows.len() / COLUMNS) as f64;
             context.add_metric("loss", Metric { sum: f64::from(loss), weight })?;
@@ -136,21 +139,24 @@ impl Network {
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
+/// The dtypes of gradients of float32 variables.
+const DTYPES: [Option<DType>; 3] = [None, Some(DType::Float16), Some(DType::BFloat16)];
+
 #[test]
 fn right_networks_are_called_right() {
-    for seed in 0..60 {
+    for (seed, dtype) in (0..60).flat_map(|seed| DTYPES.map(|dtype| (seed, dtype))) {
         let reduction = REDUCTIONS[seed as usize % 3];
-        is_equivalent(&Network::new(seed, reduction).check(reduction));
+        is_equivalent(&Network::new(seed, reduction, dtype).check(reduction));
     }
 }
 
 #[test]
 fn wrong_networks_are_called_wrong_by_name() {
     let words = ["writes a sum", "writes a mean", "divides by the examples of the global batch"];
-    for seed in 0..60 {
+    for (seed, dtype) in (0..60).flat_map(|seed| DTYPES.map(|dtype| (seed, dtype))) {
         let declared = REDUCTIONS[seed as usize % 3];
         let written = REDUCTIONS[(seed as usize + 1 + seed as usize / 3 % 2) % 3];
-        let report = Network::new(seed, declared).check(written);
+        let report = Network::new(seed, declared, dtype).check(written);
         for name in ["first", "offsets", "second", "others"] {
             let words = [words[written as usize - 1]];
             says(&report, of_gradient(&report, name), Verdict::WrongReduction, &words);

@@ -1,6 +1,5 @@
 //! Row-sparse gradients: a table counts as the sum of the rows that were added to it.
 
-use umbo::optimizer::GradientsOptions;
 use umbo::strategy::commit::CommitAction;
 
 use crate::setup::*;
@@ -55,6 +54,64 @@ fn a_sum_over_rows_is_no_mean() {
     assert!(!report.equivalent);
     let text = report.text;
     assert!(text.contains("'table'") && text.contains("4.000 times too large"), "{text}");
+}
+
+/// What one callback gets wrong in a table: each replica adds rows, of which those of replica 1 are
+/// named by `index`, and submits with `weight`, if it does.
+fn checked_with(
+    index: impl Fn(i64) -> i64 + Send + Sync,
+    weight: impl Fn(&ReplicaContext, usize) -> Option<f64> + Send + Sync,
+) -> Report {
+    let model = model(LossReduction::Sum);
+    model.check(&batch_of(&rows(8)), |context| {
+        let rows = part(context);
+        let added = model.gradients.add_rows_in(context, 0, rows.len())?;
+        let place = |at: usize| (context.batch_position().first_example as usize + at) % ROWS;
+        let named = (0..rows.len()).map(|at| match context.replica() {
+            1 => index(place(at) as i64),
+            _ => place(at) as i64,
+        });
+        write(&added.indices, &named.collect::<Vec<i64>>());
+        write(&added.values, &rows.iter().map(|row| row[0]).collect::<Vec<f32>>());
+        if let Some(weight) = weight(context, rows.len()) {
+            model.gradients.submit_in(context, Some(weight))?;
+        }
+        Ok(None)
+    })
+}
+
+/// Nobody checks the indices of rows that are submitted with weight 0, and no apply reads them.
+#[test]
+fn rows_of_weight_0_need_no_index() {
+    let only_replica_0 = |context: &ReplicaContext, count: usize| {
+        Some(if context.replica() == 0 { count as f64 } else { 0.0 })
+    };
+    for index in [-1, ROWS as i64, i64::MAX] {
+        let report = checked_with(|_| index, only_replica_0);
+        let words = ["do not follow their examples"];
+        says(&report, of_step(&report), Verdict::WrongWeight, &words);
+        let report = checked_with(|_| index, |_, _| Some(0.0));
+        let words = ["all replicas submit with weight 0"];
+        says(&report, of_step(&report), Verdict::WrongWeight, &words);
+    }
+    // Where the indices are right, so is what is said of the table.
+    let report = checked_with(|index| index, only_replica_0);
+    let words = ["because the weights do not follow the examples"];
+    says(&report, of_gradient(&report, "table"), Verdict::WrongWeight, &words);
+}
+
+#[test]
+fn rows_that_are_not_submitted_need_no_index() {
+    for index in [-1, ROWS as i64] {
+        let submits = |context: &ReplicaContext, count: usize| {
+            (context.replica() == 0).then_some(count as f64)
+        };
+        let report = checked_with(|_| index, submits);
+        let words = ["replica 1 does not submit its gradients when its part has 4 examples"];
+        says(&report, of_step(&report), Verdict::NotSubmitted, &words);
+        let report = checked_with(|_| index, |_, _| None);
+        says(&report, of_step(&report), Verdict::NotSubmitted, &["no replica submits"]);
+    }
 }
 
 /// Rows that wait for an apply still do after a check.

@@ -7,12 +7,12 @@ pub use std::sync::{Arc, Mutex};
 pub use umbo::device::DeviceId;
 pub use umbo::equivalence::{Finding, Options, Report, Subject, Verdict, check};
 pub use umbo::error::{Error, Result, Status};
-pub use umbo::optimizer::{GradientMode, Gradients, LossReduction};
+pub use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 pub use umbo::strategy::context::BatchPosition;
 pub use umbo::strategy::metrics::Metric;
 pub use umbo::strategy::variables::{self, Initial, NewVariable};
 pub use umbo::strategy::{ReplicaContext, Strategy};
-pub use umbo::tensor::{Element, Shape, Tensor};
+pub use umbo::tensor::{DType, Element, Shape, Tensor};
 pub use umbo::values::Value;
 pub use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
@@ -54,11 +54,18 @@ pub struct Model {
 
 impl Model {
     pub fn new(replicas: usize, reduction: LossReduction) -> Model {
+        Model::of_dtype(replicas, reduction, None)
+    }
+
+    /// With gradients of `dtype`, if that is not the variables'.
+    pub fn of_dtype(replicas: usize, reduction: LossReduction, dtype: Option<DType>) -> Model {
         let strategy = strategy(replicas);
         let variables =
             vec![variable(&strategy, "w1", &[0.0f32; 3]), variable(&strategy, "w2", &[0.0f32])];
         let devices = strategy.compute_devices();
-        let gradients = Gradients::new(strategy.id(), devices, variables, reduction).unwrap();
+        let options = GradientsOptions { dtype, ..Default::default() };
+        let gradients =
+            Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap();
         Model { strategy, gradients }
     }
 
@@ -95,8 +102,8 @@ pub fn contribute(
     gradient: [f32; 3],
     factor: f32,
 ) -> Result<()> {
-    write(gradients.view_in(context, 0, GradientMode::Add)?, &gradient.map(|g| g * factor));
-    write(gradients.view_in(context, 1, GradientMode::Add)?, &[gradient[0] * factor]);
+    write_rounded(gradients.view_in(context, 0, GradientMode::Add)?, &gradient.map(|g| g * factor));
+    write_rounded(gradients.view_in(context, 1, GradientMode::Add)?, &[gradient[0] * factor]);
     Ok(())
 }
 
@@ -105,6 +112,16 @@ pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
     for (index, value) in values.iter().enumerate() {
         // SAFETY: a replica's own buffer, contiguous, of this type and length, as just checked.
         unsafe { tensor.data().cast::<T>().add(index).write(*value) };
+    }
+}
+
+/// The same, rounded to the tensor's dtype.
+pub fn write_rounded(tensor: &Tensor, values: &[f32]) {
+    let values = values.iter().copied();
+    match tensor.dtype() {
+        DType::Float16 => write(tensor, &values.map(half::f16::from_f32).collect::<Vec<_>>()),
+        DType::BFloat16 => write(tensor, &values.map(half::bf16::from_f32).collect::<Vec<_>>()),
+        _ => write(tensor, &values.collect::<Vec<_>>()),
     }
 }
 

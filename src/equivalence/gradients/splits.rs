@@ -4,7 +4,7 @@ use super::Case;
 use crate::equivalence::evidence::Others;
 use crate::equivalence::rehearsal::{Part, Parts};
 use crate::equivalence::report::{Finding, Verdict};
-use crate::equivalence::vectors::{Difference, Proportion, Sum, difference, proportion};
+use crate::equivalence::vectors::{Difference, Measure, Proportion, Sum, difference, proportion};
 use crate::equivalence::weights;
 use crate::error::Result;
 use crate::optimizer::LossReduction;
@@ -12,8 +12,8 @@ use crate::optimizer::LossReduction;
 /// A factor this close to 1 is none, and a residual this small is rounding.
 const CLOSE: f64 = 0.005;
 
-/// A difference that rounding may explain after all.
-const SMALL: f64 = 0.01;
+/// A difference that rounding may explain after all, at least and at most.
+const SMALL: (f64, f64) = (0.01, 0.1);
 
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
@@ -27,9 +27,12 @@ impl Case<'_> {
         }
         let smaller = self.smaller_batch(others, self.declared);
         let differs = found.iter().any(|found| found.exceeds);
-        let mut finding = match (differs, smaller.exceeds) {
-            (false, false) => self.finding(Verdict::Equal, "the same"),
-            _ => self.explain(others, differs)?,
+        let mut finding = if differs || smaller.exceeds {
+            self.explain(others, differs)?
+        } else if let Some(written) = self.certain_reduction(others).filter(|_| self.additive) {
+            self.wrong_reduction(others, written)
+        } else {
+            self.finding(Verdict::Equal, "the same")
         };
         found.push(smaller);
         finding.difference = found.iter().fold(0.0, |most, found| most.max(found.relative));
@@ -96,6 +99,23 @@ impl Case<'_> {
             && !self.smaller_batch(others, written).exceeds
     }
 
+    /// The reduction other than the declared one that explains all that was seen, if one does.
+    fn other_reduction(&self, others: &Others) -> Option<LossReduction> {
+        let mut candidates = REDUCTIONS.into_iter().filter(|&other| other != self.declared);
+        candidates.find(|&written| self.fits(others, written))
+    }
+
+    /// The same without regard to how large single examples are, in which everything passes for
+    /// rounding if the callback divides by many examples that it should not divide by. What is
+    /// rounding indeed does not fit any reduction that closely.
+    fn certain_reduction(&self, others: &Others) -> Option<LossReduction> {
+        let strict = Case { measure: Measure { examples: None, ..self.measure }, ..*self };
+        match strict.fits(others, self.declared) {
+            true => None,
+            false => strict.other_reduction(others),
+        }
+    }
+
     /// What explains that the gradient depends on the split (`differs`), or else on the size of the
     /// batch.
     fn explain(&self, others: &Others, differs: bool) -> Result<Finding> {
@@ -103,8 +123,7 @@ impl Case<'_> {
             let text = "differs, because the weights do not follow the examples";
             return Ok(self.finding(Verdict::WrongWeight, text));
         }
-        let mut candidates = REDUCTIONS.into_iter().filter(|&other| other != self.declared);
-        let written = candidates.find(|&written| self.fits(others, written));
+        let written = self.certain_reduction(others).or_else(|| self.other_reduction(others));
         // The mean of what all replicas computed from the whole batch is that, too.
         if matches!(written, None | Some(LossReduction::Mean))
             && let Some(finding) = self.whole_batch(others)?
@@ -314,7 +333,8 @@ impl Case<'_> {
             true => (&self.evidence.split, &split, usual),
             false => (&others.uneven, &uneven, difference(&uneven, &whole, &self.measure)),
         };
-        let rounding = match found.relative < SMALL {
+        let small = (4.0 * self.measure.tolerance.relative).clamp(SMALL.0, SMALL.1);
+        let rounding = match found.relative < small {
             true => "; or rounding, for which there is options.relative_tolerance",
             false => "",
         };
