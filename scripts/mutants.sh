@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Puts the mistakes of tests/mutants/mutants.txt into a copy of the library, one at a time, and
-# demands that the optimizer's tests catch each.
+# demands that the optimizer's tests catch each: the quick ones, which are all but the products of
+# every rule with every feature.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tree=build/mutants/tree
 export CARGO_TARGET_DIR="$PWD/build/mutants/target"
+export CARGO_PROFILE_DEV_DEBUG=false
 rm -rf "$tree"
 mkdir -p "$tree"
 cp -r src tests benches build.rs Cargo.toml Cargo.lock "$tree"
 
-check() { (cd "$tree" && cargo test --locked --quiet --test optimizer) >build/mutants/log 2>&1; }
+check() {
+  (cd "$tree" && cargo test --locked --quiet --test optimizer -- --skip every_rule_with_every_feature) \
+    >build/mutants/log 2>&1
+}
 
 if ! check; then
   cat build/mutants/log
