@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::floating_point::in_default_mode;
 use crate::error::{Error, Result};
 
 /// The largest number of workers.
@@ -176,7 +177,7 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
             return;
         }
     }
-    body(0..items);
+    in_default_mode(|| body(0..items));
 }
 
 impl Threads {
@@ -221,7 +222,8 @@ fn dispatch(slots: &[(Arc<Slot>, Thread)], items: usize, block: usize, body: &Bo
             thread.unpark();
         }
     }
-    let own = panic::catch_unwind(AssertUnwindSafe(|| body(job.blocks.range(0))));
+    let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
+    let own = panic::catch_unwind(own);
     job.wait();
     if let Err(payload) = own {
         panic::resume_unwind(payload);
@@ -241,7 +243,8 @@ impl Job {
         let job = unsafe { &*job };
         // SAFETY: as above; the body outlives the job.
         let body = unsafe { &*job.body };
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| body(job.blocks.range(share))));
+        let outcome = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(share))));
+        let outcome = panic::catch_unwind(outcome);
         if let Err(payload) = outcome {
             job.panic.lock().get_or_insert(payload);
         }
