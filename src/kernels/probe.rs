@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Kernel, dispatch, keep_to_blocks};
 use crate::kernels::layout::Layout;
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::view::{View, ViewMut};
@@ -166,6 +166,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
                     // any bytes are integers.
                     let more = unsafe { stream.add(line).read() };
                     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
+                    keep_to_blocks();
                 }
             }
             for stream in self.in_place {
@@ -180,25 +181,23 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
                     }
                 }
             }
-            let Some(write) = self.write else {
-                if S == 0 {
-                    // Else nothing need have been read. Not once after the loop, which would then
-                    // be turned into one that gathers words of many lines.
-                    std::hint::black_box(sum);
-                }
-                continue;
-            };
-            for line in unit * written..(unit + 1) * written {
-                // SAFETY: as above; views that a probe takes start at a line.
-                unsafe {
-                    let to = write.add(line);
-                    if STREAMING {
-                        streaming::write_line((&raw const sum).cast(), to.cast());
-                    } else {
-                        to.write(sum);
+            if let Some(write) = self.write {
+                for line in unit * written..(unit + 1) * written {
+                    // SAFETY: as above; views that a probe takes start at a line.
+                    unsafe {
+                        let to = write.add(line);
+                        if STREAMING {
+                            streaming::write_line((&raw const sum).cast(), to.cast());
+                        } else {
+                            to.write(sum);
+                        }
                     }
                 }
+            } else if S == 0 {
+                // Else nothing need have been read.
+                std::hint::black_box(sum);
             }
+            keep_to_blocks();
         }
         streaming::finish();
     }
