@@ -51,7 +51,7 @@ def text(rows, versions, problems, load, rounds):
         f"of {rounds} rounds medians are shown, and in brackets quartiles. Ratios are taken within",
         "rounds.",
         "",
-        f"- Machine: {processor()}, {count} processors, {platform.system()} {platform.release()}",
+        f"- Machine: {processor()}, {count} processors, {platform.system()} {platform.release().partition('-')[0]}",
         f"- Date: {datetime.date.today().isoformat()}",
         f"- Versions: {'; '.join(versions)}",
         f"- Load average of one minute, before and after: {load[0]:.1f}, {load[1]:.1f}",
