@@ -66,12 +66,12 @@ impl Planned {
     /// One worker's part, which no other has.
     fn run(&self, range: Range<usize>, streaming: bool) {
         for_numeric!(self.inputs[0].dtype(), T => match self.op {
-            ReduceOp::Sum => {
-                reduce::<Sum<T>, { in_line::<T>() }>(&self.inputs, &self.output, range, streaming)
-            }
-            ReduceOp::Mean => {
-                reduce::<Mean<T>, { in_line::<T>() }>(&self.inputs, &self.output, range, streaming)
-            }
+            ReduceOp::Sum => reduce::<Sum<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                &self.inputs, &self.output, range, streaming,
+            ),
+            ReduceOp::Mean => reduce::<Mean<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                &self.inputs, &self.output, range, streaming,
+            ),
         }, else unreachable!("bool was refused"));
     }
 }
@@ -131,13 +131,13 @@ pub(super) fn not_reducible() -> Error {
     Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
 }
 
-/// How many elements are a cache line.
-const fn in_line<T>() -> usize {
-    LINE / size_of::<T>()
+/// How many elements are so many cache lines.
+const fn in_lines<T>(lines: usize) -> usize {
+    lines * LINE / size_of::<T>()
 }
 
-/// `N` elements of an input are a cache line.
-fn reduce<K: Reduction, const N: usize>(
+/// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
+fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
     inputs: &[View],
     output: &ViewMut,
     range: Range<usize>,
@@ -145,14 +145,14 @@ fn reduce<K: Reduction, const N: usize>(
 ) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
-    if !(dense && few::<K, N>(inputs, output, &range, streaming)) {
+    if !(dense && few::<K, ONE, TWO>(inputs, output, &range, streaming)) {
         let output = output.data().cast();
         dispatch(Tiles::<K> { inputs, output, runs: &runs, streaming, range });
     }
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
-fn few<K: Reduction, const N: usize>(
+fn few<K: Reduction, const ONE: usize, const TWO: usize>(
     inputs: &[View],
     output: &ViewMut,
     range: &Range<usize>,
@@ -177,14 +177,14 @@ fn few<K: Reduction, const N: usize>(
         true
     }
     match inputs.len() {
-        1 => exactly::<K, 1, N>(inputs, output, range, streaming),
-        2 => exactly::<K, 2, N>(inputs, output, range, streaming),
-        3 => exactly::<K, 3, N>(inputs, output, range, streaming),
-        4 => exactly::<K, 4, N>(inputs, output, range, streaming),
-        5 => exactly::<K, 5, N>(inputs, output, range, streaming),
-        6 => exactly::<K, 6, N>(inputs, output, range, streaming),
-        7 => exactly::<K, 7, N>(inputs, output, range, streaming),
-        8 => exactly::<K, 8, N>(inputs, output, range, streaming),
+        1 => exactly::<K, 1, TWO>(inputs, output, range, streaming),
+        2 => exactly::<K, 2, TWO>(inputs, output, range, streaming),
+        3 => exactly::<K, 3, ONE>(inputs, output, range, streaming),
+        4 => exactly::<K, 4, ONE>(inputs, output, range, streaming),
+        5 => exactly::<K, 5, ONE>(inputs, output, range, streaming),
+        6 => exactly::<K, 6, ONE>(inputs, output, range, streaming),
+        7 => exactly::<K, 7, ONE>(inputs, output, range, streaming),
+        8 => exactly::<K, 8, ONE>(inputs, output, range, streaming),
         _ => false,
     }
 }
@@ -198,8 +198,9 @@ unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(view.data().cast::<T>().add(range.start), range.len()) }
 }
 
-/// All inputs in one loop, `N` elements, a cache line, of each after the other: with eight inputs,
-/// several lines of each are slower by a quarter. The slices are equally long.
+/// All inputs in one loop, `N` elements, one cache line or two, of each after the other: with eight
+/// inputs several lines of each are slower by a quarter, with two inputs one line is slower where the
+/// caches hold them. The slices are equally long.
 struct Few<'a, K: Reduction, const R: usize, const N: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
