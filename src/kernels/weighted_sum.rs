@@ -66,9 +66,9 @@ enum Scale {
     Divide(f64),
 }
 
-/// The choice of a loop over a sum's elements. It is made once, in types, so that the usual loops
-/// hold buffer addresses and factors in registers and no branches for what they do not do: that keeps
-/// compilers from holding blocks in registers, too.
+/// A loop over a sum's elements, to be compiled once for each of the usual sums. The choice is made
+/// before the loop, in types: a branch in it for what the sum does not need would keep compilers from
+/// holding blocks, buffer addresses and factors in registers.
 pub(super) trait GradientLoop {
     /// Runs the loop. `contributions` are the sum's. Inlined.
     fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way);
