@@ -1244,7 +1244,8 @@ typedef struct umbo_optimizer_options {
   /**
    * UMBO_NON_FINITE_IGNORE, UMBO_NON_FINITE_SKIP or UMBO_NON_FINITE_FAIL. 0 stands for SKIP with a
    * dynamic loss scale, which cannot be had with another, for FAIL with clip_norm, else for
-   * IGNORE.
+   * IGNORE. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
+   * sum when it is applied.
    */
   umbo_non_finite non_finite;
   /**

@@ -53,7 +53,8 @@ pub struct umbo_optimizer_options {
     pub clip_value: f64,
     /// UMBO_NON_FINITE_IGNORE, UMBO_NON_FINITE_SKIP or UMBO_NON_FINITE_FAIL. 0 stands for SKIP with a
     /// dynamic loss scale, which cannot be had with another, for FAIL with clip_norm, else for
-    /// IGNORE.
+    /// IGNORE. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
+    /// sum when it is applied.
     pub non_finite: umbo_non_finite,
     /// 1: the loss scale grows after applies that took effect, and backs off when one is skipped.
     pub dynamic_loss_scale: i32,
