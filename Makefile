@@ -75,13 +75,13 @@ test-rust:
 	@$(call section,cargo test)
 	@cargo test --locked
 
-# loom runs the models of the gang's protocol in every order; its build differs in every crate. With
+# loom runs the models of the protocol of steps in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.
 test-loom:
 	@$(call section,loom)
 	@CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=false \
 	  RUSTFLAGS="--cfg loom" cargo test --locked --lib --release --target-dir target/loom \
-	  strategy::model
+	  strategy::protocol::model
 
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
 	@$(call section,mutants)

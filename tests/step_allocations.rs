@@ -1,8 +1,8 @@
 //! A steady step allocates nothing, on no thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo::device::DeviceId;
@@ -71,15 +71,18 @@ fn main() {
             ("label".to_owned(), per_replica(4)),
         ])
         .unwrap();
+        let parts: Vec<_> = (0..replicas).map(|_| Mutex::new(Value::nothing())).collect();
         let callback = |context: &ReplicaContext| {
-            let batch = context.arguments().expect("the run has arguments");
-            let image = batch.at_path("image")?.tensor_of(context.replica())?;
+            let mut part = parts[context.replica()].lock().unwrap();
+            assert!(context.arguments_into(&mut part)?, "the run has arguments");
+            let image = part.at_path("image")?.tensor_of(context.replica())?;
             assert_eq!(image.shape().elements(), 64);
             assert_eq!(context.batch_position().global_examples, 64 * replicas as u64);
             context.scratch(1000)?;
             context.scratch(5000)?;
             context.add_metric("loss", Metric { sum: 1.0, weight: 4.0 })?;
             assert!(!context.is_cancelled());
+            part.hollow();
             Ok(None)
         };
         steady("arguments, scratch memory, a metric", || {

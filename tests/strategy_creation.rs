@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use umbo::cross_device::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::strategy::context::Scope;
-use umbo::strategy::creator::{self, VariableRequest};
+
+use umbo::strategy::context::{Scope, enter_creator_scope};
+use umbo::strategy::creator::VariableRequest;
 use umbo::strategy::merge::Operation;
 use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
@@ -227,7 +228,7 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 fn note(log: &Log, name: &'static str) -> Scope {
     let log = Arc::clone(log);
-    creator::enter_scope(Arc::new(move |request: &VariableRequest| {
+    enter_creator_scope(Arc::new(move |request: &VariableRequest| {
         let device = request.device().map(|device| device.canonical_name());
         log.lock().unwrap().push(format!(
             "{name} {} {}",
@@ -288,7 +289,7 @@ fn a_creator_can_change_or_replace_what_is_made() {
     let s = strategy(2);
     let stand_in = s.scope(|| make("stand-in", 3.0)).unwrap().unwrap();
     let replacement = stand_in.clone();
-    let scope = creator::enter_scope(Arc::new(move |request: &VariableRequest| {
+    let scope = enter_creator_scope(Arc::new(move |request: &VariableRequest| {
         let description = request.description();
         match description.name.as_str() {
             "replaced" => Ok(Some(replacement.clone())),

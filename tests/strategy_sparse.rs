@@ -140,7 +140,7 @@ fn they_go_through_runs_merge_calls_and_destinations() {
     let result = s
         .run(
             &|context| {
-                let own = context.arguments().unwrap().component(context.replica())?;
+                let own = context.arguments()?.unwrap().component(context.replica())?;
                 assert_eq!(parts::<f32>(&own).1.len(), context.replica() + 1);
                 refused(context.all_gather(own.clone(), 0), Status::Unimplemented, "all_gather");
                 let sum = context.all_reduce(ReduceOp::Sum, own.clone())?;
@@ -203,7 +203,7 @@ fn in_replica_context_the_aggregation_says_which_slices_count() {
         let w = variable(&s, aggregation, &tensor(&[10.0f32; 3], &[3]));
         let result = s.run(
             &|context| {
-                let own = context.arguments().unwrap().component(context.replica())?;
+                let own = context.arguments()?.unwrap().component(context.replica())?;
                 scatter(&w, ScatterOp::Subtract, &own)?;
                 assert_ne!(value_of(&w), [10.0; 3], "later reads in the step see it");
                 match fails && context.replica() == 1 {

@@ -32,17 +32,13 @@ pub(crate) unsafe trait Extensible: Copy {
 /// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which
 /// nobody writes meanwhile.
 pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static str) -> Result<T> {
-    let mut options = MaybeUninit::<T>::zeroed();
-    if !pointer.is_null() {
-        // SAFETY: the caller's promise is the same.
-        let size = unsafe { size_of_struct(pointer, argument) }?;
-        let known = size.min(size_of::<T>());
-        let from = pointer.cast::<u8>();
-        // SAFETY: the caller promises `size` bytes, of which these are the first; the destination
-        // has as many.
-        unsafe { ptr::copy_nonoverlapping(from, options.as_mut_ptr().cast::<u8>(), known) };
-        // SAFETY: as above; these are the last `size - known` bytes.
-        let unknown = unsafe { slice::from_raw_parts(from.add(known), size - known) };
+    // SAFETY: the caller's promise is the same.
+    let (options, size) = unsafe { known_part(pointer, argument) }?;
+    if size > size_of::<T>() {
+        let known = size_of::<T>();
+        // SAFETY: the caller promises `size` bytes, of which these are the last `size - known`.
+        let unknown =
+            unsafe { slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
         if let Some(position) = unknown.iter().position(|&byte| byte != 0) {
             return Err(Error::invalid(
                 argument,
@@ -55,9 +51,6 @@ pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static s
             ));
         }
     }
-    // SAFETY: all bytes zero is a value (`Extensible`), and what was copied over it is what the caller
-    // has initialised as a struct of this type.
-    let options = unsafe { options.assume_init() };
     if !options.reserved_is_zero() {
         return Err(Error::invalid(
             argument,
@@ -65,6 +58,31 @@ pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static s
         ));
     }
     Ok(options)
+}
+
+/// The fields of a struct of options that this library knows, zero where the caller's struct is
+/// shorter or NULL, and the size that the caller states. Whatever else is wrong with the struct, so
+/// that a function in it which releases something is found before anything fails.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn known_part<T: Extensible>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<(T, usize)> {
+    let mut options = MaybeUninit::<T>::zeroed();
+    let mut size = 0;
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise is the same.
+        size = unsafe { size_of_struct(pointer, argument) }?;
+        let (from, to) = (pointer.cast::<u8>(), options.as_mut_ptr().cast::<u8>());
+        // SAFETY: the caller promises `size` bytes, of which these are the first; the destination
+        // has as many.
+        unsafe { ptr::copy_nonoverlapping(from, to, size.min(size_of::<T>())) };
+    }
+    // SAFETY: all bytes zero is a value (`Extensible`), and what was copied over it is what the caller
+    // has initialised as a struct of this type.
+    Ok((unsafe { options.assume_init() }, size))
 }
 
 /// Checks a struct of results that the caller wants filled, before anything is done.

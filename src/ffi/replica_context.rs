@@ -56,7 +56,6 @@ pub(super) fn call_replica(
     ) -> umbo_status,
 ) -> Result<Option<Value>> {
     let loans = loans(context)?;
-    let arguments = context.arguments();
     let (ctx, args) = {
         let mut kept = loans.lock();
         if kept.is_none() {
@@ -64,13 +63,10 @@ pub(super) fn call_replica(
             *kept = Some(Loan { context, arguments, handle: 0, shell: Value::nothing() });
         }
         let loan = kept.as_mut().ok_or_else(|| Error::Internal("a loan was not kept".into()))?;
-        let args = match arguments {
-            None => ptr::null_mut(),
-            Some(arguments) => {
-                let mut part = std::mem::replace(&mut loan.shell, Value::nothing());
-                arguments.component_into(context.replica(), &mut part)?;
-                loan.arguments.lend(part)?
-            }
+        let mut part = std::mem::replace(&mut loan.shell, Value::nothing());
+        let args = match context.arguments_into(&mut part)? {
+            true => loan.arguments.lend(part)?,
+            false => ptr::null_mut(),
         };
         let ctx = loan.context.lend(context.clone())?;
         loan.handle = ctx.addr();

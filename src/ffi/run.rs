@@ -118,9 +118,13 @@ pub unsafe extern "C" fn umbo_strategy_run(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller gives NULL or options.
+        let known = unsafe { options::known_part(options, "options") };
+        let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
+        // SAFETY: the options say how the user data is released, also if they say nothing else that
+        // makes sense.
+        let baggage = unsafe { UserData::new(user_data, destroy) };
+        // SAFETY: as above.
         let options = unsafe { options::read(options, "options") }?;
-        // SAFETY: the options say how the user data is released.
-        let baggage = unsafe { UserData::new(user_data, options.user_data_destroy) };
         let result = match result.is_null() {
             true => None,
             // SAFETY: the caller gives NULL or a place for the output.
@@ -137,13 +141,14 @@ pub unsafe extern "C" fn umbo_strategy_run(
                 unsafe { function(ctx, args, passed.get(), result) }
             })
         };
-        let value = if limits.deadline.is_none() && limits.cancellation.is_none() {
+        // A run that may be given up owns what its callbacks use.
+        let value = if limits.is_bounded() || strategy.is_in_bounded_step() {
+            let baggage: Baggage = Box::new(baggage);
+            strategy.run_within(Arc::new(call), args, limits, Some(baggage))?
+        } else {
             let value = strategy.run(&call, args)?;
             drop(baggage);
             value
-        } else {
-            let baggage: Baggage = Box::new(baggage);
-            strategy.run_within(Arc::new(call), args, limits, Some(baggage))?
         };
         if let Some(result) = result {
             result.write(handle_or_null(value)?);

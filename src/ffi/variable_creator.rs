@@ -15,7 +15,8 @@ use super::variable::{
     UMBO_TRAINABLE_DEFAULT, UMBO_TRAINABLE_NO, UMBO_TRAINABLE_YES, trainable_from,
     umbo_aggregation, umbo_synchronization, umbo_trainable,
 };
-use crate::strategy::creator::{self, VariableRequest};
+use crate::strategy::context::enter_creator_scope;
+use crate::strategy::creator::VariableRequest;
 use crate::values::variable::{Aggregation, Synchronization};
 
 /// Sees a variable that is about to be made. It may look at the request and change it; make the
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
             ran?;
             stored.transpose()
         };
-        let entered = creator::enter_scope(Arc::new(call));
+        let entered = enter_creator_scope(Arc::new(call));
         match make(entered.clone()) {
             Ok(handle) => {
                 scope.write(handle);

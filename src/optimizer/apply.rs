@@ -91,7 +91,7 @@ pub fn apply_with(
         Error::precondition("optimizer: its strategy was released; keep that until the last apply")
     })?;
     let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
-    if let Some(step) = strategy.open_step() {
+    if let Some(step) = strategy.current_step() {
         let action = ApplyAction::at_commit_point(optimizer, gradients, step).with(options);
         strategy.defer(Box::new(action))?;
         return Ok(Outcome::Deferred);

@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::ReplicaContext;
-use crate::strategy::commit::StepParticipant;
 use crate::tensor::Tensor;
 use crate::values::indexed_slices::IndexedSlices;
 
@@ -84,14 +83,8 @@ impl Gradients {
                  umbo_strategy_run"
             )));
         }
-        if self.first_touch(step)
-            && let Err(error) = context.strategy().join_step(Arc::clone(self) as _)
-        {
-            // Nobody else will say that the step is over.
-            self.roll_back(step);
-            return Err(error);
-        }
-        Ok(())
+        // Whoever sees that the gradients take part may write, and the step's outcome knows them.
+        if self.takes_part_in(step) { Ok(()) } else { context.strategy().join_step(step, self) }
     }
 }
 

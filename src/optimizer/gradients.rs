@@ -236,6 +236,11 @@ impl Gradients {
         self.replicas.len()
     }
 
+    /// Whether the gradients take part in this step, or in a later one.
+    pub(super) fn takes_part_in(&self, step: u64) -> bool {
+        unpack(self.state.load(Ordering::Acquire)).0 >= step
+    }
+
     /// Makes `step` the one whose contributions count, and drops those of an earlier step that were
     /// never applied. Returns true to exactly one caller a step, who then lets the gradients take
     /// part in the step's commit. To be called before a replica's [`Gradients::view`] or
@@ -484,6 +489,10 @@ impl Drop for Claim<'_> {
 }
 
 impl StepParticipant for Gradients {
+    fn join(&self, step: u64) -> bool {
+        self.first_touch(step)
+    }
+
     fn commit(&self, step: u64) {
         self.finish(step, Phase::Ready);
     }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 /// Something that waits and should look again when a token is cancelled.
 pub(super) trait Listener: Send + Sync {
+    /// Runs under the token's lock: short, and none of the caller's code.
     fn wake(&self);
 }
 
@@ -28,10 +29,12 @@ impl Cancellation {
     }
 
     /// Cancels: runs with this token return CANCELLED, now and later. Any thread may call it, any
-    /// number of times; it does not wait.
+    /// number of times; it does not wait for them.
     pub fn cancel(&self) {
+        let listeners = self.0.listeners.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
-        for listener in self.0.listeners.lock().drain(..) {
+        // Under the lock: whoever has stopped listening is not woken any more.
+        for listener in listeners.iter() {
             if let Some(listener) = listener.upgrade() {
                 listener.wake();
             }
@@ -43,11 +46,58 @@ impl Cancellation {
         self.0.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Has `listener` woken when the token is cancelled. Whoever listens looks at the token after
-    /// this call and before waiting.
-    pub(super) fn listen(&self, listener: Weak<dyn Listener>) {
+    /// Has `listener` woken when the token is cancelled, as long as the result lives; at once if it
+    /// was cancelled before.
+    pub(super) fn listen(&self, listener: Arc<dyn Listener>) -> Listening<'_> {
         let mut listeners = self.0.listeners.lock();
-        listeners.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&listener));
-        listeners.push(listener);
+        listeners.push(Arc::downgrade(&listener));
+        if self.is_cancelled() {
+            listener.wake();
+        }
+        Listening { token: self, listener }
+    }
+}
+
+/// Listening to a token, which ends with this.
+pub(super) struct Listening<'a> {
+    token: &'a Cancellation,
+    listener: Arc<dyn Listener>,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        let mut listeners = self.token.0.listeners.lock();
+        let own = Arc::downgrade(&self.listener);
+        if let Some(place) = listeners.iter().position(|other| other.ptr_eq(&own)) {
+            listeners.swap_remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counter(AtomicUsize);
+
+    impl Listener for Counter {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_has_stopped_listening_is_not_woken() {
+        let token = Cancellation::new();
+        let [early, late] = [(); 2].map(|()| Arc::new(Counter::default()));
+        drop(token.listen(Arc::clone(&early) as _));
+        let _listening = token.listen(Arc::clone(&late) as _);
+        token.cancel();
+        assert_eq!((early.0.load(Ordering::SeqCst), late.0.load(Ordering::SeqCst)), (0, 1));
+        let _again = token.listen(Arc::clone(&early) as _);
+        assert_eq!(early.0.load(Ordering::SeqCst), 1);
     }
 }

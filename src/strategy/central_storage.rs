@@ -1,19 +1,20 @@
 //! The strategy: its devices, its replica threads, its locks.
 
+use std::any::Any;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
 
-use super::lane::{Lane, Wake};
+use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
-use super::signal::Spin;
-use super::step::{Lanes, StepRecord};
+use super::protocol::mailbox::{Mailbox, Wake};
+use super::protocol::signal::Spin;
+use super::step_lock::StepLock;
 use super::transaction::Transaction;
-use super::turn::Turns;
 use crate::cluster::resolver::ClusterResolver;
 use crate::device::DeviceId;
 use crate::device::cpu::affinity;
@@ -23,6 +24,15 @@ use crate::observe::log;
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
+
+/// What a replica thread is given to do.
+pub(super) trait Job: Send + Sync {
+    /// Does the part of this replica, on its thread.
+    fn execute(&self, replica: usize);
+}
+
+/// The mailboxes of a strategy's replica threads.
+pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
 
 /// The most replicas that one strategy may have.
 pub const MAX_REPLICAS: usize = 1024;
@@ -73,26 +83,22 @@ pub(super) struct Inner {
     parameter_name: String,
     bind_threads: bool,
     cluster_resolver: Option<Arc<ClusterResolver>>,
-    pub lanes: Lanes,
+    pub mailboxes: Mailboxes,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
-    spin: Spin,
+    pub spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
-    pub turns: Turns,
-    /// One record for each depth of nested runs.
-    pub records: Mutex<Vec<Arc<StepRecord>>>,
-    /// Steps that were given up and whose callbacks have not all come back.
-    pub abandoned: Mutex<Vec<Arc<StepRecord>>>,
+    pub step_lock: StepLock,
+    /// The records of steps, to be used again: one for each depth of nested runs. What they are is
+    /// the business of the layer above.
+    pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub draining: Draining,
     pub transaction: Mutex<Transaction>,
     /// Held for writing while committed values change, for reading while others copy them.
     pub central: RwLock<()>,
     pub metrics: Mutex<MetricTable>,
-    /// Whether a callback may hold plain pointers to variables.
-    pub step_open: AtomicBool,
     /// Where small variables lie.
     pub variable_slab: Mutex<Slab>,
-    /// Memory of variables that were released meanwhile.
-    graveyard: Mutex<Vec<Tensor>>,
     _hold: DeviceHold,
 }
 
@@ -145,7 +151,8 @@ impl Strategy {
         let processors = thread::available_parallelism().map_or(1, |count| count.get());
         let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
         let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
-        let lanes: Lanes = devices.iter().map(|_| CachePadded::new(Lane::new())).collect();
+        let mailboxes: Mailboxes =
+            devices.iter().map(|_| CachePadded::new(Mailbox::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let strategy = Strategy(Arc::new(Inner {
             id,
@@ -157,18 +164,16 @@ impl Strategy {
             cluster_resolver,
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             devices,
-            lanes,
+            mailboxes,
             spin,
             watching_spin,
-            turns: Turns::new(),
+            step_lock: StepLock::new(),
             records: Mutex::default(),
-            abandoned: Mutex::default(),
+            draining: Draining::default(),
             transaction: Mutex::default(),
             central: RwLock::new(()),
             metrics: Mutex::default(),
-            step_open: AtomicBool::new(false),
             variable_slab: Mutex::new(Slab::new(0)),
-            graveyard: Mutex::default(),
             _hold: hold,
         }));
         for replica in 1..strategy.num_replicas() {
@@ -260,28 +265,19 @@ impl Strategy {
         self.0.metrics.lock().get(name)
     }
 
-    /// The record for runs at `depth`.
-    pub(super) fn record(&self, depth: usize) -> Arc<StepRecord> {
-        let mut records = self.0.records.lock();
-        while records.len() <= depth {
-            records.push(Arc::new(StepRecord::new(Arc::clone(&self.0.lanes), self.0.spin)));
-        }
-        Arc::clone(&records[depth])
-    }
-
     /// Starts the thread of `replica` unless it runs.
     pub(super) fn ensure_thread(&self, replica: usize) -> Result<()> {
         let mut threads = self.0.threads.lock();
         if threads[replica].is_some() {
             return Ok(());
         }
-        let lanes = Arc::clone(&self.0.lanes);
+        let mailboxes = Arc::clone(&self.0.mailboxes);
         let (spin, bind, device) = (self.0.spin, self.0.bind_threads, self.0.devices[replica]);
         let handle = thread::Builder::new()
             .name(format!("umbo-replica-{replica}"))
             .spawn(move || {
                 match if bind { bind_to(device) } else { Ok(None) } {
-                    Ok(home) => lanes[replica].set_home(home),
+                    Ok(home) => mailboxes[replica].set_home(home),
                     Err(error) => log::log(log::Level::Warning, || {
                         format!(
                             "replica {replica} is not bound to the processors of {device}: {error}"
@@ -289,8 +285,8 @@ impl Strategy {
                     }),
                 }
                 // Between steps nothing but a step or the end can come.
-                while let Wake::Job(step) = lanes[replica].wait(spin, || false) {
-                    step.execute(replica);
+                while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
+                    job.execute(replica);
                 }
             })
             .map_err(|error| {
@@ -298,25 +294,6 @@ impl Strategy {
             })?;
         threads[replica] = Some(handle);
         Ok(())
-    }
-
-    /// Forgets abandoned steps whose callbacks have all come back. Returns the replicas that are
-    /// still late.
-    pub fn late_replicas(&self) -> Vec<usize> {
-        let mut abandoned = self.0.abandoned.lock();
-        abandoned.retain(|record| record.unfinished_replicas().next().is_some());
-        let mut late: Vec<usize> =
-            abandoned.iter().flat_map(|record| record.unfinished_replicas()).collect();
-        late.sort_unstable();
-        late.dedup();
-        late
-    }
-
-    /// Lets go of the memory that was kept for callbacks in flight.
-    pub(super) fn bury(&self) {
-        self.0.step_open.store(false, Ordering::SeqCst);
-        let buried = std::mem::take(&mut *self.0.graveyard.lock());
-        drop(buried);
     }
 }
 
@@ -381,9 +358,7 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
 
 impl Keeper for Inner {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
-        if self.step_open.load(Ordering::SeqCst) {
-            self.graveyard.lock().extend(tensors);
-        }
+        self.draining.keep(tensors);
     }
 }
 
@@ -397,8 +372,8 @@ impl Drop for Inner {
         if last {
             blocks::release_kept();
         }
-        for lane in self.lanes.iter() {
-            lane.close();
+        for mailbox in self.mailboxes.iter() {
+            mailbox.close();
         }
         let own = thread::current().id();
         for handle in self.threads.get_mut().drain(..).flatten() {

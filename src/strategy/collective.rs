@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
-use super::context::{ReplicaContext, require_cross_replica};
-use super::merge::Operation;
+use super::context::require_cross_replica;
+use super::operation::Operation;
+use super::step::ReplicaContext;
 use super::{sparse, variables};
 use crate::cross_device::{self, Batch, ReduceOp};
 use crate::device::DeviceId;

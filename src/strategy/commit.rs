@@ -3,8 +3,13 @@
 use crate::error::Result;
 
 /// Something that a step writes and that keeps what was there before until the step's outcome is
-/// known. It joins the step on its first write.
+/// known. It joins the step before its first write.
 pub trait StepParticipant: Send + Sync {
+    /// Takes part in step `step` from now on: whoever sees that may write. Returns whether it did
+    /// not before. Called by several replicas, one at a time, before the outcome of the step: joining
+    /// and being seen to have joined are one act.
+    fn join(&self, step: u64) -> bool;
+
     /// All replicas returned OK: what step `step` wrote counts from now on. Cannot fail.
     fn commit(&self, step: u64);
 

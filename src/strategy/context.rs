@@ -4,57 +4,102 @@
 //! default strategy. `scope` pushes a cross-replica frame, `run` a replica frame on each
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::central_storage::Strategy;
 use super::creator::{Chain, VariableCreator};
-use super::metrics::Metric;
-use super::run::Limits;
-use super::step::{StepRecord, Task};
+pub use super::step::ReplicaContext;
+use super::step::StepPlace;
 use crate::error::{Error, Result};
-use crate::values::Value;
-
-/// The step that a cross-replica frame belongs to.
-#[derive(Clone)]
-pub(super) struct StepFrame {
-    pub number: u64,
-    /// 0 for the outermost run.
-    pub depth: usize,
-    pub limits: Limits,
-}
 
 /// One entry of a thread's stack of contexts.
 pub(super) enum Frame {
-    Scope { strategy: Strategy, serial: u64 },
-    CrossReplica { strategy: Strategy, step: Option<StepFrame> },
+    Scope {
+        strategy: Strategy,
+        serial: u64,
+    },
+    CrossReplica {
+        strategy: Strategy,
+        step: Option<StepPlace>,
+    },
     Replica(ReplicaContext),
-    Creator { creator: Arc<VariableCreator>, serial: u64 },
+    Creator {
+        creator: Arc<VariableCreator>,
+        serial: u64,
+    },
+    /// The thread lets go of what an abandoned step of the strategy with this id held.
+    Release {
+        strategy: u64,
+    },
 }
 
 impl Frame {
     /// Whether it says which context the thread is in; a scope of variable creators does not.
     fn is_context(&self) -> bool {
-        !matches!(self, Frame::Creator { .. })
+        !matches!(self, Frame::Creator { .. } | Frame::Release { .. })
     }
 }
 
-thread_local! {
-    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+/// What a thread is in. It has no destructor, so that it can be used until the thread's very end,
+/// also by functions that run when other thread-local things have been destroyed.
+struct Own {
+    frames: RefCell<Vec<Frame>>,
     /// What `set_strategy` set; counts where no frame is open.
-    static CHOSEN: RefCell<Option<Strategy>> = const { RefCell::new(None) };
-    static THREAD: Cell<u64> = const { Cell::new(0) };
+    chosen: RefCell<Option<Strategy>>,
+    number: Cell<u64>,
+}
+
+thread_local! {
+    static OWN: ManuallyDrop<Own> = const {
+        ManuallyDrop::new(Own {
+            frames: RefCell::new(Vec::new()),
+            chosen: RefCell::new(None),
+            number: Cell::new(0),
+        })
+    };
+    static CLEANUP: Cleanup = const { Cleanup };
+}
+
+/// Leaves what a thread has not left when it ends.
+struct Cleanup;
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        // Out of their places first: their release may look at this thread's frames.
+        let frames = with_frames(mem::take);
+        let chosen = OWN.with(|own| own.chosen.take());
+        drop((frames, chosen));
+    }
+}
+
+fn with_frames<R>(change: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
+    OWN.with(|own| change(&mut own.frames.borrow_mut()))
+}
+
+fn look_at_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
+    OWN.with(|own| look(&own.frames.borrow()))
+}
+
+/// Puts a frame on this thread's stack; returns how many are below it.
+fn push(frame: Frame) -> usize {
+    // Fails where the thread is ending; then nothing is left behind but what is not left.
+    let _ = CLEANUP.try_with(|_| ());
+    with_frames(|frames| {
+        frames.push(frame);
+        frames.len() - 1
+    })
 }
 
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    THREAD.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    OWN.with(|own| {
+        if own.number.get() == 0 {
+            own.number.set(NEXT.fetch_add(1, Ordering::Relaxed));
         }
-        number.get()
+        own.number.get()
     })
 }
 
@@ -70,7 +115,7 @@ pub enum Current {
 
 /// The context that this thread is in.
 pub fn current() -> Current {
-    let top = FRAMES.with_borrow(|frames| {
+    let top = look_at_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             // Being in the default strategy's scope is being in no scope.
             Frame::Scope { strategy, .. } if strategy.is_default() => Some(Current::Default),
@@ -78,16 +123,16 @@ pub fn current() -> Current {
                 Some(Current::CrossReplica(strategy.clone()))
             }
             Frame::Replica(context) => Some(Current::Replica(context.clone())),
-            Frame::Creator { .. } => None,
+            Frame::Creator { .. } | Frame::Release { .. } => None,
         })
     });
-    top.or_else(|| CHOSEN.with_borrow(|chosen| chosen.clone().map(Current::CrossReplica)))
+    top.or_else(|| OWN.with(|own| own.chosen.borrow().clone().map(Current::CrossReplica)))
         .unwrap_or(Current::Default)
 }
 
 /// Whether this thread is in a scope of the default strategy.
 pub(super) fn in_default_scope() -> bool {
-    FRAMES.with_borrow(|frames| {
+    look_at_frames(|frames| {
         frames
             .iter()
             .any(|frame| matches!(frame, Frame::Scope { strategy, .. } if strategy.is_default()))
@@ -97,7 +142,7 @@ pub(super) fn in_default_scope() -> bool {
 /// The creators that this thread is in, for variables of `strategy`: up to the callback of a
 /// replica if it is in one, else all.
 pub(super) fn creators(strategy: &Strategy) -> Chain {
-    FRAMES.with_borrow(|frames| {
+    look_at_frames(|frames| {
         let mut list: Vec<&Arc<VariableCreator>> = Vec::new();
         let mut inside = 0;
         // How many creators a merge call or an update had inside of it when the walk came to it.
@@ -110,6 +155,7 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
         for frame in frames.iter().rev() {
             match frame {
                 Frame::Creator { creator, .. } => list.push(creator),
+                Frame::Release { .. } => {}
                 Frame::Scope { strategy, .. } => own_scope(strategy, list.len()),
                 Frame::CrossReplica { strategy, .. } => {
                     own_scope(strategy, list.len());
@@ -126,8 +172,9 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
                 }
             }
         }
-        let chosen = CHOSEN
-            .with_borrow(|chosen| chosen.as_ref().is_some_and(|chosen| chosen.is_same(strategy)));
+        let chosen = OWN.with(|own| {
+            own.chosen.borrow().as_ref().is_some_and(|chosen| chosen.is_same(strategy))
+        });
         if chosen || strategy.is_default() {
             inside = list.len();
         }
@@ -141,7 +188,7 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
 /// and default context.
 pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
     // The frames stay borrowed while `look` runs, so it must not open or close any.
-    FRAMES.with_borrow(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
+    look_at_frames(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
         Some(Frame::Replica(context)) => look(Some(context)),
         _ => look(None),
     })
@@ -153,12 +200,12 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> (R, Optio
     struct Restore(usize);
     impl Restore {
         fn restore(&self) -> Option<Frame> {
-            while FRAMES.with_borrow(Vec::len) > self.0 + 1 {
+            while look_at_frames(<[Frame]>::len) > self.0 + 1 {
                 // Frames hold strategies, whose release may look at this thread's frames.
-                let popped = FRAMES.with_borrow_mut(|frames| frames.pop());
+                let popped = with_frames(Vec::pop);
                 drop(popped);
             }
-            FRAMES.with_borrow_mut(|frames| frames.pop())
+            with_frames(Vec::pop)
         }
     }
     impl Drop for Restore {
@@ -166,25 +213,32 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> (R, Optio
             drop(self.restore());
         }
     }
-    let restore = FRAMES.with_borrow_mut(|frames| {
-        frames.push(frame);
-        Restore(frames.len() - 1)
-    });
+    let restore = Restore(push(frame));
     let result = body();
     let frame = restore.restore();
-    std::mem::forget(restore);
+    mem::forget(restore);
     (result, frame)
 }
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
-pub(super) fn step_frame(strategy: &Strategy) -> Option<StepFrame> {
-    FRAMES.with_borrow(|frames| {
+pub(super) fn step_place(strategy: &Strategy) -> Option<StepPlace> {
+    look_at_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
                 step.clone()
             }
             _ => None,
         })
+    })
+}
+
+/// Whether this thread lets go of what an abandoned step of `strategy` held, which the strategy
+/// waits for.
+pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
+    look_at_frames(|frames| {
+        frames
+            .iter()
+            .any(|frame| matches!(frame, Frame::Release { strategy: of } if *of == strategy.id()))
     })
 }
 
@@ -231,9 +285,7 @@ impl Strategy {
     pub fn enter_scope(&self) -> Result<Scope> {
         require_cross_replica(self, "umbo_strategy_scope_enter")?;
         let serial = next_serial();
-        FRAMES.with_borrow_mut(|frames| {
-            frames.push(Frame::Scope { strategy: self.clone(), serial });
-        });
+        push(Frame::Scope { strategy: self.clone(), serial });
         Ok(Scope { serial, thread: thread_number() })
     }
 
@@ -245,10 +297,11 @@ impl Strategy {
     }
 }
 
-/// Opens a scope of a variable creator.
-pub(super) fn push_creator(creator: Arc<VariableCreator>) -> Scope {
+/// Has `creator` called for each variable that this thread makes, until the scope is left. Replicas
+/// of runs that this thread starts meanwhile count as this thread.
+pub fn enter_creator_scope(creator: Arc<VariableCreator>) -> Scope {
     let serial = next_serial();
-    FRAMES.with_borrow_mut(|frames| frames.push(Frame::Creator { creator, serial }));
+    push(Frame::Creator { creator, serial });
     Scope { serial, thread: thread_number() }
 }
 
@@ -262,7 +315,7 @@ impl Scope {
     /// Whether it may still be open: certain for the thread that entered it.
     pub fn may_be_open(&self) -> bool {
         self.thread != thread_number()
-            || FRAMES.with_borrow(|frames| frames.iter().any(|frame| self.is(frame)))
+            || look_at_frames(|frames| frames.iter().any(|frame| self.is(frame)))
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -279,7 +332,7 @@ impl Scope {
                 "scope: was entered by another thread, which must also leave it",
             ));
         }
-        let popped = FRAMES.with_borrow_mut(|frames| {
+        let popped = with_frames(|frames| {
             if !frames.iter().any(|frame| self.is(frame)) {
                 return Err(Error::precondition("scope: was left already"));
             }
@@ -299,166 +352,14 @@ impl Scope {
 /// Makes `strategy` current for this thread where no scope is open, without a block; `None`
 /// clears. Refused inside of scopes and runs.
 pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
-    if FRAMES.with_borrow(|frames| frames.iter().any(Frame::is_context)) {
+    if look_at_frames(|frames| frames.iter().any(Frame::is_context)) {
         return Err(Error::precondition(
             "umbo_set_strategy: must not be called inside of a scope or a run",
         ));
     }
-    let before = CHOSEN.replace(strategy.filter(|strategy| !strategy.is_default()));
+    let _ = CLEANUP.try_with(|_| ());
+    let chosen = strategy.filter(|strategy| !strategy.is_default());
+    let before = OWN.with(|own| own.chosen.replace(chosen));
     drop(before);
     Ok(())
-}
-
-/// What a replica's callback knows of itself. Cloning makes another reference to the same
-/// context; it is of use only in the callback's thread and only until the callback returns.
-#[derive(Clone)]
-pub struct ReplicaContext {
-    strategy: Strategy,
-    pub(super) step: Option<Arc<StepRecord>>,
-    replica: usize,
-    number: u64,
-    pub(super) inline: bool,
-    global_examples: u64,
-}
-
-impl ReplicaContext {
-    pub(super) fn of_step(task: &Task, step: &Arc<StepRecord>, replica: usize) -> ReplicaContext {
-        ReplicaContext {
-            strategy: task.strategy.clone(),
-            step: Some(Arc::clone(step)),
-            replica,
-            number: task.number,
-            inline: task.inline && replica == 0,
-            global_examples: task.global_examples,
-        }
-    }
-
-    /// The default context: replica 0 of 1, in no step.
-    pub fn default_context() -> ReplicaContext {
-        ReplicaContext {
-            strategy: Strategy::default_strategy(),
-            step: None,
-            replica: 0,
-            number: 0,
-            inline: true,
-            global_examples: 0,
-        }
-    }
-
-    /// The strategy whose run this is.
-    pub fn strategy(&self) -> &Strategy {
-        &self.strategy
-    }
-
-    /// This replica's id among the replicas that run in sync.
-    pub fn replica(&self) -> usize {
-        self.replica
-    }
-
-    /// The number of the step, counted over the strategy's life; 0 in no step.
-    pub fn step_number(&self) -> u64 {
-        self.number
-    }
-
-    /// Whether this is the very context `other`.
-    pub fn is_same(&self, other: &ReplicaContext) -> bool {
-        self.replica == other.replica
-            && match (&self.step, &other.step) {
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-                (None, None) => true,
-                _ => false,
-            }
-    }
-
-    fn record(&self) -> Result<&Arc<StepRecord>> {
-        self.step.as_ref().ok_or_else(|| {
-            Error::precondition("context: the default context is in no run; this needs one")
-        })
-    }
-
-    /// Checks that the step still wants this replica to go on.
-    pub fn check_live(&self) -> Result<()> {
-        match &self.step {
-            Some(step) if step.rendezvous.is_abandoned() => {
-                step.desks[self.replica].lock().told_to_stop = true;
-                Err(Error::Cancelled(
-                    "the run has returned without this replica (deadline or cancellation); \
-                     return from the callback"
-                        .into(),
-                ))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The arguments of the run, whole; `None` if it was given none.
-    pub fn arguments(&self) -> Option<Value> {
-        self.step.as_ref()?.with_task(|task| task.arguments.clone())?
-    }
-
-    /// Whether the callback should return early: another replica failed, or the run was
-    /// cancelled or is late.
-    pub fn is_cancelled(&self) -> bool {
-        let Some(step) = &self.step else { return false };
-        let cancelled = step.stopping.load(Ordering::Relaxed)
-            || step.rendezvous.is_abandoned()
-            || step.with_task(|task| task.limits.is_cancelled()) == Some(true);
-        if cancelled {
-            step.desks[self.replica].lock().told_to_stop = true;
-        }
-        cancelled
-    }
-
-    /// The place of this replica's part in the global batch.
-    pub fn batch_position(&self) -> BatchPosition {
-        let (first, local) = match &self.step {
-            Some(step) => {
-                let desk = step.desks[self.replica].lock();
-                (desk.first_example, desk.examples)
-            }
-            None => (0, None),
-        };
-        BatchPosition {
-            first_example: first,
-            local_examples: local,
-            global_examples: self.global_examples,
-        }
-    }
-
-    /// Scratch memory of `bytes` bytes at a multiple of 64, until the callback returns.
-    pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
-        self.record()?.desks[self.replica].lock().scratch.grant(bytes)
-    }
-
-    /// Adds to the metric `name` of this step.
-    pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
-        self.record()?.desks[self.replica].lock().metrics.add(name, metric);
-        Ok(())
-    }
-
-    /// What this replica has added to the metrics of this step so far.
-    pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
-        let desk = self.record()?.desks[self.replica].lock();
-        Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
-    }
-
-    /// What the layer above hangs on this replica's context, made on first use. It lives until
-    /// the strategy has no more use for the context.
-    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
-        self.record()?.attachments[self.replica]
-            .get_or_init(|| Box::new(make()))
-            .downcast_ref()
-            .ok_or_else(|| Error::Internal("two kinds of attachment on one context".into()))
-    }
-}
-
-/// The place of a replica's part in the global batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchPosition {
-    /// How many examples the replicas before this one have.
-    pub first_example: u64,
-    /// How many this one has; `None` if the run's arguments do not say.
-    pub local_examples: Option<u64>,
-    /// How many all have together.
-    pub global_examples: u64,
 }

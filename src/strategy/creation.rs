@@ -5,36 +5,19 @@
 //! at its second. It waits for replica 0 until that has made the variable, or cannot make it any
 //! more before the replicas meet again: because it waits in a synchronising call or has returned.
 
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
-
 use super::central_storage::Strategy;
-use super::context::{
-    Current, ReplicaContext, creators, current, in_default_scope, mixing, require_cross_replica,
-};
+use super::context::{Current, creators, current, in_default_scope, mixing, require_cross_replica};
+use super::creations::Request;
+pub use super::creator::NewVariable;
 use super::creator::{Chain, create_through};
-use super::rendezvous::Phase;
-use super::step::StepRecord;
+use super::protocol::rendezvous::Phase;
+use super::step::{ReplicaContext, StepRecord};
 use crate::cross_device;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
-use crate::values::variable::{Aggregation, Synchronization, Variable};
+use crate::values::variable::Variable;
 
 const WHAT: &str = "umbo_variable_create";
-
-/// What a new variable is to be.
-#[derive(Clone, Debug)]
-pub struct NewVariable {
-    /// The name; names need not differ.
-    pub name: String,
-    /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
-    pub trainable: Option<bool>,
-    /// Recorded, without effect on storage.
-    pub synchronization: Synchronization,
-    /// How values that replicas assign are combined.
-    pub aggregation: Aggregation,
-}
 
 /// Where a variable's initial value comes from.
 pub enum Initial<'a> {
@@ -85,15 +68,14 @@ pub fn create(
     };
     let name = canonical_name(&new.name);
     if context.replica() > 0 {
-        return step.creations.wait_for(&context, step, &new.name, name);
+        return made_by_first_replica(&context, step, &new.name, name);
     }
     let mut chain = creators(&owner);
-    let around = step.creations.state.lock().around.clone();
+    let around = step.creations.around();
     chain.before.extend(around.before);
     chain.after.extend(around.after);
     let variable = create_here(chain, &owner, new, initial)?;
-    step.creations.state.lock().made.push((name, variable.clone()));
-    step.creations.made.notify_all();
+    step.creations.announce(name, variable.clone());
     Ok(variable)
 }
 
@@ -134,80 +116,31 @@ fn canonical_name(name: &str) -> String {
     parts.join("/")
 }
 
-/// The variables that the replicas of one step make.
-#[derive(Default)]
-pub(super) struct Creations {
-    state: Mutex<State>,
-    made: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// What replica 0 has made, under canonical names, in order.
-    made: Vec<(String, Variable)>,
-    /// What the other replicas have got: replica and canonical name, once for each.
-    taken: Vec<(usize, String)>,
-    /// The creators that the thread which started the run had around it.
-    around: Chain,
-}
-
-impl Creations {
-    /// Prepares for a step that this thread starts.
-    pub fn open(&self, strategy: &Strategy) {
-        self.state.lock().around = creators(strategy);
-    }
-
-    /// Forgets everything.
-    pub fn clear(&self) {
-        let state = std::mem::take(&mut *self.state.lock());
-        drop(state);
-    }
-
-    /// The variable that replica 0 makes under this name, at the position of this request among
-    /// those of the replica for the name.
-    fn wait_for(
-        &self,
-        context: &ReplicaContext,
-        step: &StepRecord,
-        full_name: &str,
-        name: String,
-    ) -> Result<Variable> {
-        // Replica 0 announces what it makes; that it has come to a synchronising call or to its
-        // end it does not, so one looks now and then. Variables are made once in a program's life.
-        const LOOK: Duration = Duration::from_millis(1);
-        let replica = context.replica();
-        loop {
-            // To be read before the list: what replica 0 made before it stopped is in there then.
-            let stopped = step.rendezvous.phase(0) != Phase::Computing;
-            let mut state = self.state.lock();
-            let position =
-                state.taken.iter().filter(|(who, what)| *who == replica && *what == name).count();
-            let mut namesakes = state.made.iter().filter(|(made, _)| *made == name);
-            if let Some((_, variable)) = namesakes.nth(position) {
-                let variable = variable.clone();
-                state.taken.push((replica, name));
-                return Ok(variable);
-            }
-            if !stopped {
-                self.made.wait_for(&mut state, LOOK);
-            }
-            drop(state);
+/// The variable that replica 0 makes under this name, at the position of this request among those
+/// of the replica for the name.
+fn made_by_first_replica(
+    context: &ReplicaContext,
+    step: &StepRecord,
+    full_name: &str,
+    name: String,
+) -> Result<Variable> {
+    let stopped = || step.rendezvous.phase(0) != Phase::Computing;
+    let replica = context.replica();
+    match step.creations.wait(replica, name, stopped, || context.is_cancelled()) {
+        Request::Made(variable) => Ok(variable),
+        Request::Interrupted => {
             context.check_live()?;
-            if context.is_cancelled() {
-                return Err(Error::Cancelled(format!(
-                    "stopped while waiting for replica 0 to make variable '{full_name}'"
-                )));
-            }
-            if stopped {
-                return Err(Error::precondition(format!(
-                    "{WHAT}: mismatching name on device {}: replica {replica} asks for a variable \
-                     '{full_name}', number {} of this name, which replica 0 has not made; all \
-                     replicas must make the same variables in the same order",
-                    context.strategy().compute_device_names()[replica],
-                    position + 1
-                )));
-            }
+            Err(Error::Cancelled(format!(
+                "stopped while waiting for replica 0 to make variable '{full_name}'"
+            )))
         }
+        Request::Missing { position } => Err(Error::precondition(format!(
+            "{WHAT}: mismatching name on device {}: replica {replica} asks for a variable \
+             '{full_name}', number {} of this name, which replica 0 has not made; all \
+             replicas must make the same variables in the same order",
+            context.strategy().compute_device_names()[replica],
+            position + 1
+        ))),
     }
 }
 

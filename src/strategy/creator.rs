@@ -10,13 +10,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::central_storage::Strategy;
-use super::context::{self, Scope};
-use super::creation::NewVariable;
 use crate::cross_device;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use crate::values::variable::{Synchronization, Variable, VariableSpec};
+use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
 
 /// A creator. It returns the variable, usually what [`VariableRequest::next`] gave; if it returns
 /// none, the request, as it now is, goes on by itself.
@@ -37,10 +35,17 @@ impl Chain {
     }
 }
 
-/// Has `creator` called for each variable that this thread makes, until the scope is left. Replicas
-/// of runs that this thread starts meanwhile count as this thread.
-pub fn enter_scope(creator: Arc<VariableCreator>) -> Scope {
-    context::push_creator(creator)
+/// What a new variable is to be.
+#[derive(Clone, Debug)]
+pub struct NewVariable {
+    /// The name; names need not differ.
+    pub name: String,
+    /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
+    pub trainable: Option<bool>,
+    /// Recorded, without effect on storage.
+    pub synchronization: Synchronization,
+    /// How values that replicas assign are combined.
+    pub aggregation: Aggregation,
 }
 
 /// A variable that is about to be made. Cloning makes another reference to the same request.

@@ -2,8 +2,9 @@
 //! cross-replica context, colocation, values made replica by replica.
 
 use super::central_storage::Strategy;
-use super::context::{Current, ReplicaContext, current, mixing, require_cross_replica};
-use super::merge::Operation;
+use super::context::{Current, current, mixing, require_cross_replica};
+use super::operation::Operation;
+use super::step::ReplicaContext;
 use super::variables;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;

@@ -6,87 +6,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::central_storage::Strategy;
-use super::context::{Current, Frame, ReplicaContext, current, mixing, with_frame};
-use super::lane::Wake;
-use super::rendezvous::Phase;
-use super::step::{StepRecord, panicked};
-use crate::cross_device::ReduceOp;
+use super::context::{Current, Frame, current, mixing, with_frame};
+pub use super::operation::Operation;
+use super::panic::panicked;
+use super::protocol::mailbox::Wake;
+use super::protocol::rendezvous::Phase;
+pub use super::step::Merge;
+use super::step::{ReplicaContext, Request, StepRecord};
 use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
 use crate::values::Value;
-
-/// What is compared between the replicas: they must all ask for the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A merge call of the caller's; the number tells functions apart.
-    MergeCall {
-        /// The address of the function.
-        function: usize,
-    },
-    /// An all-reduce.
-    AllReduce(ReduceOp),
-    /// An all-gather along this axis.
-    AllGather(i64),
-    /// An assignment to a variable.
-    Assign {
-        /// [`crate::values::variable::Variable::key`].
-        variable: usize,
-        /// The variable's name, for messages.
-        name: String,
-        /// `assign`, `assign_add` or `assign_sub`.
-        kind: &'static str,
-    },
-    /// An optimizer's apply; the numbers tell optimizers and gradients apart.
-    Apply {
-        /// The address of the optimizer.
-        optimizer: usize,
-        /// The address of the gradients.
-        gradients: usize,
-        /// The options, as a number that only the optimizer understands.
-        options: u8,
-    },
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operation::MergeCall { function } => write!(formatter, "merge_call of {function:#x}"),
-            Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
-            Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
-            Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
-            Operation::Apply { optimizer, gradients, options } => {
-                write!(
-                    formatter,
-                    "apply of gradients {gradients:#x} by optimizer {optimizer:#x} with options \
-                     {options:#x}"
-                )
-            }
-        }
-    }
-}
-
-/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
-/// one result for each.
-pub type Merge =
-    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
-
-/// What a replica asks for when it arrives.
-pub(super) struct Request {
-    pub operation: Operation,
-    pub arguments: Option<Value>,
-    pub merge: Merge,
-    pub sequence: u64,
-}
-
-/// What went wrong with a step as a whole, beside what the replicas report.
-#[derive(Default)]
-pub(super) struct Verdict {
-    /// The error of a merge function.
-    pub merge_error: Option<Error>,
-    /// Who was where when the replicas disagreed.
-    pub disagreement: Option<String>,
-}
 
 impl ReplicaContext {
     /// Waits until all replicas have arrived here with the same operation, has `merge` of replica
@@ -114,13 +43,17 @@ impl ReplicaContext {
             desk.request = Some(Request { operation, arguments, merge, sequence });
         }
         step.rendezvous.arrive(replica);
+        if replica == 0 {
+            // Until it goes on it makes no variable that another replica may wait for.
+            step.creations.look_again();
+        }
         if self.inline {
             let spin = step.coordinator_spin(step.spin, 1);
             step.rendezvous.meet(spin, None, || false);
             step.serve();
         } else {
             let released = || step.rendezvous.is_released(replica);
-            while let Wake::Job(nested) = step.lanes[replica].wait(step.spin, released) {
+            while let Wake::Job(nested) = step.mailboxes[replica].wait(step.spin, released) {
                 nested.execute(replica);
             }
         }
@@ -190,9 +123,9 @@ impl StepRecord {
         }
         let here = affinity::current_processor();
         for replica in replicas.filter(waiting) {
-            self.lanes[replica].see_coordinator(here);
+            self.mailboxes[replica].see_coordinator(here);
             self.rendezvous.resume(replica);
-            self.lanes[replica].notify();
+            self.mailboxes[replica].notify();
         }
     }
 
@@ -240,7 +173,7 @@ impl StepRecord {
 
     /// Runs the merge function that all replicas wait for and leaves each its answer.
     fn merge(self: &Arc<Self>) {
-        let Some((strategy, step)) = self.with_task(|task| (task.strategy.clone(), task.frame()))
+        let Some((strategy, step)) = self.with_task(|task| (task.strategy.clone(), task.place()))
         else {
             return;
         };

@@ -1,5 +1,7 @@
 //! Metrics: sums with weights that replicas add to and that merge without loss.
 
+use indexmap::IndexMap;
+
 /// A sum and the weight it was taken over; the quotient is the mean. Metrics of several replicas
 /// or steps are merged by adding both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,45 +19,36 @@ impl Metric {
     }
 }
 
-/// Metrics by name. Entries keep their place when the table is cleared, so that a steady step
-/// allocates nothing.
+/// Metrics by name, in the order in which they were first added to. A name that was used in one
+/// step keeps its place until the end of the next, so that a steady step allocates nothing and names
+/// that are not used any more are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct MetricTable {
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    name: String,
-    metric: Option<Metric>,
+    entries: IndexMap<String, Option<Metric>>,
 }
 
 impl MetricTable {
+    /// Takes all numbers out, and the names that have none.
     pub fn clear(&mut self) {
-        for entry in &mut self.entries {
-            entry.metric = None;
-        }
+        self.entries.retain(|_, metric| metric.take().is_some());
     }
 
     pub fn add(&mut self, name: &str, metric: Metric) {
-        let entry = match self.entries.iter_mut().position(|entry| entry.name == name) {
-            Some(position) => &mut self.entries[position],
-            None => {
-                self.entries.push(Entry { name: name.to_owned(), metric: None });
-                self.entries.last_mut().expect("an entry was just pushed")
-            }
+        let total = match self.entries.get_mut(name) {
+            Some(total) => total,
+            None => self.entries.entry(name.to_owned()).or_default(),
         };
-        let total = entry.metric.get_or_insert_default();
+        let total = total.get_or_insert_default();
         total.sum += metric.sum;
         total.weight += metric.weight;
     }
 
     pub fn get(&self, name: &str) -> Option<Metric> {
-        self.entries.iter().find(|entry| entry.name == name).and_then(|entry| entry.metric)
+        self.entries.get(name).copied().flatten()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Metric)> {
-        self.entries.iter().filter_map(|entry| Some((entry.name.as_str(), entry.metric?)))
+        self.entries.iter().filter_map(|(name, metric)| Some((name.as_str(), (*metric)?)))
     }
 }
 
@@ -73,5 +66,17 @@ mod tests {
         table.clear();
         assert_eq!(table.get("loss"), None);
         assert_eq!(table.iter().count(), 0);
+    }
+    #[test]
+    fn names_that_are_not_used_any_more_are_forgotten() {
+        let mut table = MetricTable::default();
+        let one = Metric { sum: 1.0, weight: 1.0 };
+        for step in 0..200_000 {
+            table.clear();
+            table.add("loss", one);
+            table.add(&format!("step {step}"), one);
+            assert!(table.entries.len() <= 3);
+        }
+        assert!(table.iter().map(|(name, _)| name).eq(["loss", "step 199999"]));
     }
 }

@@ -1,43 +1,54 @@
 //! The central storage strategy: scopes and contexts, steps on all replicas, merge calls, the
 //! commit point, variables.
 //!
+//! From the bottom up; each imports only what stands above it here:
+//!
+//! - [`protocol`]: how the threads of a step meet, which knows nothing of callbacks and is
+//!   model-checked; the life of a step is written down there;
+//! - [`limits`], [`cancellation`], `step_lock`, `draining`: what bounds a step, who takes the next
+//!   one, and what is left of steps that were given up;
+//! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
+//!   for;
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
-//! - `sync`, `signal`, `lane`, `rendezvous`: the gang's protocol, from the bottom up, which knows
-//!   nothing of callbacks and is model-checked;
-//! - `step`, [`run`], [`merge`]: one step, from its record to its outcome;
-//! - [`commit`], `transaction`: what becomes central state, and when;
-//! - [`context`]: which of all this a thread is in;
-//! - [`collective`], `placement`, `sparse`: values of all replicas become one;
-//! - [`variables`], `scatter`, `creation`, [`creator`]: variables in each of the contexts;
+//! - [`creator`], `creations`: variables that are about to be made;
+//! - `step`: the record of one step, and the context by which a replica finds it;
+//! - [`context`], [`replica_context`]: which of all this a thread is in, and what it can ask;
+//! - `commit_point`: what becomes central state, and when;
+//! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
+//! - [`variables`], [`creation`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
+//!   values in each of the contexts;
 //! - [`extended`], `logical_devices`: the rest of the strategy's interface.
 
 pub mod cancellation;
 pub mod central_storage;
 pub mod collective;
 pub mod commit;
+mod commit_point;
 pub mod context;
-mod creation;
+pub mod creation;
+mod creations;
 pub mod creator;
+mod dispatch;
+mod draining;
+mod execution;
 pub mod extended;
-mod lane;
+pub mod limits;
 mod logical_devices;
 pub mod merge;
 pub mod metrics;
-#[cfg(all(test, loom))]
-mod model;
+pub mod operation;
+mod panic;
 mod placement;
-mod rendezvous;
+mod protocol;
+pub mod replica_context;
 pub mod run;
 pub mod scatter;
 mod scratch;
-mod signal;
 mod sparse;
 mod step;
-mod sync;
+mod step_lock;
 mod transaction;
-mod turn;
 pub mod variables;
 
 pub use central_storage::{Options, Strategy};
-pub use context::ReplicaContext;
-pub use step::{Baggage, ReplicaFunction};
+pub use step::{Baggage, ReplicaContext, ReplicaFunction};

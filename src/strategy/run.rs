@@ -3,47 +3,25 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::cancellation::{Cancellation, Listener};
-use super::central_storage::Strategy;
+use super::central_storage::{Job, Strategy};
 use super::context::{
-    Frame, ReplicaContext, StepFrame, require_cross_replica, step_frame, with_frame,
+    Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
-use super::rendezvous::{Meeting, Phase};
-use super::step::{Baggage, Callback, ReplicaFunction, StepRecord, Task};
-use super::turn::Turn;
+pub use super::limits::Limits;
+use super::protocol::rendezvous::{Meeting, Phase};
+use super::step::{Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task};
+use super::step_lock::StepGuard;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::values::Value;
 
-/// What may end a run before its callbacks have returned.
-#[derive(Clone, Default)]
-pub struct Limits {
-    /// When it ends at the latest.
-    pub deadline: Option<Instant>,
-    /// Who else may end it.
-    pub cancellation: Option<Cancellation>,
-}
-
-impl Limits {
-    pub(super) fn is_bounded(&self) -> bool {
-        self.deadline.is_some() || self.cancellation.is_some()
-    }
-
-    /// Whether the token says that the run should end.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
-    }
-
-    /// Why the run should end now, if it should.
-    pub(super) fn exceeded(&self) -> Option<Error> {
-        if self.is_cancelled() {
-            return Some(Error::Cancelled("the run was cancelled".into()));
-        }
-        self.deadline
-            .filter(|deadline| Instant::now() >= *deadline)
-            .map(|_| Error::DeadlineExceeded("the run's deadline has passed".into()))
-    }
+/// How a step has ended.
+enum Ending {
+    /// All callbacks have returned.
+    Finished,
+    /// Its limits were reached before, for this reason. The coordinator is still present.
+    Abandoned(Error),
 }
 
 impl Strategy {
@@ -52,20 +30,32 @@ impl Strategy {
     /// object on all replicas stays plain, others become per-replica values; with one replica
     /// nothing is wrapped. If any replica fails, central state is as before and the error lists
     /// all replicas that failed.
+    ///
+    /// FAILED_PRECONDITION inside of a merge call of a run that has limits: such a run may end before
+    /// its callbacks have returned, and so may those inside of it, which must therefore own their
+    /// function ([`Strategy::run_within`]).
     pub fn run(
         &self,
-        function: &(dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
+        function: &FunctionFor<'_>,
         arguments: Option<Value>,
     ) -> Result<Option<Value>> {
-        // SAFETY: without limits a step is never abandoned, so `run_step` returns only after all
-        // callbacks did, and `function` is borrowed until then.
+        if self.is_in_bounded_step() {
+            return Err(Error::precondition(
+                "function: it is borrowed, but the run around this one has a deadline or a token and \
+                 may end before the function has returned; pass one that the run owns",
+            ));
+        }
+        // SAFETY: a step that no limits bound is never abandoned, except by a panic of this library,
+        // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
+        // all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
         self.run_step(callback, arguments, Limits::default(), None)
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
-    /// left behind. Every replica runs on a thread of its own. `baggage` is dropped when the last
-    /// callback is back, or at once if the run could not start.
+    /// left behind. If there are limits every replica runs on a thread of its own. Inside of a merge
+    /// call the limits are those of the run around it, and none may be given. `baggage` is dropped
+    /// when the last callback is back, or at once if the run could not start.
     pub fn run_within(
         &self,
         function: Arc<ReplicaFunction>,
@@ -76,6 +66,12 @@ impl Strategy {
         self.run_step(Callback::Owned(function), arguments, limits, baggage)
     }
 
+    /// Whether this thread is in a merge call or an update of a step of this strategy that has
+    /// limits: runs that it starts may be given up with that step.
+    pub fn is_in_bounded_step(&self) -> bool {
+        step_place(self).is_some_and(|step| step.limits.is_bounded())
+    }
+
     fn run_step(
         &self,
         callback: Callback,
@@ -83,67 +79,73 @@ impl Strategy {
         limits: Limits,
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
-        require_cross_replica(self, "umbo_strategy_run")?;
+        require_cross_replica(self, "run")?;
         self.check_arguments(arguments.as_ref())?;
-        if let Some(outer) = step_frame(self) {
-            if limits.is_bounded() {
-                return Err(Error::invalid(
-                    "options",
-                    "a run inside of a merge call ends with the run around it; give that one the \
-                     deadline or the cancellation token",
-                ));
-            }
-            let result = self.run_nested(callback, arguments, &outer, baggage);
-            if let Err(error) = &result {
-                self.doom_after(error);
-            }
-            return result;
-        }
-        let mut turn = self.take_turn(&limits)?;
-        let number = turn.next_step();
-        let task = Task {
-            strategy: self.clone(),
-            callback,
-            arguments,
-            number,
-            inline: !limits.is_bounded(),
-            opened: limits.is_bounded().then(Instant::now),
-            depth: 0,
-            limits,
-            global_examples: 0,
-        };
-        let record = self.record(0);
-        self.inner().step_open.store(true, Ordering::SeqCst);
-        self.open_transaction(number);
-        let result = self.run_recorded(&record, task, baggage);
-        let result = match result {
-            Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
-            Err(error) => {
-                let participants = self.roll_back(number);
-                if record.rendezvous.is_abandoned() {
-                    record.keep(participants);
+        match step_place(self) {
+            None => self.run_outermost(callback, arguments, limits, baggage),
+            Some(_) if limits.is_bounded() => Err(Error::invalid(
+                "options",
+                "a run inside of a merge call ends with the run around it; give that one the \
+                 deadline or the cancellation token",
+            )),
+            Some(outer) => {
+                let result = self.run_nested(callback, arguments, outer, baggage);
+                if let Err(error) = &result {
+                    self.doom_after(error);
                 }
+                result
+            }
+        }
+    }
+
+    fn run_outermost(
+        &self,
+        callback: Callback,
+        arguments: Option<Value>,
+        limits: Limits,
+        baggage: Option<Baggage>,
+    ) -> Result<Option<Value>> {
+        if limits.is_bounded() {
+            self.ensure_thread(0)?;
+        }
+        let mut lock = self.enter(&limits)?;
+        self.open_step()?;
+        let number = lock.next_step();
+        let step = StepPlace { number, depth: 0, limits };
+        let task = Task::new(self, callback, arguments, step);
+        self.open_transaction(number);
+        let record = self.record(0);
+        match self.carry_out(&record, task, baggage) {
+            Ending::Finished => {
+                let result = match self.outcome(&record) {
+                    Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
+                    Err(error) => {
+                        self.roll_back(number);
+                        Err(error)
+                    }
+                };
+                let leftovers = record.clear();
+                self.inner().draining.close_step();
+                // What is left over is the caller's, and its release may call back.
+                drop(lock);
+                drop(leftovers);
+                result
+            }
+            Ending::Abandoned(why) => {
+                record.keep(self.roll_back(number));
+                let error = self.abandoned(&record, why);
+                drop(lock);
+                record.leave();
                 Err(error)
             }
-        };
-        if record.rendezvous.is_abandoned() {
-            // The last late callback may have come back before the record was kept for it.
-            if record.rendezvous.unfinished() == 0 {
-                record.clear();
-            }
-        } else {
-            record.clear();
-            self.bury();
         }
-        drop(turn);
-        result
     }
 
     fn run_nested(
         &self,
         callback: Callback,
         arguments: Option<Value>,
-        outer: &StepFrame,
+        outer: StepPlace,
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
         // A nested run that was given up has left replicas behind that may not even have taken up
@@ -151,66 +153,57 @@ impl Strategy {
         if let Some(why) = outer.limits.exceeded() {
             return Err(why);
         }
-        let record = self.record(outer.depth + 1);
-        let task = Task {
-            strategy: self.clone(),
-            callback,
-            arguments,
-            number: outer.number,
-            inline: !outer.limits.is_bounded(),
-            opened: outer.limits.is_bounded().then(Instant::now),
-            depth: outer.depth + 1,
-            limits: outer.limits.clone(),
-            global_examples: 0,
-        };
-        let result = self.run_recorded(&record, task, baggage);
-        if !record.rendezvous.is_abandoned() {
-            if result.is_ok() {
-                self.add_nested_metrics(&record);
+        self.note_nested_run();
+        let step = StepPlace { depth: outer.depth + 1, ..outer };
+        let record = self.record(step.depth);
+        let task = Task::new(self, callback, arguments, step);
+        match self.carry_out(&record, task, baggage) {
+            Ending::Finished => {
+                let result = self.outcome(&record);
+                if result.is_ok() {
+                    self.add_nested_metrics(&record);
+                }
+                drop(record.clear());
+                result
             }
-            record.clear();
+            Ending::Abandoned(why) => {
+                let error = self.abandoned(&record, why);
+                record.leave();
+                Err(error)
+            }
         }
-        result
     }
 
-    /// Opens the step, has it run, and merges what came back.
-    fn run_recorded(
-        &self,
-        record: &Arc<StepRecord>,
-        task: Task,
-        baggage: Option<Baggage>,
-    ) -> Result<Option<Value>> {
-        let (inline, limits) = (task.inline, task.limits.clone());
-        if !inline {
-            self.ensure_thread(0)?;
-        }
-        if let Some(token) = &limits.cancellation {
-            let listener: Arc<dyn Listener> = Arc::clone(record) as Arc<dyn Listener>;
-            token.listen(Arc::downgrade(&listener));
-        }
+    /// Opens the step and has it run to one of its endings.
+    fn carry_out(&self, record: &Arc<StepRecord>, task: Task, baggage: Option<Baggage>) -> Ending {
+        let (inline, limits) = (task.is_inline(), task.limits.clone());
+        record.creations.open(creators(self));
         record.open(task, baggage);
+        // From here on a token reaches this step, and not any more when this function returns.
+        let _listening =
+            limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
+        let present = Present(record);
         record.dispatch(usize::from(inline));
         if inline {
             record.execute(0);
         }
-        match self.coordinate(record, inline, &limits) {
-            Ok(()) => self.outcome(record),
-            Err(why) => Err(self.abandoned(record, why)),
-        }
+        let ending = self.coordinate(record, inline, &limits);
+        mem::forget(present);
+        ending
     }
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
-    fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Result<()> {
+    fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
         let spin = if inline { record.spin } else { self.inner().watching_spin };
         loop {
             let spin = record.coordinator_spin(spin, usize::from(inline));
             match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
-                Meeting::Finished => return Ok(()),
+                Meeting::Finished => return Ending::Finished,
                 Meeting::Waiting => record.serve(),
                 Meeting::Abandoned => {
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
-                    return Err(limits.exceeded().unwrap_or_else(|| {
+                    return Ending::Abandoned(limits.exceeded().unwrap_or_else(|| {
                         Error::Internal("a run was given up without a reason".into())
                     }));
                 }
@@ -271,12 +264,12 @@ impl Strategy {
         })
     }
 
-    /// The error of a step that was given up: which replicas are late, and since when.
+    /// The error of a step that was given up: which replicas are late, and since when. The strategy
+    /// drains from now on.
     fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
-        let inner = self.inner();
         // The next run at this depth gets a record of its own.
-        inner.records.lock().retain(|other| !Arc::ptr_eq(other, record));
-        inner.abandoned.lock().push(Arc::clone(record));
+        self.forget_record(record);
+        self.inner().draining.begin(Arc::clone(record) as _);
         let elapsed = record
             .with_task(|task| task.opened.map(|opened| opened.elapsed()))
             .flatten()
@@ -308,74 +301,95 @@ impl Strategy {
         })
     }
 
-    /// Waits for this thread's turn, and checks that no callback is late.
-    pub(super) fn take_turn(&self, limits: &Limits) -> Result<Turn<'_>> {
-        let turn = self.inner().turns.take(limits)?;
-        self.check_drained()?;
-        Ok(turn)
+    /// Waits for the step lock, and checks that no callback is late.
+    pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        let lock = self.inner().step_lock.enter(limits)?;
+        self.inner().draining.check().map_err(|late| self.draining(&late))?;
+        Ok(lock)
     }
 
-    fn check_drained(&self) -> Result<()> {
-        let late = self.late_replicas();
-        if late.is_empty() {
-            if self.inner().step_open.load(Ordering::SeqCst) {
-                self.bury();
-            }
-            return Ok(());
-        }
+    fn open_step(&self) -> Result<()> {
+        self.inner().draining.open_step().map_err(|late| self.draining(&late))
+    }
+
+    fn draining(&self, late: &[usize]) -> Error {
         let names: Vec<String> = late
             .iter()
             .map(|&replica| format!("replica {replica} ({})", self.compute_device_names()[replica]))
             .collect();
-        Err(Error::precondition(format!(
-            "strategy: draining: {} of an earlier run, which ended by deadline or cancellation, {} \
-             not come back from the callback; wait with umbo_strategy_synchronize",
-            names.join(", "),
-            if names.len() == 1 { "has" } else { "have" }
-        )))
+        let late = match names.as_slice() {
+            // The coordinator itself lets go of what the run held.
+            [] => "an earlier run, which ended by deadline or cancellation, is being cleared away"
+                .to_owned(),
+            _ => format!(
+                "{} of an earlier run, which ended by deadline or cancellation, {} not come back \
+                 from the callback",
+                names.join(", "),
+                if names.len() == 1 { "has" } else { "have" }
+            ),
+        };
+        Error::precondition(format!("strategy: draining: {late}; synchronise the strategy first"))
+    }
+
+    /// The replicas whose callbacks have not come back from runs that were given up.
+    pub fn late_replicas(&self) -> Vec<usize> {
+        self.inner().draining.late_replicas()
     }
 
     /// Waits until late callbacks have come back and all work is done.
     pub fn synchronize(&self) -> Result<()> {
-        require_cross_replica(self, "umbo_strategy_synchronize")?;
-        if step_frame(self).is_some() {
+        require_cross_replica(self, "synchronize")?;
+        if step_place(self).is_some() {
             return Err(Error::precondition(
-                "umbo_strategy_synchronize: inside of a merge call the step is not done",
+                "synchronize: inside of a merge call the step is not done",
             ));
         }
-        let mut pause = Duration::from_micros(50);
-        while !self.late_replicas().is_empty() {
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(5));
+        if releases_step_of(self) {
+            return Err(Error::precondition(
+                "synchronize: called from a function that releases what an abandoned run was given, \
+                 which is what synchronising waits for",
+            ));
         }
-        drop(self.take_turn(&Limits::default())?);
-        Ok(())
+        loop {
+            self.inner().draining.wait();
+            let lock = self.inner().step_lock.enter(&Limits::default())?;
+            // Another thread's run may have been given up in between.
+            if self.inner().draining.check().is_ok() {
+                drop(lock);
+                return Ok(());
+            }
+        }
     }
 
-    /// Runs `body` in cross-replica context as a step without replicas: what it assigns becomes
-    /// central state if it succeeds.
+    /// Runs `body` in cross-replica context as a step without replicas, or as a part of the step
+    /// around it: what it assigns becomes central state with that step if it succeeds, and is undone
+    /// if it fails.
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
-        if let Some(step) = step_frame(self) {
-            let frame = Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
-            return with_frame(frame, body).0;
+        let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
+        if let Some(step) = step_place(self) {
+            let number = step.number;
+            let body = || with_frame(frame(step), body).0;
+            return self.undoing_on_failure(number, body);
         }
-        let mut turn = self.take_turn(&Limits::default())?;
-        let number = turn.next_step();
+        let mut lock = self.enter(&Limits::default())?;
+        let number = lock.next_step();
+        self.open_step()?;
         self.open_transaction(number);
-        let step = StepFrame { number, depth: 0, limits: Limits::default() };
-        let frame = Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         struct RollBack<'a>(&'a Strategy, u64);
         impl Drop for RollBack<'_> {
             fn drop(&mut self) {
                 self.0.roll_back(self.1);
+                self.0.inner().draining.close_step();
             }
         }
         let undo = RollBack(self, number);
-        let result = with_frame(frame, body).0?;
-        std::mem::forget(undo);
-        self.commit(number, None)?;
-        drop(turn);
-        Ok(result)
+        let step = StepPlace { number, depth: 0, limits: Limits::default() };
+        let result = with_frame(frame(step), body).0?;
+        mem::forget(undo);
+        let committed = self.commit(number, None);
+        self.inner().draining.close_step();
+        drop(lock);
+        committed.map(|()| result)
     }
 
     fn check_arguments(&self, arguments: Option<&Value>) -> Result<()> {
@@ -396,9 +410,19 @@ impl Strategy {
     }
 }
 
-impl StepRecord {
-    /// The replicas whose callback has not returned.
-    pub(super) fn unfinished_replicas(&self) -> impl Iterator<Item = usize> {
-        (0..self.replicas()).filter(|&replica| self.rendezvous.phase(replica) != Phase::Finished)
+/// The coordinator's presence in an open step. If this library panics there, replicas may still be
+/// in their callbacks, which may borrow from the stack that is about to unwind: they are waited for.
+struct Present<'a>(&'a Arc<StepRecord>);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        const LOOK: Duration = Duration::from_millis(1);
+        let record = self.0;
+        let given_up = record.rendezvous.abandon();
+        record.stopping.store(true, Ordering::Relaxed);
+        record.notify_all();
+        while given_up && !record.rendezvous.is_finished() {
+            std::thread::sleep(LOOK);
+        }
     }
 }

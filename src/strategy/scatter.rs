@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::context::ReplicaContext;
-use super::merge::Operation;
+use super::operation::Operation;
 use super::sparse;
+use super::step::ReplicaContext;
 use super::variables::{
     check_aggregation, check_dtype, same_for_sum, stage, write_directly, writing_context,
 };
@@ -79,7 +79,7 @@ fn scatter_in_replica(
         name: variable.name().to_owned(),
         kind: op.name(),
     };
-    let target = variable.clone();
+    let (target, step) = (variable.clone(), context.step_number());
     context.synchronize(
         operation,
         Some(Value::IndexedSlices(plain_slices(value)?)),
@@ -88,7 +88,7 @@ fn scatter_in_replica(
                 values.iter().flatten().map(plain_slices).collect::<Result<_>>()?;
             let slices = aggregate(&target, &parts)?;
             check_scatterable(&target, &slices)?;
-            stage(strategy, &target, true, &mut |to| {
+            stage(strategy, step, &target, true, &mut |to| {
                 to.scatter_rows(op, slices.values(), slices.indices())
             })?;
             Ok(vec![None; values.len()])

@@ -1,29 +1,30 @@
-//! The record of one step: what the coordinator and the replicas leave for each other.
+//! The record of one step: what the coordinator and the replicas leave for each other, and how a
+//! replica finds it.
 
+use std::any::Any;
+use std::collections::HashMap;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 
 use super::cancellation::Listener;
-use super::central_storage::Strategy;
+use super::central_storage::{Mailboxes, Strategy};
 use super::commit::StepParticipant;
-use super::context::{Frame, ReplicaContext, StepFrame, with_frame};
-use super::creation::Creations;
-use super::lane::Lane;
-use super::merge::{Request, Verdict};
+use super::creations::Creations;
+use super::draining::Abandonable;
+use super::limits::Limits;
 use super::metrics::MetricTable;
-use super::rendezvous::{Finish, Rendezvous};
-use super::run::Limits;
+use super::operation::Operation;
+use super::protocol::rendezvous::{Phase, Rendezvous};
+use super::protocol::signal::Spin;
+use super::protocol::sync::Mutex;
 use super::scratch::Scratch;
-use super::signal::Spin;
-use super::sync::Mutex;
-use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
 use crate::values::Value;
+use crate::values::variable::Variable;
 
 /// What a replica's callback does: it sees its context and may return a value. Arguments are
 /// found in the context.
@@ -33,13 +34,28 @@ pub type ReplicaFunction = FunctionFor<'static>;
 pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a;
 
 /// Something of the caller's that is dropped when the last callback of a run is back.
-pub type Baggage = Box<dyn std::any::Any + Send>;
+pub type Baggage = Box<dyn Any + Send>;
 
-/// The letter boxes of a strategy's replica threads.
-pub(super) type Lanes = Arc<[CachePadded<Lane<Arc<StepRecord>>>]>;
+/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
+/// one result for each.
+pub type Merge =
+    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
 
-/// The callback of a step. Steps that return only after all callbacks did borrow it; those that
-/// may be abandoned own it.
+/// What a replica's callback knows of itself. Cloning makes another reference to the same
+/// context; it is of use only in the callback's thread and only until the callback returns.
+#[derive(Clone)]
+pub struct ReplicaContext {
+    pub(super) strategy: Strategy,
+    pub(super) step: Option<Arc<StepRecord>>,
+    pub(super) replica: usize,
+    pub(super) number: u64,
+    /// Whether the callback runs on the coordinator's thread.
+    pub(super) inline: bool,
+    pub(super) global_examples: u64,
+}
+
+/// The callback of a step. A step that no limit bounds returns only after all callbacks did, and
+/// may borrow it; a step that may be abandoned owns it.
 #[derive(Clone)]
 pub(super) enum Callback {
     Borrowed(*const ReplicaFunction),
@@ -61,11 +77,11 @@ impl Callback {
         let function: *const FunctionFor<'a> = function;
         // SAFETY: only the lifetime changes, and the caller vouches for it.
         Callback::Borrowed(unsafe {
-            std::mem::transmute::<*const FunctionFor<'a>, *const ReplicaFunction>(function)
+            mem::transmute::<*const FunctionFor<'a>, *const ReplicaFunction>(function)
         })
     }
 
-    fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {
+    pub fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {
         match self {
             // SAFETY: `borrowed` was promised that the function lives until all replicas have
             // finished, and this replica has not.
@@ -82,10 +98,9 @@ pub(super) struct Task {
     pub arguments: Option<Value>,
     /// The number of the step, counted over the strategy's life.
     pub number: u64,
-    /// Whether replica 0 runs on the coordinator's thread.
-    pub inline: bool,
     /// 0 for the outermost run, one more for each run inside of a merge function.
     pub depth: usize,
+    /// What may end the step: its own limits, or those of the step around it.
     pub limits: Limits,
     /// When the run began, for messages about late replicas; such a run has limits.
     pub opened: Option<Instant>,
@@ -93,20 +108,69 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// The step as the frames of its merge functions know it.
-    pub fn frame(&self) -> StepFrame {
-        let limits = if self.inline { Limits::default() } else { self.limits.clone() };
-        StepFrame { number: self.number, depth: self.depth, limits }
+    pub fn new(
+        strategy: &Strategy,
+        callback: Callback,
+        arguments: Option<Value>,
+        step: StepPlace,
+    ) -> Task {
+        Task {
+            strategy: strategy.clone(),
+            callback,
+            arguments,
+            number: step.number,
+            depth: step.depth,
+            opened: step.limits.is_bounded().then(Instant::now),
+            limits: step.limits,
+            global_examples: 0,
+        }
     }
+
+    /// Whether replica 0 runs on the coordinator's thread. Where there are limits the coordinator
+    /// watches them.
+    pub fn is_inline(&self) -> bool {
+        !self.limits.is_bounded()
+    }
+
+    /// The step as the contexts of its merge functions know it.
+    pub fn place(&self) -> StepPlace {
+        StepPlace { number: self.number, depth: self.depth, limits: self.limits.clone() }
+    }
+}
+
+/// Which step something is part of.
+#[derive(Clone)]
+pub(super) struct StepPlace {
+    pub number: u64,
+    /// 0 for the outermost run.
+    pub depth: usize,
+    pub limits: Limits,
 }
 
 /// What one replica needs to take part in a step. The coordinator makes and drops it, so that
 /// replicas do not contend for the reference counts of what they share.
 pub(super) struct Part {
-    callback: Callback,
-    context: ReplicaContext,
+    pub callback: Callback,
+    pub context: ReplicaContext,
     /// The same for the replica's stack of contexts.
-    frame: Option<Frame>,
+    pub frame: Option<ReplicaContext>,
+}
+
+/// What a replica asks for when it arrives.
+pub(super) struct Request {
+    pub operation: Operation,
+    pub arguments: Option<Value>,
+    pub merge: Merge,
+    pub sequence: u64,
+}
+
+/// What went wrong with a step as a whole, beside what the replicas report.
+#[derive(Default)]
+pub(super) struct Verdict {
+    /// The error of a merge function.
+    pub merge_error: Option<Error>,
+    /// Who was where when the replicas disagreed.
+    pub disagreement: Option<String>,
 }
 
 /// What one replica leaves for the coordinator and the coordinator for it. Its lock is free
@@ -125,6 +189,8 @@ pub(super) struct Desk {
     pub told_to_stop: bool,
     pub first_example: u64,
     pub examples: Option<u64>,
+    /// Variables of other strategies that the callback has views of.
+    pub viewed: HashMap<usize, Variable>,
 }
 
 /// What a step holds until its last callback is back.
@@ -138,37 +204,58 @@ struct Holdings {
     kept: Vec<Arc<dyn StepParticipant>>,
 }
 
+/// What a step has held and what its owner still has to drop, when no lock is held: it may run the
+/// caller's code. The baggage comes last.
+#[derive(Default)]
+pub(super) struct Leftovers {
+    task: Option<Task>,
+    kept: Vec<Arc<dyn StepParticipant>>,
+    baggage: Option<Baggage>,
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        drop(self.task.take());
+        self.kept.clear();
+        drop(self.baggage.take());
+    }
+}
+
 /// The record of one step. A strategy uses the same one for step after step, and another one for
-/// each level of nested runs; an abandoned one is left to the late replicas.
+/// each level of nested runs; an abandoned one is left to the late replicas and dropped.
 pub(super) struct StepRecord {
     pub rendezvous: Rendezvous,
     pub desks: Box<[CachePadded<Mutex<Desk>>]>,
-    pub lanes: Lanes,
+    pub mailboxes: Mailboxes,
     pub spin: Spin,
     /// When the coordinator last made way for a replica's thread.
-    coordinator_moved: Mutex<Option<Instant>>,
+    pub coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
     holdings: Mutex<Holdings>,
+    /// Whoever lets go of what an abandoned step held: a replica's id, or the number of replicas for
+    /// the coordinator. It counts as late until it has.
+    pub last: AtomicUsize,
     /// The variables that the replicas make.
     pub creations: Creations,
     /// Room for what the layer above hangs on each replica's context.
-    pub attachments: Box<[std::sync::OnceLock<Box<dyn std::any::Any + Send + Sync>>]>,
+    pub attachments: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
 }
 
 impl StepRecord {
-    pub fn new(lanes: Lanes, spin: Spin) -> StepRecord {
-        let replicas = lanes.len();
+    fn new(mailboxes: Mailboxes, spin: Spin) -> StepRecord {
+        let replicas = mailboxes.len();
         StepRecord {
             rendezvous: Rendezvous::new(replicas),
             desks: (0..replicas).map(|_| CachePadded::default()).collect(),
-            lanes,
+            mailboxes,
             spin,
             coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
             holdings: Mutex::default(),
+            last: AtomicUsize::new(replicas),
             creations: Creations::default(),
-            attachments: (0..replicas).map(|_| std::sync::OnceLock::new()).collect(),
+            attachments: (0..replicas).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -193,11 +280,8 @@ impl StepRecord {
         let mut first_example = 0;
         for (replica, desk) in self.desks.iter().enumerate() {
             let context = ReplicaContext::of_step(&task, self, replica);
-            let part = Part {
-                callback: task.callback.clone(),
-                frame: Some(Frame::Replica(context.clone())),
-                context,
-            };
+            let part =
+                Part { callback: task.callback.clone(), frame: Some(context.clone()), context };
             let examples = task.arguments.as_ref().and_then(|value| value.examples_of(replica));
             let mut desk = desk.lock();
             desk.part = Some(part);
@@ -209,7 +293,6 @@ impl StepRecord {
             desk.examples = examples;
             first_example += examples.unwrap_or(0);
         }
-        self.creations.open(&task.strategy);
         self.stopping.store(false, Ordering::Relaxed);
         {
             let mut holdings = self.holdings.lock();
@@ -225,99 +308,34 @@ impl StepRecord {
         self.holdings.lock().kept.extend(participants);
     }
 
-    /// Drops what the step held, after the last callback; the caller's baggage last.
-    pub fn clear(&self) {
+    /// Takes out what the step held, after the last callback, so that the record can serve another
+    /// step.
+    pub fn clear(&self) -> Leftovers {
         for desk in &self.desks {
-            let (part, request, reply, outcome) = {
+            let (part, request, reply, outcome, viewed) = {
                 let mut desk = desk.lock();
                 let desk = &mut *desk;
-                (desk.part.take(), desk.request.take(), desk.reply.take(), desk.outcome.take())
+                let viewed = (!desk.viewed.is_empty()).then(|| mem::take(&mut desk.viewed));
+                let answers = (desk.reply.take(), desk.outcome.take());
+                (desk.part.take(), desk.request.take(), answers.0, answers.1, viewed)
             };
-            drop((part, request, reply, outcome));
+            drop((part, request, reply, outcome, viewed));
         }
-        let (task, kept, baggage) = {
-            let mut holdings = self.holdings.lock();
-            let holdings = &mut *holdings;
-            (holdings.task.take(), mem::take(&mut holdings.kept), holdings.baggage.take())
-        };
-        drop((task, kept));
         self.creations.clear();
-        drop(baggage);
-    }
-
-    /// Runs the callback of `replica` on this thread, to its end.
-    pub fn execute(&self, replica: usize) {
-        let part = self.desks[replica].lock().part.take();
-        let (outcome, part) = match part {
-            Some(Part { callback, context, frame: Some(frame) }) => {
-                let call = AssertUnwindSafe(|| with_frame(frame, || callback.call(&context)));
-                let (outcome, frame) =
-                    catch_unwind(call).unwrap_or_else(|panic| (Err(panicked(panic)), None));
-                (outcome, Some(Part { callback, context, frame }))
-            }
-            _ => (Err(Error::Internal("a replica was woken without a step".into())), None),
-        };
-        if outcome.is_err() {
-            self.stopping.store(true, Ordering::Relaxed);
-        }
-        {
-            let mut desk = self.desks[replica].lock();
-            desk.outcome = Some(outcome);
-            desk.part = part;
-        }
-        if self.rendezvous.finish(replica) == Finish::LateAndLast {
-            self.clear();
-        }
-    }
-
-    /// Posts the step to the threads of all replicas from `first` on.
-    pub fn dispatch(self: &Arc<Self>, first: usize) {
-        let here = self.place_coordinator(first);
-        for lane in &self.lanes[first..] {
-            lane.see_coordinator(here);
-            lane.post(Arc::clone(self));
-        }
-    }
-
-    /// Makes way for the threads of the replicas from `first` on if one of them is bound to the
-    /// processor of this thread, which need not take that one; the system would leave both there.
-    /// Returns the processor that this thread is on now.
-    fn place_coordinator(&self, first: usize) -> Option<usize> {
-        const PAUSE: Duration = Duration::from_millis(1);
-        let here = affinity::current_processor()?;
-        let threads = &self.lanes[first..];
-        let taken = |processor| threads.iter().any(|lane| lane.is_bound_to(processor));
-        if self.spin == Spin::Never || !taken(here) {
-            return Some(here);
-        }
-        // Not again and again where the system insists.
-        let now = Instant::now();
-        let mut moved = self.coordinator_moved.lock();
-        if moved.is_none_or(|last| now.duration_since(last) >= PAUSE) {
-            *moved = Some(now);
-            affinity::step_aside(taken);
-            return affinity::current_processor();
-        }
-        Some(here)
-    }
-
-    /// How the coordinator waits for the threads of all replicas from `first` on if it is allowed
-    /// to spin in this way: not at all on the processor that one of them needs.
-    pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
-        match affinity::current_processor() {
-            Some(here) if allowed == Spin::Bounded => {
-                let taken = self.lanes[first..].iter().any(|lane| lane.is_bound_to(here));
-                if taken { Spin::Never } else { allowed }
-            }
-            _ => allowed,
+        let mut holdings = self.holdings.lock();
+        Leftovers {
+            task: holdings.task.take(),
+            kept: mem::take(&mut holdings.kept),
+            baggage: holdings.baggage.take(),
         }
     }
 
     /// Makes the threads of all replicas look again.
     pub fn notify_all(&self) {
-        for lane in self.lanes.iter() {
-            lane.notify();
+        for mailbox in self.mailboxes.iter() {
+            mailbox.notify();
         }
+        self.creations.look_again();
     }
 }
 
@@ -325,19 +343,89 @@ impl Listener for StepRecord {
     fn wake(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rendezvous.wake_coordinator();
+        self.creations.look_again();
     }
 }
 
-/// The error for a callback that panicked.
-pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Error {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without a message".into());
-    Error::Callback {
-        status: crate::error::Status::Internal,
-        message: format!("the callback panicked: {text}"),
-        payload: None,
+impl Abandonable for StepRecord {
+    fn late_replicas(&self, late: &mut Vec<usize>) {
+        let before = late.len();
+        late.extend(
+            (0..self.replicas())
+                .filter(|&replica| self.rendezvous.phase(replica) != Phase::Finished),
+        );
+        if late.len() == before {
+            // All callbacks have returned, and the last replica lets go of what the step held.
+            late.extend(Some(self.last.load(Ordering::Relaxed)).filter(|&it| it < self.replicas()));
+        }
+    }
+}
+
+impl Strategy {
+    /// The record for runs at `depth`.
+    pub(super) fn record(&self, depth: usize) -> Arc<StepRecord> {
+        let inner = self.inner();
+        let mut records = inner.records.lock();
+        while records.len() <= depth {
+            records.push(Arc::new(StepRecord::new(Arc::clone(&inner.mailboxes), inner.spin)));
+        }
+        let record = Arc::clone(&records[depth]);
+        record.downcast().expect("nothing but records of steps is put there, a line above")
+    }
+
+    /// Makes sure that no later step gets this record, which was abandoned.
+    pub(super) fn forget_record(&self, record: &Arc<StepRecord>) {
+        let own = Arc::as_ptr(record).cast::<()>();
+        self.inner().records.lock().retain(|other| Arc::as_ptr(other).cast::<()>() != own);
+    }
+}
+
+impl ReplicaContext {
+    fn of_step(task: &Task, step: &Arc<StepRecord>, replica: usize) -> ReplicaContext {
+        ReplicaContext {
+            strategy: task.strategy.clone(),
+            step: Some(Arc::clone(step)),
+            replica,
+            number: task.number,
+            inline: task.is_inline() && replica == 0,
+            global_examples: task.global_examples,
+        }
+    }
+
+    /// The default context: replica 0 of 1, in no step.
+    pub fn default_context() -> ReplicaContext {
+        ReplicaContext {
+            strategy: Strategy::default_strategy(),
+            step: None,
+            replica: 0,
+            number: 0,
+            inline: true,
+            global_examples: 0,
+        }
+    }
+
+    /// The strategy whose run this is.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// This replica's id among the replicas that run in sync.
+    pub fn replica(&self) -> usize {
+        self.replica
+    }
+
+    /// The number of the step, counted over the strategy's life; 0 in no step.
+    pub fn step_number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether this is the very context `other`.
+    pub fn is_same(&self, other: &ReplicaContext) -> bool {
+        self.replica == other.replica
+            && match (&self.step, &other.step) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            }
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
-use super::context::{Current, ReplicaContext, current, mixing, step_frame};
+use super::context::{Current, current, mixing, step_place};
 pub use super::creation::{Initial, NewVariable, create};
-use super::merge::Operation;
-use super::run::Limits;
+use super::limits::Limits;
+use super::operation::Operation;
+use super::step::ReplicaContext;
 use crate::cross_device::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
@@ -16,6 +17,10 @@ use crate::values::buffer::copy_number;
 use crate::values::variable::{Aggregation, Variable};
 
 impl StepParticipant for Variable {
+    fn join(&self, _step: u64) -> bool {
+        true
+    }
+
     fn commit(&self, _step: u64) {
         self.publish();
     }
@@ -56,7 +61,7 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
     let owner = owner(variable);
     let in_step = match current() {
         Current::Replica(context) => context.strategy().is_same(&owner),
-        _ => step_frame(&owner).is_some(),
+        _ => step_place(&owner).is_some(),
     };
     if in_step {
         return cross_device::copy_to(variable.visible(), variable.device());
@@ -70,7 +75,7 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
 fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
     match context {
         Some(context) => context.strategy().id() == variable.spec().strategy,
-        None => step_frame(&owner(variable)).is_some(),
+        None => step_place(&owner(variable)).is_some(),
     }
 }
 
@@ -81,7 +86,18 @@ pub fn current_tensor<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
+    keep_foreign(context, variable);
     Ok(if sees_step(context, variable) { variable.visible() } else { variable.committed() })
+}
+
+/// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
+/// variables waits for that anyway.
+fn keep_foreign(context: Option<&ReplicaContext>, variable: &Variable) {
+    if let Some(context) = context
+        && context.strategy().id() != variable.spec().strategy
+    {
+        context.keep_viewed(variable);
+    }
 }
 
 /// As [`current_tensor`] in another dtype: the variable's own, or float16 or bfloat16 for a float32
@@ -97,6 +113,7 @@ pub fn current_copy<'a>(
     if dtype == variable.dtype() {
         return current_tensor(context, variable).map(Some);
     }
+    keep_foreign(context, variable);
     let number = checked_copy_number(variable, dtype)?;
     let buffer = match sees_step(context, variable) {
         true => variable.visible_buffer(),
@@ -235,10 +252,10 @@ pub(super) fn write_directly(
     write: &mut dyn FnMut(&Tensor) -> Result<()>,
 ) -> Result<()> {
     let owner = owner(variable);
-    if step_frame(&owner).is_some() {
-        return stage(&owner, variable, keeps, write);
+    if let Some(step) = step_place(&owner) {
+        return stage(&owner, step.number, variable, keeps, write);
     }
-    let _turn = owner.take_turn(&Limits::default())?;
+    let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().central.write();
     write(variable.changing())
 }
@@ -246,19 +263,22 @@ pub(super) fn write_directly(
 /// Has `write` change what the step's later reads see and its commit point publishes.
 pub(super) fn stage(
     owner: &Strategy,
+    step: u64,
     variable: &Variable,
     keeps: bool,
     write: &mut dyn FnMut(&Tensor) -> Result<()>,
 ) -> Result<()> {
-    let staging = variable.staging()?;
     if variable.is_staged() {
-        return write(staging);
+        owner.save_for_undo(variable)?;
+        return write(variable.staging()?);
     }
+    let staging = variable.staging()?;
     if keeps {
         cross_device::combine_into(Assignment::Assign, staging, variable.committed())?;
     }
     write(staging)?;
-    owner.join_step(Arc::new(variable.clone()))?;
+    owner.join_step(step, &Arc::new(variable.clone()))?;
+    owner.note_first_write(variable);
     variable.stage();
     Ok(())
 }
@@ -297,7 +317,7 @@ fn assign_in_replica(
         name: variable.name().to_owned(),
         kind: verb(kind),
     };
-    let target = variable.clone();
+    let (target, step) = (variable.clone(), context.step_number());
     context.synchronize(
         operation,
         Some(Value::Tensor(plain_tensor(value)?)),
@@ -310,7 +330,7 @@ fn assign_in_replica(
                 .collect::<Result<_>>()?;
             let combined = aggregate(&target, &tensors)?;
             check_assignable(&target, &combined)?;
-            stage(strategy, &target, kind != Assignment::Assign, &mut |to| {
+            stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
                 cross_device::combine_into(kind, to, &combined)
             })?;
             Ok(vec![None; replicas])

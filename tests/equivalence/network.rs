@@ -119,7 +119,7 @@ impl Network {
 
     fn check(&self, written: LossReduction) -> Report {
         self.model.check(&self.batch, |context| {
-            let arguments = context.arguments().unwrap();
+            let arguments = context.arguments()?.unwrap();
             let rows = arguments.tensor_of(context.replica())?.to_vec::<f32>()?;
             let (gradient, loss) = sums(&self.parameters, &rows);
             let divisor = divisor(written, context);

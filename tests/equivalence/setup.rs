@@ -81,7 +81,7 @@ impl Model {
 
 /// The rows of this replica's part.
 pub fn part(context: &ReplicaContext) -> Vec<Row> {
-    let arguments = context.arguments().unwrap();
+    let arguments = context.arguments().unwrap().unwrap();
     let tensor = arguments.tensor_of(context.replica()).unwrap();
     tensor.to_vec::<f32>().unwrap().as_chunks().0.to_vec()
 }

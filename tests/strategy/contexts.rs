@@ -34,5 +34,5 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
     );
     refused(error, Status::FailedPrecondition, &["cross-replica", "replica 0", "replica 1"]);
     let error = s.run(&|_| s.run(&|_| Ok(None), None), None);
-    refused(error, Status::FailedPrecondition, &["umbo_strategy_run"]);
+    refused(error, Status::FailedPrecondition, &["run: requires being in cross-replica context"]);
 }

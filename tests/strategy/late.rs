@@ -1,26 +1,8 @@
 //! Deadlines, cancellation, and callbacks that come back late.
 
+use std::mem;
+
 use crate::*;
-
-#[derive(Default)]
-struct Gate {
-    open: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn open(&self) {
-        *self.open.lock().unwrap() = true;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self) {
-        let mut open = self.open.lock().unwrap();
-        while !*open {
-            open = self.changed.wait(open).unwrap();
-        }
-    }
-}
 
 #[test]
 fn a_late_callback_drains_and_the_strategy_is_usable_again() {
@@ -148,5 +130,122 @@ fn a_token_ends_a_run_that_computes_and_one_that_waits() {
         gate.open();
         s.synchronize().unwrap();
         s.run(&|context| merge_sum(context, 1.0), None).unwrap();
+    }
+}
+
+#[test]
+fn a_token_does_not_reach_runs_after_its_own() {
+    for replicas in 1..=3 {
+        let s = strategy(replicas);
+        for _ in 0..20 {
+            let token = Cancellation::new();
+            let limits = Limits { cancellation: Some(token.clone()), ..Limits::default() };
+            s.run_within(Arc::new(|_| Ok(None)), None, limits, None).unwrap();
+            // The record of the step serves the next one, which has no token.
+            s.run(
+                &|context| {
+                    if context.replica() == 0 {
+                        token.cancel();
+                    }
+                    merge_sum(context, 1.0)?;
+                    assert!(!context.is_cancelled());
+                    Ok(None)
+                },
+                None,
+            )
+            .unwrap();
+        }
+    }
+}
+
+/// What is released by the last callback of a late run may call the strategy, on whichever thread it
+/// runs, and gets an answer.
+#[test]
+fn what_a_late_run_releases_may_call_back() {
+    for replicas in 1..=3 {
+        for deadline in [false, true] {
+            let (answers, late) = returns("a release that calls back", move || {
+                let s = strategy(replicas);
+                let v = variable(&s, Aggregation::Sum, 1.0);
+                let answers = Arc::new(Mutex::new(Vec::new()));
+                let late = Arc::new(Mutex::new(Vec::new()));
+                let release = {
+                    let (s, v) = (s.clone(), v.clone());
+                    let (answers, late) = (Arc::clone(&answers), Arc::clone(&late));
+                    move || {
+                        late.lock().unwrap().extend(s.late_replicas());
+                        let run = s.run(&|_| Ok(None), None).map(drop);
+                        let within = s.run_within(
+                            Arc::new(|_| Ok(None)),
+                            None,
+                            Limits { cancellation: Some(Cancellation::new()), ..Limits::default() },
+                            None,
+                        );
+                        let write = assign(&v, Assignment::Add, &scalar(1.0));
+                        let update = s.update(&v, None, Grouping::Grouped, |_, _| Ok(None));
+                        let all = [run, within.map(drop), write, update.map(drop), s.synchronize()];
+                        answers.lock().unwrap().extend(all);
+                        assert_eq!(value_of(&v), 1.0);
+                    }
+                };
+                let gate = Arc::new(Gate::default());
+                let function = {
+                    let gate = Arc::clone(&gate);
+                    move |context: &ReplicaContext| {
+                        if context.replica() + 1 == replicas {
+                            gate.pass();
+                        }
+                        Ok(None)
+                    }
+                };
+                let limits = if deadline {
+                    let deadline = Some(Instant::now() + Duration::from_millis(20));
+                    Limits { deadline, ..Limits::default() }
+                } else {
+                    let token = Cancellation::new();
+                    let later = token.clone();
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_millis(20));
+                        later.cancel();
+                    });
+                    Limits { cancellation: Some(token), ..Limits::default() }
+                };
+                let baggage: Baggage = Box::new(OnRelease::new(release));
+                s.run_within(Arc::new(function), None, limits, Some(baggage)).unwrap_err();
+                gate.open();
+                s.synchronize().unwrap();
+                assert!(s.late_replicas().is_empty());
+                s.run(&|_| Ok(None), None).unwrap();
+                assert_eq!(value_of(&v), 1.0);
+                let answers = mem::take(&mut *answers.lock().unwrap());
+                (answers, mem::take(&mut *late.lock().unwrap()))
+            });
+            assert_eq!(late, [replicas - 1]);
+            assert_eq!(answers.len(), 5);
+            for answer in answers {
+                refused(answer, Status::FailedPrecondition, &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn synchronising_waits_for_what_a_late_run_releases() {
+    let s = strategy(2);
+    for _ in 0..300 {
+        let released = Released::default();
+        let function = |context: &ReplicaContext| {
+            if context.replica() == 1 {
+                while !context.is_cancelled() {
+                    std::hint::spin_loop();
+                }
+            }
+            Ok(None)
+        };
+        let deadline = Some(Instant::now() + Duration::from_micros(100));
+        let limits = Limits { deadline, ..Limits::default() };
+        s.run_within(Arc::new(function), None, limits, released.baggage()).unwrap_err();
+        s.synchronize().unwrap();
+        assert!(released.is_released());
     }
 }

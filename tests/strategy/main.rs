@@ -2,12 +2,15 @@
 
 mod commit;
 mod contexts;
+mod fairness;
 mod late;
 mod merge_calls;
+mod nested;
 mod run;
+mod undo;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex};
+pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 pub(crate) use std::time::{Duration, Instant};
 
 pub(crate) use umbo::cross_device::{Assignment, ReduceOp};
@@ -21,7 +24,7 @@ pub(crate) use umbo::strategy::merge::Operation;
 pub(crate) use umbo::strategy::metrics::Metric;
 pub(crate) use umbo::strategy::run::Limits;
 pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
-pub(crate) use umbo::strategy::{Options, ReplicaContext, Strategy};
+pub(crate) use umbo::strategy::{Baggage, Options, ReplicaContext, Strategy};
 pub(crate) use umbo::tensor::{Shape, Tensor};
 pub(crate) use umbo::values::Value;
 pub(crate) use umbo::values::variable::{Aggregation, Synchronization, Variable};
@@ -76,6 +79,69 @@ fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) -> Error {
         assert!(text.contains(part), "'{part}' is not in: {text}");
     }
     error
+}
+
+/// Something of the caller's whose release is noted.
+#[derive(Clone, Default)]
+struct Released(Arc<AtomicBool>);
+
+impl Released {
+    fn is_released(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// What is to be released.
+    fn baggage(&self) -> Option<Baggage> {
+        Some(Box::new(OnRelease::new({
+            let released = Arc::clone(&self.0);
+            move || released.store(true, Ordering::SeqCst)
+        })))
+    }
+}
+
+/// Calls a function when it is dropped.
+struct OnRelease<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> OnRelease<F> {
+    fn new(function: F) -> OnRelease<F> {
+        OnRelease(Some(function))
+    }
+}
+
+impl<F: FnOnce()> Drop for OnRelease<F> {
+    fn drop(&mut self) {
+        if let Some(function) = self.0.take() {
+            function();
+        }
+    }
+}
+
+/// Something that threads wait for.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.changed.wait(open).unwrap();
+        }
+    }
+}
+
+/// Fails the test if `body` has not returned after a long time, instead of hanging for ever.
+fn returns<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(body()));
+    result.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
 fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {

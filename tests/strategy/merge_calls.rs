@@ -46,14 +46,26 @@ fn a_merge_call_runs_once_in_cross_replica_context_on_the_callers_thread() {
 fn runs_inside_of_merge_calls_are_served_by_the_waiting_replicas() {
     for bounded in [false, true] {
         let strategy = strategy(3);
-        let function = |context: &ReplicaContext| {
+        let function = move |context: &ReplicaContext| {
             let result = context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
-                Box::new(|strategy, _| {
-                    let inner = strategy
-                        .run(&|context| merge_sum(context, context.replica() as f32), None)?
-                        .unwrap();
+                Box::new(move |strategy, _| {
+                    let inner =
+                        |context: &ReplicaContext| merge_sum(context, context.replica() as f32);
+                    let inner = match bounded {
+                        // The step around it may be given up, and this one with it.
+                        true => {
+                            refused(
+                                strategy.run(&inner, None),
+                                Status::FailedPrecondition,
+                                &["function", "deadline or a token", "owns"],
+                            );
+                            strategy.run_within(Arc::new(inner), None, Limits::default(), None)
+                        }
+                        false => strategy.run(&inner, None),
+                    };
+                    let inner = inner?.unwrap();
                     assert_eq!(numbers(inner.tensor_of(0)?), [3.0]);
                     Ok(vec![Some(inner); 3])
                 }),

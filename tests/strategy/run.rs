@@ -138,7 +138,7 @@ fn metrics_and_batch_positions_know_their_replicas() {
                 (expected.0, Some(expected.1))
             );
             assert_eq!(position.global_examples, 3);
-            let part = context.arguments().unwrap();
+            let part = context.arguments()?.unwrap();
             let rows = numbers(part.tensor_of(context.replica())?);
             let sum = rows.iter().sum::<f32>().into();
             context.add_metric("loss", Metric { sum, weight: rows.len() as f64 })?;

@@ -183,7 +183,7 @@ fn consume(strategy: &Strategy, iterator: &PassIterator, options: &Options) -> R
 
 /// Reads every number of a replica's part, row by row, to where it stays in the nearest cache.
 fn touch(context: &ReplicaContext) -> Result<Option<Value>> {
-    if let Some(Value::Tensor(part)) = context.arguments() {
+    if let Some(Value::Tensor(part)) = context.arguments()? {
         let mut row = vec![0; part.shape()[1] * part.dtype().size()];
         for number in 0..part.shape()[0] {
             part.slice(0, number, number + 1, 1)?.copy_to_host(&mut row)?;

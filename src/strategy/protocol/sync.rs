@@ -1,4 +1,4 @@
-//! What the gang's protocol is built from: the standard library's atomics, locks and threads, or
+//! What the protocol is built from: the standard library's atomics, locks and threads, or
 //! loom's stand-ins when the protocol is model-checked (`--cfg loom`).
 
 #[cfg(not(loom))]
@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 pub use std::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
-    thread::{Thread, current, park},
+    thread::{Thread, park},
 };
 
 #[cfg(loom)]
@@ -17,8 +17,26 @@ use loom::sync as locks;
 pub use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
-    thread::{Thread, current, park},
+    thread::{Thread, park},
 };
+
+/// A handle to this thread; none if the thread is ending and its handle is gone.
+#[cfg(not(loom))]
+pub fn current() -> Option<Thread> {
+    struct Alive;
+    impl Drop for Alive {
+        // What needs to be dropped is destroyed before the standard library's handle.
+        fn drop(&mut self) {}
+    }
+    thread_local!(static ALIVE: Alive = const { Alive });
+    ALIVE.try_with(|_| std::thread::current()).ok()
+}
+
+/// A handle to this thread.
+#[cfg(loom)]
+pub fn current() -> Option<Thread> {
+    Some(loom::thread::current())
+}
 
 /// A mutex that does not know of panics. Unlike parking_lot's it never allocates, also not when
 /// threads first meet at it: a step must not.

@@ -1,4 +1,4 @@
-//! The letter box of one replica thread.
+//! The mailbox of one replica thread.
 
 use super::signal::{Signal, Spin};
 use super::sync::{AtomicBool, Mutex, Ordering};
@@ -16,7 +16,7 @@ pub enum Wake<J> {
 
 /// Where a replica thread waits, between steps and inside of merge calls, and where the
 /// coordinator leaves the next step for it.
-pub struct Lane<J> {
+pub struct Mailbox<J> {
     inbox: Mutex<Option<J>>,
     /// Whether the inbox is full, to be seen without taking its lock.
     posted: AtomicBool,
@@ -52,9 +52,9 @@ impl Hint {
     }
 }
 
-impl<J> Lane<J> {
-    pub fn new() -> Lane<J> {
-        Lane {
+impl<J> Mailbox<J> {
+    pub fn new() -> Mailbox<J> {
+        Mailbox {
             inbox: Mutex::new(None),
             posted: AtomicBool::new(false),
             closed: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! The gang's protocol under loom, which runs each model in every order that the memory model
+//! The protocol under loom, which runs each model in every order that the memory model
 //! allows. What replicas and coordinator leave for each other are relaxed atomics here: a reader
 //! that is not ordered after the writer may see an old value, and the assertion fails.
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::lane::{Lane, Wake};
-use super::rendezvous::{Finish, Meeting, Rendezvous};
+use super::mailbox::{Mailbox, Wake};
+use super::rendezvous::{Departure, Meeting, Rendezvous};
 use super::signal::{Signal, Spin};
 use super::sync::{AtomicBool, AtomicUsize, Ordering};
 
@@ -50,15 +50,15 @@ fn a_notified_thread_wakes() {
 }
 
 #[test]
-fn a_lane_hands_over_step_after_step_and_then_the_end() {
+fn a_mailbox_hands_over_step_after_step_and_then_the_end() {
     explore(3, || {
-        let shared = Arc::new((Lane::new(), Signal::new(), AtomicUsize::new(0)));
+        let shared = Arc::new((Mailbox::new(), Signal::new(), AtomicUsize::new(0)));
         let coordinator = Arc::clone(&shared);
         vec![
             Box::new(move || {
-                let (lane, signal, taken) = &*shared;
+                let (mailbox, signal, taken) = &*shared;
                 let mut steps = 0;
-                while let Wake::Job(step) = lane.wait(Spin::Never, || false) {
+                while let Wake::Job(step) = mailbox.wait(Spin::Never, || false) {
                     steps += 1;
                     assert_eq!(step, steps);
                     taken.store(step, Ordering::Relaxed);
@@ -67,21 +67,21 @@ fn a_lane_hands_over_step_after_step_and_then_the_end() {
                 assert_eq!(steps, 2);
             }),
             Box::new(move || {
-                let (lane, signal, taken) = &*coordinator;
+                let (mailbox, signal, taken) = &*coordinator;
                 for step in 1..=2 {
-                    lane.post(step);
+                    mailbox.post(step);
                     signal.wait_until(Spin::Never, None, || taken.load(Ordering::Relaxed) == step);
                 }
-                lane.close();
+                mailbox.close();
             }),
         ]
     });
 }
 
-/// A gang of replicas that compute numbers.
-struct Gang {
+/// Replicas that compute numbers, and their coordinator.
+struct Crew {
     rendezvous: Rendezvous,
-    lanes: Vec<Lane<Step>>,
+    mailboxes: Vec<Mailbox<Step>>,
     /// What the replicas leave for the coordinator.
     written: Vec<AtomicUsize>,
     /// What the coordinator leaves for the replicas.
@@ -100,11 +100,11 @@ struct Step {
     merge_calls: usize,
 }
 
-impl Gang {
-    fn new(replicas: usize) -> Arc<Gang> {
-        Arc::new(Gang {
+impl Crew {
+    fn new(replicas: usize) -> Arc<Crew> {
+        Arc::new(Crew {
             rendezvous: Rendezvous::new(replicas),
-            lanes: (0..replicas).map(|_| Lane::new()).collect(),
+            mailboxes: (0..replicas).map(|_| Mailbox::new()).collect(),
             written: (0..replicas).map(|_| AtomicUsize::new(0)).collect(),
             answer: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
@@ -115,28 +115,28 @@ impl Gang {
 
     /// The threads of these replicas, and one that calls `run`.
     fn threads(
-        self: &Arc<Gang>,
+        self: &Arc<Crew>,
         replicas: Range<usize>,
-        caller: impl FnOnce(&Gang) + Send + 'static,
+        caller: impl FnOnce(&Crew) + Send + 'static,
     ) -> Vec<Body> {
         let thread = |replica: usize| -> Body {
-            let gang = Arc::clone(self);
+            let crew = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(step) = gang.lanes[replica].wait(Spin::Never, || false) {
-                    gang.execute(replica, step, false);
+                while let Wake::Job(step) = crew.mailboxes[replica].wait(Spin::Never, || false) {
+                    crew.execute(replica, step, false);
                 }
             })
         };
         let mut threads: Vec<Body> = replicas.map(thread).collect();
-        let gang = Arc::clone(self);
+        let crew = Arc::clone(self);
         threads.push(Box::new(move || {
-            caller(&gang);
-            gang.lanes.iter().for_each(Lane::close);
+            caller(&crew);
+            crew.mailboxes.iter().for_each(Mailbox::close);
         }));
         threads
     }
 
-    /// What `StepRecord::execute` and `ReplicaContext::synchronize` do.
+    /// What `Job::execute` and `ReplicaContext::synchronize` do.
     fn execute(&self, replica: usize, step: Step, inline: bool) {
         for call in 1..=step.merge_calls {
             self.written[replica].store(step.number * 10 + call, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Gang {
                 self.serve(step.number * 10 + call);
             } else {
                 let released = || self.rendezvous.is_released(replica);
-                assert!(matches!(self.lanes[replica].wait(Spin::Never, released), Wake::Released));
+                assert!(matches!(self.mailboxes[replica].wait(Spin::Never, released), Wake::Released));
             }
             if self.rendezvous.is_abandoned() {
                 break;
@@ -154,7 +154,12 @@ impl Gang {
             assert_eq!(self.answer.load(Ordering::Relaxed), step.number * 10 + call);
         }
         self.written[replica].store(step.number, Ordering::Relaxed);
-        if self.rendezvous.finish(replica) == Finish::LateAndLast {
+        self.depart(self.rendezvous.finish(replica), step);
+    }
+
+    /// What `StepRecord::drain` does.
+    fn depart(&self, departure: Departure, step: Step) {
+        if departure == Departure::LateAndLast {
             self.check_written(step.number);
             self.last.fetch_add(1, Ordering::Relaxed);
             self.drained.notify();
@@ -180,9 +185,9 @@ impl Gang {
     fn serve(&self, call: usize) {
         self.check_written(call);
         self.answer.store(call, Ordering::Relaxed);
-        for (replica, lane) in self.lanes.iter().enumerate() {
+        for (replica, mailbox) in self.mailboxes.iter().enumerate() {
             self.rendezvous.resume(replica);
-            lane.notify();
+            mailbox.notify();
         }
     }
 
@@ -190,8 +195,8 @@ impl Gang {
     /// finished step the coordinator sees all that the replicas wrote, so it could commit.
     fn run(&self, step: Step, inline: bool) -> bool {
         self.rendezvous.open();
-        for lane in &self.lanes[usize::from(inline)..] {
-            lane.post(step);
+        for mailbox in &self.mailboxes[usize::from(inline)..] {
+            mailbox.post(step);
         }
         if inline {
             self.execute(0, step, true);
@@ -208,7 +213,9 @@ impl Gang {
                     self.serve(step.number * 10 + call);
                 }
                 Meeting::Abandoned => {
-                    self.lanes.iter().for_each(Lane::notify);
+                    self.mailboxes.iter().for_each(Mailbox::notify);
+                    // The coordinator puts its own things in order, and leaves.
+                    self.depart(self.rendezvous.leave(), step);
                     return false;
                 }
             }
@@ -219,9 +226,9 @@ impl Gang {
 #[test]
 fn two_replicas_meet_in_merge_calls_of_step_after_step() {
     explore(3, || {
-        Gang::new(2).threads(1..2, |gang| {
+        Crew::new(2).threads(1..2, |crew| {
             for number in 1..=2 {
-                assert!(gang.run(Step { number, merge_calls: 3 - number }, true));
+                assert!(crew.run(Step { number, merge_calls: 3 - number }, true));
             }
         })
     });
@@ -230,9 +237,9 @@ fn two_replicas_meet_in_merge_calls_of_step_after_step() {
 #[test]
 fn a_coordinator_that_only_watches_serves_and_commits() {
     explore(2, || {
-        Gang::new(2).threads(0..2, |gang| {
-            assert!(gang.run(Step { number: 1, merge_calls: 1 }, false));
-            assert!(gang.run(Step { number: 2, merge_calls: 0 }, false));
+        Crew::new(2).threads(0..2, |crew| {
+            assert!(crew.run(Step { number: 1, merge_calls: 1 }, false));
+            assert!(crew.run(Step { number: 2, merge_calls: 0 }, false));
         })
     });
 }
@@ -240,20 +247,19 @@ fn a_coordinator_that_only_watches_serves_and_commits() {
 /// A step that is cancelled at some time: all of it is committed or one replica learns that it
 /// was the last to come back; a record whose step came through serves the next one.
 fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
-    let gang = Gang::new(replicas);
-    let mut threads = gang.threads(0..replicas, move |gang| {
-        if gang.run(Step { number: 1, merge_calls }, false) {
-            assert!(gang.run(Step { number: 2, merge_calls: 0 }, false));
-            assert!(!gang.rendezvous.is_abandoned());
-            assert_eq!(gang.last(), 0);
+    let crew = Crew::new(replicas);
+    let mut threads = crew.threads(0..replicas, move |crew| {
+        if crew.run(Step { number: 1, merge_calls }, false) {
+            assert!(crew.run(Step { number: 2, merge_calls: 0 }, false));
+            assert!(!crew.rendezvous.is_abandoned());
+            assert_eq!(crew.last(), 0);
         } else {
-            let back = || gang.rendezvous.unfinished() == 0;
-            gang.drained.wait_until(Spin::Never, None, || back() && gang.last() == 1);
+            crew.drained.wait_until(Spin::Never, None, || crew.last() == 1);
         }
     });
     threads.push(Box::new(move || {
-        gang.cancelled.store(1, Ordering::Relaxed);
-        gang.rendezvous.wake_coordinator();
+        crew.cancelled.store(1, Ordering::Relaxed);
+        crew.rendezvous.wake_coordinator();
     }));
     threads
 }

@@ -7,7 +7,9 @@
 //! gives it back by `resume`.
 //!
 //! A coordinator that cannot wait any longer *abandons* the step. Replicas that waited are
-//! released, replicas that compute run on; the last one to finish learns that it was the last.
+//! released, replicas that compute run on, and the coordinator itself counts as present until it
+//! has put its own things in order and leaves. Whoever leaves last, a replica or the coordinator,
+//! learns that it was the last, and nobody else touches the step after that.
 
 use std::time::Instant;
 
@@ -32,28 +34,29 @@ const WAITING: usize = 1;
 const FINISHED: usize = 2;
 
 /// `state` counts two things in one word, so that a replica that finishes changes both at once:
-/// in the lower half the replicas that compute, in the upper half those that have not finished.
+/// in the lower half the replicas that compute, in the upper half who is present: the replicas that
+/// have not finished, and the coordinator.
 const ONE_COMPUTING: usize = 1;
-const ONE_UNFINISHED: usize = 1 << (usize::BITS / 2);
-/// Set in `state` once the coordinator has gone.
+const ONE_PRESENT: usize = 1 << (usize::BITS / 2);
+/// Set in `state` once the step was abandoned.
 const ABANDONED: usize = 1 << (usize::BITS - 1);
 
 fn computing(state: usize) -> usize {
-    state % ONE_UNFINISHED
+    state % ONE_PRESENT
 }
 
-fn unfinished(state: usize) -> usize {
-    (state & !ABANDONED) / ONE_UNFINISHED
+fn present(state: usize) -> usize {
+    (state & !ABANDONED) / ONE_PRESENT
 }
 
-/// What a finishing replica learns.
+/// What a replica that finishes, or a coordinator that leaves, learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum Departure {
     /// The coordinator will see to the rest.
-    Ordinary,
-    /// The step was abandoned and other replicas are still in their callbacks.
+    InTime,
+    /// The step was abandoned and others are still present.
     Late,
-    /// The step was abandoned and this replica was the last: what the step held can go.
+    /// The step was abandoned and nobody else is present any more: it is drained.
     LateAndLast,
 }
 
@@ -65,14 +68,13 @@ pub enum Meeting {
     /// Nobody computes, and some replicas wait for an answer.
     Waiting,
     /// The step was given up while callbacks were running or waiting; the coordinator now
-    /// notifies the threads of all replicas.
+    /// notifies the threads of all replicas, and calls [`Rendezvous::leave`] in the end.
     Abandoned,
 }
 
 /// The meeting point of one step.
 pub struct Rendezvous {
-    /// How many replicas compute and how many have not finished, and whether the step was
-    /// abandoned.
+    /// How many replicas compute, how many threads are present, and whether the step was abandoned.
     state: CachePadded<AtomicUsize>,
     /// Whether the step was abandoned, for replicas that wait: the state changes too often for
     /// them to look at it.
@@ -97,8 +99,8 @@ impl Rendezvous {
         for phase in &self.phases {
             phase.store(COMPUTING, Ordering::Relaxed);
         }
-        let all = self.phases.len() * (ONE_COMPUTING + ONE_UNFINISHED);
-        self.state.store(all, Ordering::Relaxed);
+        let replicas = self.phases.len() * (ONE_COMPUTING + ONE_PRESENT);
+        self.state.store(replicas + ONE_PRESENT, Ordering::Relaxed);
     }
 
     /// What `replica` is doing. Steady only while nobody computes.
@@ -120,23 +122,22 @@ impl Rendezvous {
     }
 
     /// The callback of `replica` has returned. Its outcome must be stored before.
-    pub fn finish(&self, replica: usize) -> Finish {
+    pub fn finish(&self, replica: usize) -> Departure {
         // Whoever was released from a merge call because the step was given up does not count as
         // computing.
         let phase = self.phases[replica].load(Ordering::Relaxed);
         let own = if phase == COMPUTING { ONE_COMPUTING } else { 0 };
         self.phases[replica].store(FINISHED, Ordering::Release);
-        let before = self.state.fetch_sub(own + ONE_UNFINISHED, Ordering::AcqRel);
-        if before & ABANDONED == 0 {
-            if computing(before) == 1 {
-                self.coordinator.notify();
-            }
-            Finish::Ordinary
-        } else if unfinished(before) == 1 {
-            Finish::LateAndLast
-        } else {
-            Finish::Late
+        let before = self.state.fetch_sub(own + ONE_PRESENT, Ordering::AcqRel);
+        if before & ABANDONED == 0 && computing(before) == 1 {
+            self.coordinator.notify();
         }
+        departure(before)
+    }
+
+    /// The coordinator of an abandoned step leaves. All that it does with the step comes before.
+    pub fn leave(&self) -> Departure {
+        departure(self.state.fetch_sub(ONE_PRESENT, Ordering::AcqRel))
     }
 
     /// Waits, as the coordinator, until nobody computes or `give_up` says that the step must not
@@ -152,7 +153,7 @@ impl Rendezvous {
         let still = || computing(self.state.load(Ordering::Acquire)) == 0;
         loop {
             self.coordinator.wait_until(spin, deadline, || still() || give_up());
-            if self.unfinished() == 0 {
+            if self.is_finished() {
                 return Meeting::Finished;
             }
             if give_up() {
@@ -187,12 +188,12 @@ impl Rendezvous {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// Gives the step up unless all callbacks have returned meanwhile.
-    fn abandon(&self) -> bool {
+    /// Gives the step up, as the coordinator, unless all callbacks have returned meanwhile.
+    pub fn abandon(&self) -> bool {
         let given_up = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
-                (unfinished(state) > 0).then_some(state | ABANDONED)
+                (present(state) > 1).then_some(state | ABANDONED)
             })
             .is_ok();
         if given_up {
@@ -201,8 +202,19 @@ impl Rendezvous {
         given_up
     }
 
-    /// How many callbacks have not returned.
-    pub fn unfinished(&self) -> usize {
-        unfinished(self.state.load(Ordering::Acquire))
+    /// Whether all callbacks have returned; the coordinator is present when it asks.
+    pub fn is_finished(&self) -> bool {
+        present(self.state.load(Ordering::Acquire)) == 1
+    }
+}
+
+/// What somebody learns who leaves when the state was `before`.
+fn departure(before: usize) -> Departure {
+    if before & ABANDONED == 0 {
+        Departure::InTime
+    } else if present(before) == 1 {
+        Departure::LateAndLast
+    } else {
+        Departure::Late
     }
 }

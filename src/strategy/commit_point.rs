@@ -1,0 +1,242 @@
+//! The commit point of a strategy's steps, and what leads to it: joining, deferring, undoing.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::central_storage::Strategy;
+use super::commit::{CommitAction, StepParticipant};
+use super::context::{require_cross_replica, step_place};
+use super::limits::Limits;
+use super::step::StepRecord;
+use crate::cross_device;
+use crate::error::{Error, Result};
+use crate::values::variable::Variable;
+
+impl Strategy {
+    pub(super) fn open_transaction(&self, number: u64) {
+        let mut transaction = self.inner().transaction.lock();
+        transaction.open = Some(number);
+        transaction.doom = None;
+        transaction.metrics.clear();
+        transaction.savepoints.clear();
+    }
+
+    /// Lets `participant` take part in the outcome of step `number`, unless it does already. To be
+    /// called before it writes anything in the step; then its writes are committed or rolled back
+    /// with the step. Fails with CANCELLED if the step's outcome is known.
+    pub fn join_step<P>(&self, number: u64, participant: &Arc<P>) -> Result<()>
+    where
+        P: StepParticipant + 'static,
+    {
+        // Under one lock with the outcome: nobody sees a participant that the outcome will miss.
+        let mut transaction = self.inner().transaction.lock();
+        if transaction.open != Some(number) {
+            return Err(Error::Cancelled("the step has ended without this replica".into()));
+        }
+        if participant.join(number) {
+            transaction.participants.push(Arc::clone(participant) as _);
+        }
+        Ok(())
+    }
+
+    /// Has `action` carried out at the commit point of the open step.
+    pub fn defer(&self, action: Box<dyn CommitAction>) -> Result<()> {
+        let mut transaction = self.inner().transaction.lock();
+        if transaction.open.is_none() {
+            return Err(Error::precondition("no step is open that the change could wait for"));
+        }
+        transaction.deferred.push(action);
+        Ok(())
+    }
+
+    /// Whether this thread is inside of an open step of this strategy, in cross-replica context.
+    pub fn is_in_step(&self) -> bool {
+        step_place(self).is_some()
+    }
+
+    /// The number of the open step of this strategy that this thread is inside of, in
+    /// cross-replica context.
+    pub fn current_step(&self) -> Option<u64> {
+        step_place(self).map(|step| step.number)
+    }
+
+    /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and
+    /// changes central state if that succeeded.
+    pub fn change(&self, what: &str, action: &mut dyn CommitAction) -> Result<()> {
+        require_cross_replica(self, what)?;
+        let _lock = self.enter(&Limits::default())?;
+        action.prepare()?;
+        let _changing = self.inner().central.write();
+        action.commit();
+        Ok(())
+    }
+
+    /// Notes that a nested run failed: if it or anything before it in the step wrote central
+    /// state, the writes can no longer be told apart and the step must not be committed.
+    pub(super) fn doom_after(&self, error: &Error) {
+        let mut transaction = self.inner().transaction.lock();
+        if !transaction.participants.is_empty() || !transaction.deferred.is_empty() {
+            transaction.doom.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    /// Notes that replicas run inside of the step again.
+    pub(super) fn note_nested_run(&self) {
+        if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+            savepoint.has_run = true;
+        }
+    }
+
+    /// Runs `body`, which is a part of the open step `number` that may fail by itself: then what it
+    /// wrote is undone, and the rest of the step goes on.
+    pub(super) fn undoing_on_failure<R>(
+        &self,
+        number: u64,
+        body: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        struct Undo<'a>(&'a Strategy, u64);
+        impl Drop for Undo<'_> {
+            fn drop(&mut self) {
+                self.0.undo_to_savepoint(self.1);
+            }
+        }
+        {
+            let mut transaction = self.inner().transaction.lock();
+            let savepoint = transaction.savepoint();
+            transaction.savepoints.push(savepoint);
+        }
+        let undo = Undo(self, number);
+        let result = body()?;
+        mem::forget(undo);
+        self.inner().transaction.lock().release_savepoint();
+        Ok(result)
+    }
+
+    fn undo_to_savepoint(&self, number: u64) {
+        let (savepoint, participants, deferred) = {
+            let mut transaction = self.inner().transaction.lock();
+            let Some(savepoint) = transaction.savepoints.pop() else { return };
+            let participants = transaction.participants.split_off(savepoint.participants);
+            let deferred = transaction.deferred.split_off(savepoint.deferred);
+            (savepoint, participants, deferred)
+        };
+        for participant in &participants {
+            participant.roll_back(number);
+        }
+        let restored = savepoint
+            .saved
+            .iter()
+            .try_for_each(|(variable, value)| cross_device::copy_into(value, variable.staging()?));
+        if restored.is_err() || savepoint.has_run {
+            self.inner().transaction.lock().doom.get_or_insert_with(|| {
+                "an update failed after it had run a step of its own, whose contributions cannot \
+                 be told from those before"
+                    .into()
+            });
+        }
+        drop((participants, deferred));
+    }
+
+    /// Remembers what the open step has written to `variable` so far, if an update that may be
+    /// undone is going on and is about to write it again.
+    pub(super) fn save_for_undo(&self, variable: &Variable) -> Result<()> {
+        let unknown = {
+            let transaction = self.inner().transaction.lock();
+            transaction.savepoints.last().is_some_and(|savepoint| !savepoint.knows(variable))
+        };
+        if unknown {
+            let value = cross_device::copy_to(variable.visible(), variable.device())?;
+            if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+                savepoint.saved.push((variable.clone(), value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the open step writes `variable` for the first time.
+    pub(super) fn note_first_write(&self, variable: &Variable) {
+        if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+            savepoint.fresh.push(variable.clone());
+        }
+    }
+
+    pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
+        let mut transaction = self.inner().transaction.lock();
+        for desk in &record.desks {
+            for (name, metric) in desk.lock().metrics.iter() {
+                transaction.metrics.add(name, metric);
+            }
+        }
+    }
+
+    /// The commit point: carries out what the step wrote, or fails and rolls it back. `record` is
+    /// the step whose metrics count, if it was a run.
+    pub(super) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
+        let inner = self.inner();
+        let mut deferred = mem::take(&mut inner.transaction.lock().deferred);
+        let doom = inner.transaction.lock().doom.take();
+        let prepared = match doom {
+            Some(reason) => Err(Error::precondition(format!(
+                "a part of the step failed after the step had written central state, so nothing of the \
+                 step was kept; that part's error: {reason}"
+            ))),
+            None => deferred.iter_mut().try_for_each(|action| action.prepare()),
+        };
+        if let Err(error) = prepared {
+            drop(deferred);
+            self.roll_back(number);
+            return Err(error);
+        }
+        let mut transaction = inner.transaction.lock();
+        transaction.open = None;
+        let central = inner.central.write();
+        for participant in &transaction.participants {
+            participant.commit(number);
+        }
+        for action in &mut deferred {
+            action.commit();
+        }
+        drop(central);
+        // The vectors go back with their capacity: a steady step allocates nothing.
+        let mut participants = mem::take(&mut transaction.participants);
+        if let Some(record) = record {
+            let mut metrics = inner.metrics.lock();
+            metrics.clear();
+            for (name, metric) in transaction.metrics.iter() {
+                metrics.add(name, metric);
+            }
+            for desk in &record.desks {
+                for (name, metric) in desk.lock().metrics.iter() {
+                    metrics.add(name, metric);
+                }
+            }
+        }
+        drop(transaction);
+        // Dropping a participant may release the last reference to a variable, whose memory comes
+        // back to this strategy: not under the lock.
+        participants.clear();
+        deferred.clear();
+        let mut transaction = inner.transaction.lock();
+        transaction.participants = participants;
+        transaction.deferred = deferred;
+        Ok(())
+    }
+
+    /// Makes all as it was before step `number`; returns who took part.
+    pub(super) fn roll_back(&self, number: u64) -> Vec<Arc<dyn StepParticipant>> {
+        let inner = self.inner();
+        let (participants, deferred) = {
+            let mut transaction = inner.transaction.lock();
+            transaction.open = None;
+            transaction.doom = None;
+            (mem::take(&mut transaction.participants), mem::take(&mut transaction.deferred))
+        };
+        let central = inner.central.write();
+        for participant in &participants {
+            participant.roll_back(number);
+        }
+        drop(central);
+        drop(deferred);
+        participants
+    }
+}

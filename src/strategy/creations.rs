@@ -1,0 +1,122 @@
+//! The variables that the replicas of one step make: replica 0 makes them, the others wait for them.
+
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::creator::Chain;
+use crate::values::variable::Variable;
+
+/// What becomes of a replica's request for a variable.
+pub(super) enum Request {
+    /// Replica 0 has made it.
+    Made(Variable),
+    /// Replica 0 has not made it and cannot before the replicas meet again.
+    Missing {
+        /// How many variables of the name the replica has got before.
+        position: usize,
+    },
+    /// The replica should not wait any longer.
+    Interrupted,
+}
+
+#[derive(Default)]
+pub(super) struct Creations {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How many replicas wait, so that those who might wake them need not take the lock.
+    waiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    /// What replica 0 has made, under canonical names, in order.
+    made: Vec<(String, Variable)>,
+    /// What the other replicas have got: replica and canonical name, once for each.
+    taken: Vec<(usize, String)>,
+    /// The creators that the thread which started the run had around it.
+    around: Chain,
+}
+
+impl Creations {
+    /// Prepares for a step of a thread that has these creators around it.
+    pub fn open(&self, around: Chain) {
+        self.state.lock().around = around;
+    }
+
+    /// The creators around the run.
+    pub fn around(&self) -> Chain {
+        self.state.lock().around.clone()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        let state = mem::take(&mut *self.state.lock());
+        drop(state);
+    }
+
+    /// Replica 0 has made a variable.
+    pub fn announce(&self, name: String, variable: Variable) {
+        self.state.lock().made.push((name, variable));
+        self.changed.notify_all();
+    }
+
+    /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its end,
+    /// or the step is to stop. What they look at must be stored before.
+    pub fn look_again(&self) {
+        // Either this load sees the one that waits, or that one, which looks after its own fence,
+        // sees what was stored before this one.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            // One that has looked and does not sleep yet has the lock.
+            drop(self.state.lock());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for the variable that replica 0 makes under `name`, at the position of this request
+    /// among those of `replica` for the name. `stopped` says that replica 0 makes no more for the
+    /// time being, `interrupted` that the step is to stop.
+    pub fn wait(
+        &self,
+        replica: usize,
+        name: String,
+        stopped: impl Fn() -> bool,
+        interrupted: impl Fn() -> bool,
+    ) -> Request {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let request = self.look_until_known(replica, name, stopped, interrupted);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        request
+    }
+
+    fn look_until_known(
+        &self,
+        replica: usize,
+        name: String,
+        stopped: impl Fn() -> bool,
+        interrupted: impl Fn() -> bool,
+    ) -> Request {
+        let mut state = self.state.lock();
+        loop {
+            // To be asked before the list: what replica 0 made before it stopped is in there then.
+            let stopped = stopped();
+            let position =
+                state.taken.iter().filter(|(who, what)| *who == replica && *what == name).count();
+            let made = state.made.iter().filter(|(made, _)| *made == name).nth(position);
+            if let Some(variable) = made.map(|(_, variable)| variable.clone()) {
+                state.taken.push((replica, name));
+                return Request::Made(variable);
+            }
+            if interrupted() {
+                return Request::Interrupted;
+            }
+            if stopped {
+                return Request::Missing { position };
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+}

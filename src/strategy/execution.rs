@@ -1,0 +1,85 @@
+//! What a replica's thread does with a step, and what whoever is last does with an abandoned one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use super::central_storage::Job;
+use super::context::{Frame, with_frame};
+use super::panic::panicked;
+use super::protocol::rendezvous::Departure;
+use super::step::{Part, StepRecord};
+use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
+use crate::values::Value;
+
+impl Job for StepRecord {
+    /// Runs the callback of `replica` on this thread, to its end.
+    fn execute(&self, replica: usize) {
+        let part = self.desks[replica].lock().part.take();
+        let (outcome, part) = match part {
+            Some(part) => self.call(part),
+            None => (Err(Error::Internal("a replica was woken without a step".into())), None),
+        };
+        if outcome.is_err() {
+            self.stopping.store(true, Ordering::Relaxed);
+        }
+        {
+            let mut desk = self.desks[replica].lock();
+            desk.outcome = Some(outcome);
+            desk.part = part;
+            desk.viewed.clear();
+        }
+        let departure = self.rendezvous.finish(replica);
+        if departure == Departure::LateAndLast {
+            self.drain(replica);
+        } else if replica == 0 && departure == Departure::InTime {
+            // It makes no variable any more that another replica may wait for.
+            self.creations.look_again();
+        }
+    }
+}
+
+impl StepRecord {
+    fn call(&self, part: Part) -> (Result<Option<Value>>, Option<Part>) {
+        let Part { callback, context, frame } = part;
+        if self.rendezvous.is_abandoned() {
+            let late = Err(Error::Cancelled("the run was over before this replica began".into()));
+            return (late, Some(Part { callback, context, frame }));
+        }
+        let Some(frame) = frame else {
+            return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
+        };
+        let call = || with_frame(Frame::Replica(frame), || callback.call(&context));
+        let (outcome, frame) = catch_unwind(AssertUnwindSafe(call))
+            .unwrap_or_else(|panic| (Err(panicked(panic)), None));
+        let frame = match frame {
+            Some(Frame::Replica(frame)) => Some(frame),
+            _ => None,
+        };
+        (outcome, Some(Part { callback, context, frame }))
+    }
+
+    /// The coordinator of an abandoned step leaves it.
+    pub fn leave(&self) {
+        if self.rendezvous.leave() == Departure::LateAndLast {
+            self.drain(self.replicas());
+        }
+    }
+
+    /// Lets go of what an abandoned step held, as the last one present; only then does its strategy
+    /// take other steps. `last` is the replica whose thread this is.
+    fn drain(&self, last: usize) {
+        self.last.store(last, Ordering::Relaxed);
+        let Some(strategy) = self.with_task(|task| task.strategy.clone()) else { return };
+        // What the caller gave to the run is released by functions of the caller's. They may
+        // call back, but must not wait for this step.
+        let frame = Frame::Release { strategy: strategy.id() };
+        let release = || with_frame(frame, || drop(self.clear()));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(release)) {
+            log::log(Level::Error, || {
+                format!("releasing what an abandoned run held: {}", panicked(panic))
+            });
+        }
+        strategy.inner().draining.end(std::ptr::from_ref(self).cast());
+    }
+}

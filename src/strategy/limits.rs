@@ -1,0 +1,32 @@
+//! What may end a run before its callbacks have returned.
+
+use std::time::Instant;
+
+use super::cancellation::Cancellation;
+use crate::error::Error;
+
+/// What may end a run before its callbacks have returned.
+#[derive(Clone, Default)]
+pub struct Limits {
+    /// When it ends at the latest.
+    pub deadline: Option<Instant>,
+    /// Who else may end it.
+    pub cancellation: Option<Cancellation>,
+}
+
+impl Limits {
+    /// Whether there is one.
+    pub fn is_bounded(&self) -> bool {
+        self.deadline.is_some() || self.cancellation.is_some()
+    }
+
+    /// Why the run should end now, if it should.
+    pub(super) fn exceeded(&self) -> Option<Error> {
+        if self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
+            return Some(Error::Cancelled("the run was cancelled".into()));
+        }
+        self.deadline
+            .filter(|deadline| Instant::now() >= *deadline)
+            .map(|_| Error::DeadlineExceeded("the run's deadline has passed".into()))
+    }
+}

@@ -1,0 +1,158 @@
+//! A lock that is passed on in the order in which threads asked for it.
+//!
+//! Whoever leaves hands the lock over to the thread that has waited longest, so that nobody is
+//! overtaken, however short the others' visits are. A thread that waits may give up; if the lock was
+//! handed to it at that very moment it has it all the same.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::signal::{Signal, Spin};
+use super::sync::{AtomicBool, Mutex, Ordering};
+
+/// The lock.
+pub struct Queue {
+    state: Mutex<State>,
+}
+
+struct State {
+    taken: bool,
+    /// Those that wait, the first to come in front.
+    waiting: VecDeque<Arc<Waiter>>,
+    /// Places that are free to be used again, so that waiting allocates nothing in the long run.
+    spare: Vec<Arc<Waiter>>,
+}
+
+/// The place of one thread in the queue.
+pub struct Waiter {
+    signal: Signal,
+    granted: AtomicBool,
+}
+
+impl Waiter {
+    fn new() -> Waiter {
+        Waiter { signal: Signal::new(), granted: AtomicBool::new(false) }
+    }
+
+    /// Makes the thread that waits look at its `give_up` again. Any thread may call it.
+    pub fn wake(&self) {
+        self.signal.notify();
+    }
+}
+
+/// What came of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The lock is this thread's.
+    Granted,
+    /// `give_up` said so and this thread has left the queue.
+    GivenUp,
+    /// The time has come to look around; this thread is still in the queue.
+    TimedOut,
+}
+
+impl Queue {
+    pub fn new() -> Queue {
+        let state = State { taken: false, waiting: VecDeque::new(), spare: Vec::new() };
+        Queue { state: Mutex::new(state) }
+    }
+
+    /// Takes the lock if nobody has it, else a place at the end of the queue. The place is given
+    /// back with [`Queue::give_back`] after [`Queue::wait`] has returned anything but `TimedOut`.
+    pub fn enter(&self) -> Option<Arc<Waiter>> {
+        let mut state = self.state.lock();
+        if !state.taken {
+            state.taken = true;
+            return None;
+        }
+        let waiter = state.spare.pop().unwrap_or_else(|| Arc::new(Waiter::new()));
+        waiter.granted.store(false, Ordering::Relaxed);
+        state.waiting.push_back(Arc::clone(&waiter));
+        Some(waiter)
+    }
+
+    /// Waits until the lock is handed to `waiter`, until `give_up` says that it should not wait any
+    /// longer, or until `look_around`. `give_up` is asked whenever somebody calls
+    /// [`Waiter::wake`], and at the end.
+    pub fn wait(
+        &self,
+        waiter: &Arc<Waiter>,
+        look_around: Option<Instant>,
+        spin: Spin,
+        give_up: impl Fn() -> bool,
+    ) -> Wait {
+        let granted = || waiter.granted.load(Ordering::Acquire);
+        waiter.signal.wait_until(spin, look_around, || granted() || give_up());
+        if granted() {
+            return Wait::Granted;
+        }
+        if !give_up() {
+            return Wait::TimedOut;
+        }
+        let mut state = self.state.lock();
+        match state.waiting.iter().position(|other| Arc::ptr_eq(other, waiter)) {
+            Some(place) => {
+                state.waiting.remove(place);
+                Wait::GivenUp
+            }
+            // Only the one who hands the lock over takes a place out of the queue.
+            None => Wait::Granted,
+        }
+    }
+
+    /// Gives a place in the queue back that is not waited at any more and that nobody wakes.
+    pub fn give_back(&self, waiter: Arc<Waiter>) {
+        self.state.lock().spare.push(waiter);
+    }
+
+    /// Gives the lock up: to the thread that has waited longest, if there is one.
+    pub fn leave(&self) {
+        let next = {
+            let mut state = self.state.lock();
+            let next = state.waiting.pop_front();
+            state.taken = next.is_some();
+            if let Some(waiter) = &next {
+                // Under the lock: a thread that gives up at this moment finds that it is not in the
+                // queue any more, and its place may be somebody else's soon.
+                waiter.granted.store(true, Ordering::Release);
+            }
+            next
+        };
+        if let Some(waiter) = next {
+            waiter.signal.notify();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_lock_is_handed_over_in_the_order_of_asking() {
+        let queue = Queue::new();
+        assert!(queue.enter().is_none());
+        let waiters: Vec<_> = (0..5).map(|_| queue.enter().unwrap()).collect();
+        let now = || Some(Instant::now());
+        let wait = |waiter, give_up| queue.wait(waiter, now(), Spin::Never, || give_up);
+        assert_eq!(wait(&waiters[0], false), Wait::TimedOut);
+        assert_eq!(wait(&waiters[2], true), Wait::GivenUp);
+        for place in [0, 1, 3, 4] {
+            queue.leave();
+            let granted = |place: usize| wait(&waiters[place], false) == Wait::Granted;
+            assert!(granted(place));
+            assert!((place + 1..5).filter(|&later| later != 2).all(|later| !granted(later)));
+            // Whoever has it has it, also if it wants to give up.
+            assert_eq!(wait(&waiters[place], true), Wait::Granted);
+        }
+        waiters.into_iter().for_each(|waiter| queue.give_back(waiter));
+        queue.leave();
+        assert!(queue.enter().is_none());
+        let waiter = queue.enter().unwrap();
+        let soon = Some(Instant::now() + Duration::from_millis(1));
+        assert_eq!(queue.wait(&waiter, soon, Spin::Bounded, || false), Wait::TimedOut);
+    }
+}

@@ -1,0 +1,127 @@
+//! What a callback learns of its replica, and what it leaves for the step.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::metrics::Metric;
+use super::step::{ReplicaContext, StepRecord};
+use crate::error::{Error, Result};
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+impl ReplicaContext {
+    fn record(&self) -> Result<&Arc<StepRecord>> {
+        self.step.as_ref().ok_or_else(|| {
+            Error::precondition("context: the default context is in no run; this needs one")
+        })
+    }
+
+    /// Checks that the step still wants this replica to go on.
+    pub fn check_live(&self) -> Result<()> {
+        match &self.step {
+            Some(step) if step.rendezvous.is_abandoned() => {
+                step.desks[self.replica].lock().told_to_stop = true;
+                Err(Error::Cancelled(
+                    "the run has returned without this replica (deadline or cancellation); \
+                     return from the callback"
+                        .into(),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// This replica's part of the run's arguments: of each per-replica value this replica's
+    /// component, everything else as it is. `None` if the run was given none.
+    pub fn arguments(&self) -> Result<Option<Value>> {
+        let arguments = self.global_arguments();
+        arguments.map(|arguments| arguments.component(self.replica)).transpose()
+    }
+
+    /// As [`ReplicaContext::arguments`], into a nest that may have held the part of an earlier step
+    /// and is used again. Returns whether there are any.
+    pub fn arguments_into(&self, part: &mut Value) -> Result<bool> {
+        let Some(arguments) = self.global_arguments() else { return Ok(false) };
+        arguments.component_into(self.replica, part)?;
+        Ok(true)
+    }
+
+    fn global_arguments(&self) -> Option<Value> {
+        self.step.as_ref()?.with_task(|task| task.arguments.clone())?
+    }
+
+    /// Whether the callback should return early: another replica failed, or the run was
+    /// cancelled or is late.
+    pub fn is_cancelled(&self) -> bool {
+        let Some(step) = &self.step else { return false };
+        // A token and a deadline that was reached set the first of them.
+        let cancelled = step.stopping.load(Ordering::Relaxed) || step.rendezvous.is_abandoned();
+        if cancelled {
+            step.desks[self.replica].lock().told_to_stop = true;
+        }
+        cancelled
+    }
+
+    /// The place of this replica's part in the global batch.
+    pub fn batch_position(&self) -> BatchPosition {
+        let (first, local) = match &self.step {
+            Some(step) => {
+                let desk = step.desks[self.replica].lock();
+                (desk.first_example, desk.examples)
+            }
+            None => (0, None),
+        };
+        BatchPosition {
+            first_example: first,
+            local_examples: local,
+            global_examples: self.global_examples,
+        }
+    }
+
+    /// Scratch memory of `bytes` bytes at a multiple of 64, until the callback returns.
+    pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
+        self.record()?.desks[self.replica].lock().scratch.grant(bytes)
+    }
+
+    /// Adds to the metric `name` of this step.
+    pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
+        self.record()?.desks[self.replica].lock().metrics.add(name, metric);
+        Ok(())
+    }
+
+    /// What this replica has added to the metrics of this step so far.
+    pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
+        let desk = self.record()?.desks[self.replica].lock();
+        Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
+    }
+
+    /// What the layer above hangs on this replica's context, made on first use. It lives until
+    /// the strategy has no more use for the context.
+    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
+        self.record()?.attachments[self.replica]
+            .get_or_init(|| Box::new(make()))
+            .downcast_ref()
+            .ok_or_else(|| Error::Internal("two kinds of attachment on one context".into()))
+    }
+
+    /// Keeps `variable`, which is of another strategy, until the callback returns, because the
+    /// callback has a view of it. Nothing is kept in the default context, where there is no end.
+    pub(super) fn keep_viewed(&self, variable: &Variable) {
+        if let Some(step) = &self.step {
+            let mut desk = step.desks[self.replica].lock();
+            desk.viewed.entry(variable.key()).or_insert_with(|| variable.clone());
+        }
+    }
+}
+
+/// The place of a replica's part in the global batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchPosition {
+    /// How many examples the replicas before this one have.
+    pub first_example: u64,
+    /// How many this one has; `None` if the run's arguments do not say.
+    pub local_examples: Option<u64>,
+    /// How many all have together.
+    pub global_examples: u64,
+}

@@ -1,0 +1,152 @@
+//! The step lock: one thread at a time takes a strategy's steps or changes its central state.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::cancellation::Listener;
+use super::limits::Limits;
+use super::protocol::queue::{Queue, Wait, Waiter};
+use super::protocol::signal::Spin;
+use super::protocol::sync::{Thread, current};
+use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
+
+/// Who waits longer than this for another thread's step says so in the log. A step that waits for a
+/// thread that waits for the step cannot be told from a long one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A strategy's step lock. Threads that wait for it get it in the order in which they came.
+pub(super) struct StepLock {
+    queue: Queue,
+    /// Which thread has it, by [`this_thread`]; 0 if none.
+    holder: AtomicUsize,
+    inside: Mutex<Inside>,
+}
+
+/// What is known of the one who has the lock, for messages.
+struct Inside {
+    /// The number of the last step.
+    step: u64,
+    thread: Option<Thread>,
+    since: Instant,
+}
+
+/// The right to take steps and to change central state, until it is dropped.
+pub(super) struct StepGuard<'a>(&'a StepLock);
+
+impl Listener for Waiter {
+    fn wake(&self) {
+        Waiter::wake(self);
+    }
+}
+
+impl StepLock {
+    /// Of a strategy that has taken no step.
+    pub(super) fn new() -> StepLock {
+        StepLock {
+            queue: Queue::new(),
+            holder: AtomicUsize::new(0),
+            inside: Mutex::new(Inside { step: 0, thread: None, since: Instant::now() }),
+        }
+    }
+
+    /// Waits until all who came before have left, for as long as `limits` allow. A thread that was
+    /// kept waiting for long says so in the log, once.
+    ///
+    /// Fails if `limits` end the wait, and if this thread has the lock: then it is in a function of
+    /// the caller's that an apply calls, such as a schedule, and would wait for itself.
+    pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        // Only this thread stores its own number, and takes it away again.
+        if self.holder.load(Ordering::Relaxed) == this_thread() {
+            return Err(Error::precondition(
+                "strategy: called from a function that the strategy calls while it changes central \
+                 state, such as a learning-rate schedule; call it after that has returned",
+            ));
+        }
+        if let Some(waiter) = self.queue.enter() {
+            let granted = self.wait(&waiter, limits);
+            self.queue.give_back(waiter);
+            granted?;
+        }
+        let guard = StepGuard(self);
+        self.holder.store(this_thread(), Ordering::Relaxed);
+        {
+            let mut inside = self.inside.lock();
+            inside.thread = current();
+            inside.since = Instant::now();
+        }
+        // Also if there was nothing to wait for: a run whose time is over does not begin.
+        match limits.exceeded() {
+            Some(why) => Err(why),
+            None => Ok(guard),
+        }
+    }
+
+    fn wait(&self, waiter: &Arc<Waiter>, limits: &Limits) -> Result<()> {
+        let _listening =
+            limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(waiter) as _));
+        let mut patience = Some(Instant::now() + PATIENCE);
+        loop {
+            let look_around = [limits.deadline, patience].into_iter().flatten().min();
+            let give_up = || limits.exceeded().is_some();
+            match self.queue.wait(waiter, look_around, Spin::Bounded, give_up) {
+                Wait::Granted => return Ok(()),
+                Wait::GivenUp => {
+                    let unknown = || Error::Internal("a wait was given up for no reason".into());
+                    return Err(limits.exceeded().unwrap_or_else(unknown));
+                }
+                Wait::TimedOut if patience.is_some_and(|patience| Instant::now() >= patience) => {
+                    patience = None;
+                    log::log(Level::Warning, || self.complaint());
+                }
+                Wait::TimedOut => {}
+            }
+        }
+    }
+
+    /// What a thread says that has waited for long.
+    fn complaint(&self) -> String {
+        let (step, thread, since) = {
+            let inside = self.inside.lock();
+            (inside.step, inside.thread.clone(), inside.since)
+        };
+        let name = |thread: &Thread| match thread.name() {
+            Some(name) => format!("'{name}' ({:?})", thread.id()),
+            None => format!("{:?}", thread.id()),
+        };
+        format!(
+            "thread {} has waited {PATIENCE:?} for step {step} of the strategy, which thread {} \
+             began {:.1?} ago; if a callback of that step waits for this thread, neither will ever \
+             go on: do not wait in a callback for a thread that runs or assigns on the same \
+             strategy",
+            current().as_ref().map_or_else(|| "that is ending".into(), name),
+            thread.as_ref().map_or_else(|| "unknown".into(), name),
+            since.elapsed(),
+        )
+    }
+}
+
+impl StepGuard<'_> {
+    /// The number of the step that begins now.
+    pub(super) fn next_step(&mut self) -> u64 {
+        let mut inside = self.0.inside.lock();
+        inside.step += 1;
+        inside.step
+    }
+}
+
+impl Drop for StepGuard<'_> {
+    fn drop(&mut self) {
+        self.0.holder.store(0, Ordering::Relaxed);
+        self.0.queue.leave();
+    }
+}
+
+/// A number other than 0 that no other thread has while this one lives.
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
+}

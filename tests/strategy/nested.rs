@@ -1,0 +1,164 @@
+//! Runs inside of merge calls of runs that have limits: every way in which either of them ends.
+
+use crate::*;
+
+/// Which limit of the outer run is reached.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Deadline,
+    Token,
+}
+
+/// Where replicas are when it is.
+#[derive(Clone, Copy, Debug)]
+enum Late {
+    /// In the inner callback.
+    Inner,
+    /// In a merge call of the inner callback, for a replica that does not come.
+    InnerMergeCall,
+    /// In a run inside of a merge call of the inner run.
+    Deeper,
+}
+
+/// Of some depth, in whose innermost callbacks replicas are late.
+fn nest(depth: usize, late: Late, token: Option<Cancellation>, gate: Arc<Gate>) -> NestedRun {
+    NestedRun { depth, late, token, gate, large: vec![1.0; 4096].into() }
+}
+
+#[derive(Clone)]
+struct NestedRun {
+    depth: usize,
+    late: Late,
+    token: Option<Cancellation>,
+    gate: Arc<Gate>,
+    /// What callbacks look at after the run has returned, so that a lost one is noticed.
+    large: Arc<[f32]>,
+}
+
+impl NestedRun {
+    fn call(&self, context: &ReplicaContext) -> Result<Option<Value>> {
+        if self.depth > 0 {
+            let inner = NestedRun { depth: self.depth - 1, ..self.clone() };
+            return context.synchronize(
+                Operation::MergeCall { function: self.depth },
+                None,
+                Box::new(move |strategy, parts| {
+                    let run = move |context: &ReplicaContext| inner.call(context);
+                    strategy.run_within(Arc::new(run), None, Limits::default(), None)?;
+                    Ok(vec![None; parts.len()])
+                }),
+            );
+        }
+        let last = context.replica() + 1 == context.strategy().num_replicas();
+        if last {
+            if let Some(token) = &self.token {
+                token.cancel();
+            }
+            self.gate.pass();
+            assert_eq!(self.large.iter().sum::<f32>(), 4096.0);
+            let refused = context.check_live();
+            assert_eq!(refused.unwrap_err().status(), Status::Cancelled);
+        } else if matches!(self.late, Late::InnerMergeCall) {
+            merge_sum(context, 1.0)?;
+        }
+        Ok(None)
+    }
+}
+
+#[test]
+fn a_nested_run_is_given_up_with_the_run_around_it() {
+    for replicas in 1..=3 {
+        for limit in [Limit::Deadline, Limit::Token] {
+            for late in [Late::Inner, Late::InnerMergeCall, Late::Deeper] {
+                returns("a nested run under limits", move || check(replicas, limit, late));
+            }
+        }
+    }
+}
+
+fn check(replicas: usize, limit: Limit, late: Late) {
+    let s = strategy(replicas);
+    let v = variable(&s, Aggregation::Sum, 1.0);
+    for _ in 0..3 {
+        let (gate, released) = (Arc::new(Gate::default()), Released::default());
+        let token = matches!(limit, Limit::Token).then(Cancellation::new);
+        let deadline = Instant::now() + Duration::from_millis(15);
+        let limits = Limits {
+            deadline: matches!(limit, Limit::Deadline).then_some(deadline),
+            cancellation: token.clone(),
+        };
+        let depth = if matches!(late, Late::Deeper) { 3 } else { 1 };
+        let nested = nest(depth, late, token, Arc::clone(&gate));
+        let (strategy, variable) = (s.clone(), v.clone());
+        let function = move |context: &ReplicaContext| {
+            context.synchronize(
+                Operation::MergeCall { function: 99 },
+                None,
+                Box::new({
+                    let (strategy, variable) = (strategy.clone(), variable.clone());
+                    move |_, parts| {
+                        assert!(strategy.is_in_bounded_step());
+                        assign(&variable, Assignment::Add, &scalar(1.0))?;
+                        Ok(vec![None; parts.len()])
+                    }
+                }),
+            )?;
+            nested.call(context)
+        };
+        let status = match limit {
+            Limit::Deadline => Status::DeadlineExceeded,
+            Limit::Token => Status::Cancelled,
+        };
+        let result = s.run_within(Arc::new(function), None, limits, released.baggage());
+        refused(result, status, &[]);
+        assert!(!released.is_released());
+        assert!(s.late_replicas().contains(&(replicas - 1)));
+        refused(s.run(&|_| Ok(None), None), Status::FailedPrecondition, &["draining"]);
+        assert_eq!(value_of(&v), 1.0);
+        gate.open();
+        s.synchronize().unwrap();
+        assert!(released.is_released());
+        s.run(&|context| merge_sum(context, 1.0), None).unwrap();
+        assert_eq!(value_of(&v), 1.0);
+    }
+}
+
+/// What a nested run was given is released by the last of its callbacks, not by its return.
+#[test]
+fn what_a_nested_run_was_given_outlives_its_callbacks() {
+    let s = strategy(2);
+    let (gate, released) = (Arc::new(Gate::default()), Released::default());
+    let inside = Arc::new(AtomicBool::new(false));
+    let function = {
+        let (gate, released, inside) = (Arc::clone(&gate), released.clone(), Arc::clone(&inside));
+        move |context: &ReplicaContext| {
+            let (gate, released, inside) =
+                (Arc::clone(&gate), released.clone(), Arc::clone(&inside));
+            context.synchronize(
+                Operation::MergeCall { function: 1 },
+                None,
+                Box::new(move |strategy, parts| {
+                    let baggage = released.baggage();
+                    let late = move |context: &ReplicaContext| {
+                        if context.replica() == 1 {
+                            gate.pass();
+                            inside.store(!released.is_released(), Ordering::SeqCst);
+                        }
+                        Ok(None)
+                    };
+                    let limits = Limits::default();
+                    strategy.run_within(Arc::new(late), None, limits, baggage)?;
+                    Ok(vec![None; parts.len()])
+                }),
+            )
+        }
+    };
+    let deadline = Some(Instant::now() + Duration::from_millis(15));
+    let limits = Limits { deadline, ..Limits::default() };
+    let result = s.run_within(Arc::new(function), None, limits, None);
+    refused(result, Status::DeadlineExceeded, &[]);
+    assert!(!released.is_released());
+    gate.open();
+    s.synchronize().unwrap();
+    assert!(released.is_released() && inside.load(Ordering::SeqCst));
+}
