@@ -10,7 +10,7 @@ use oracle::{Model, Placing, bytes_of, elements, group, placed};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use umbo::cross_device::{Assignment, ReduceOp, combine_into, copy_into, copy_to, gather, reduce};
+use umbo::collectives::{Assignment, ReduceOp, combine_into, copy_into, copy_to, gather, reduce};
 use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::error::Status;

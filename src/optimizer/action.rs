@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::weighted_sum::Clipping;
+use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::apply::{ApplyOptions, ApplyReport, check_same_strategy};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;

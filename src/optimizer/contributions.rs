@@ -49,7 +49,7 @@ impl<'a> Contributions<'a> {
     }
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
-    /// of replicas that wrote it and whose weight is not 0. A table has none.
+    /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span)> {
         self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
             Buffer::Dense { span, .. } => Some((weight, *span)),
@@ -58,7 +58,7 @@ impl<'a> Contributions<'a> {
     }
 
     /// The rows of variable `index` that count, as [`Contributions::of_variable`] has buffers;
-    /// `factor` makes factors of weights. A variable that is no table has none.
+    /// `factor` makes factors of weights. A variable that is not row-sparse has none.
     pub(super) fn rows_of(
         self,
         index: usize,

@@ -2,11 +2,11 @@
 //!
 //! Replicas write gradients into buffers of their own and submit them with a weight
 //! ([`gradients`]; `contribute`, from inside of a callback; `accumulation`, over several runs;
-//! [`inspection`], in a step that is not to count). Of large tables they contribute some rows
-//! ([`rows`]), and an apply merges those (`row_sums`).
-//! Applying ([`mod@apply`]; [`action`]) reduces the buffers and updates the variables in one pass by a
-//! rule ([`rule`]; one file each) whose state is held once, on the variables' device ([`state`]).
-//! What happens around the rule is in [`settings`].
+//! [`inspection`], in a step that is not to count). Of large row-sparse variables they contribute
+//! some rows ([`rows`]), and an apply merges those (`row_sums`). Applying ([`mod@apply`];
+//! [`action`]) reduces the buffers and updates the variables in one pass by a rule ([`rule`]; one
+//! file each) whose state is held once, on the variables' device ([`state`]). What happens around
+//! the rule is in [`settings`].
 
 mod accumulation;
 pub mod action;

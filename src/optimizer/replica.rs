@@ -87,7 +87,7 @@ fn buffers(
     variables: &[Variable],
     options: &GradientsOptions<'_>,
 ) -> Result<Vec<Buffer>> {
-    let is_table = |index| options.is_table(index);
+    let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
     // Variables start where allocations start, so even the first slab is shifted.
@@ -95,7 +95,7 @@ fn buffers(
     let mut offsets = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         offsets.push(end);
-        if is_table(index) {
+        if is_row_sparse(index) {
             continue;
         }
         let bytes = variable.shape().bytes(dtype(variable))?;
@@ -107,7 +107,7 @@ fn buffers(
     let storage = Arc::new(Storage::zeroed(end, device)?);
     let buffers = offsets.into_iter().zip(variables).enumerate();
     let buffers = buffers.map(|(index, (offset, variable))| {
-        if is_table(index) {
+        if is_row_sparse(index) {
             return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable))));
         }
         let layout = Layout::row_major(variable.shape());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::kernels::real::for_real;
+use crate::kernels::float::real::for_real;
 use crate::optimizer::apply::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};
@@ -257,8 +257,8 @@ impl State {
         self.works.push(work);
     }
 
-    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the first
-    /// of these applies may change the scale.
+    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the
+    /// first of these applies may change the scale.
     pub(super) fn loss_scale_of(&self, step: u64) -> f64 {
         match self.earlier_scale {
             Some((last, scale)) if step <= last => scale,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::real;
+use crate::kernels::float::real;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use crate::device::cpu::pieces::Pieces;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
-use crate::kernels::accumulate::accumulate;
-use crate::kernels::measure::{ChunkSums, Chunks, Squares};
 use crate::kernels::streaming;
-use crate::kernels::update::{Pass, Rows};
-use crate::kernels::weighted_sum::{Clipping, Contribution};
+use crate::kernels::update::accumulate::accumulate;
+use crate::kernels::update::measure::{ChunkSums, Chunks, Squares};
+use crate::kernels::update::pass::{Pass, Rows};
+use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
@@ -40,8 +40,8 @@ pub(super) struct Work {
 pub(super) enum Keep {
     /// They are made again when they are needed again.
     Nothing,
-    /// Those that read more than two elements for one are kept, if there is memory: to write them and
-    /// read that is less than to read all of it again.
+    /// Those that read more than two elements for one are kept, if there is memory: to write them
+    /// and read that is less than to read all of it again.
     WherePossible,
 }
 

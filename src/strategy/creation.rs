@@ -16,7 +16,7 @@ use super::context::{
 use super::creator::{Chain, create_through};
 use super::rendezvous::Phase;
 use super::step::StepRecord;
-use crate::cross_device;
+use crate::collectives;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::{Aggregation, Synchronization, Variable};
@@ -110,7 +110,7 @@ fn create_here(
     create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;
-            cross_device::copy_into(tensor, &fresh)?;
+            collectives::copy_into(tensor, &fresh)?;
             Ok(fresh)
         }
         Initial::Fill { dtype, shape, fill } => {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::central_storage::Strategy;
 use super::context::{self, Scope};
 use super::creation::NewVariable;
-use crate::cross_device;
+use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -130,7 +130,7 @@ impl Shared {
                     let wanted = self.wanted.lock();
                     (wanted.new.clone(), wanted.initial.clone())
                 };
-                let value = cross_device::copy_to(&initial, self.owner.parameter_device())?;
+                let value = collectives::copy_to(&initial, self.owner.parameter_device())?;
                 Ok(make(&self.owner, new, value))
             }
         }

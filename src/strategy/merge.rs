@@ -11,7 +11,7 @@ use super::context::{Current, Frame, ReplicaContext, current, mixing, with_frame
 use super::lane::Wake;
 use super::rendezvous::Phase;
 use super::step::{StepRecord, panicked};
-use crate::cross_device::ReduceOp;
+use crate::collectives::ReduceOp;
 use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
 use crate::values::Value;

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::narrow::narrow_all;
+use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use half::{bf16, f16};
-use umbo::cross_device::Assignment;
+use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::error::{Error, Result, Status};
@@ -88,9 +88,12 @@ fn are_out_of_step(variable: &Variable) -> bool {
 fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
     let a = variable("a", &numbers(elements, 1));
     let b = table("b", &numbers(ROWS * WIDTH, 2), WIDTH);
-    let is_table = rule != "lamb";
-    let options =
-        GradientsOptions { accumulation_steps: 2, dtype: None, row_sparse: &[false, is_table] };
+    let is_row_sparse = rule != "lamb";
+    let options = GradientsOptions {
+        accumulation_steps: 2,
+        dtype: None,
+        row_sparse: &[false, is_row_sparse],
+    };
     let variables = vec![a.clone(), b.clone()];
     let gradients =
         Gradients::with_options(STRATEGY, &devices(2), variables, Mean, options).unwrap();
@@ -109,7 +112,7 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
                 data[elements / 2] = f32::NAN;
             }
             overwrite(&gradients, step, replica, 0, &data);
-            if is_table {
+            if is_row_sparse {
                 let named: Vec<i64> =
                     (0..200).map(|i| (i * seed as i64 * 7 % ROWS as i64) / 2 * 2).collect();
                 add_rows(&gradients, step, replica, 1, &named, &numbers(200 * WIDTH, seed));

@@ -60,11 +60,11 @@ fn trained<N: Narrow, G: Element>(
     let initial: Vec<f32> = (0..ELEMENTS.max(ROWS * WIDTH)).map(|i| 1.0 / (i + 3) as f32).collect();
     let a = variable("a", &initial[..ELEMENTS]);
     let b = table("b", &initial[..ROWS * WIDTH], WIDTH);
-    let is_table = rule != "lamb";
+    let is_row_sparse = rule != "lamb";
     let options = GradientsOptions {
         accumulation_steps: 2,
         dtype: Some(G::DTYPE),
-        row_sparse: &[false, is_table],
+        row_sparse: &[false, is_row_sparse],
     };
     let variables = vec![a.clone(), b.clone()];
     let gradients =
@@ -77,7 +77,7 @@ fn trained<N: Narrow, G: Element>(
         for replica in 0..replicas {
             let seed = step as usize * 31 + replica;
             overwrite(&gradients, step, replica, 0, &numbers(ELEMENTS, seed));
-            if is_table {
+            if is_row_sparse {
                 let named = [3, 19, 3, (seed % ROWS) as i64];
                 add_rows(&gradients, step, replica, 1, &named, &numbers(4 * WIDTH, seed));
             } else {
