@@ -4,6 +4,7 @@ use crate::collectives::{check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::concatenate::concatenate;
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::View;
 use crate::tensor::{Shape, Tensor};
 
@@ -34,7 +35,7 @@ pub fn gather(
     let dense = |tensor: &Tensor| tensor.layout().is_contiguous();
     if dense(&result) && components.iter().all(dense) {
         let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
-        concatenate(&parts, axis, &result.writing()?)?;
+        concatenate(Instructions::chosen(), &parts, axis, &result.writing()?)?;
         return Ok(result);
     }
     let mut start = 0;

@@ -3,6 +3,7 @@
 use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use crate::kernels::view::View;
@@ -74,7 +75,8 @@ impl Batch {
             views.push(component.reading()?);
         }
         if reduced.contains(&true) {
-            reduce_over_axes(op, &views, &reduced, &result.writing()?)?;
+            let output = result.writing()?;
+            reduce_over_axes(Instructions::chosen(), op, &views, &reduced, &output)?;
         } else {
             self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
             self.planned.push(Planned::new(op, views, result.writing()?)?);
@@ -85,7 +87,7 @@ impl Batch {
 
     /// Carries out what was planned.
     pub fn run(self) {
-        reduce_over_replicas(&self.planned);
+        reduce_over_replicas(Instructions::chosen(), &self.planned);
     }
 }
 

@@ -5,6 +5,7 @@
 //! row-sparse variable.
 
 use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::order::RowOrder;
 use crate::kernels::rows::sum::{RowPart, sum_rows};
 use crate::kernels::update::weighted_sum::WeightedSum;
@@ -142,7 +143,7 @@ impl Merged {
         self.rows.try_reserve(most).map_err(|_| out_of_memory(variable))?;
         self.rows.extend((0..order.rows()).map(|position| order.row(position)));
         self.sums.resize(order.rows(), most)?;
-        sum_rows(order, before, parts, &self.sums.tensor().writing()?);
+        sum_rows(Instructions::chosen(), order, before, parts, &self.sums.tensor().writing()?);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::device::cpu::pieces::Pieces;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::measure::{ChunkSums, Chunks, Squares};
@@ -157,7 +158,8 @@ impl Work {
                 let kept = sources.accumulation.gradient(index).filter(|_| kept);
                 let kept = kept.map(|gradient| &gradient.writing);
                 let sum = sources.sum(index, contributions);
-                sum.measure_squares(&part, &sums[first_sum..], kept, streaming);
+                let sums = &sums[first_sum..];
+                sum.measure_squares(Instructions::chosen(), &part, sums, kept, streaming);
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
@@ -195,7 +197,7 @@ impl Work {
                 let Item { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else { continue };
                 sources.collect(index, contributions);
-                accumulate(sum, fresh, contributions, part);
+                accumulate(Instructions::chosen(), sum, fresh, contributions, part);
             }
         });
     }
@@ -324,21 +326,21 @@ impl Passes<'_> {
         contributions: &'p mut Vec<Contribution>,
     ) -> Pass<'p> {
         let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
-        let divisor = self.sources.divisor;
+        let (instructions, divisor) = (Instructions::chosen(), self.sources.divisor);
         let gradient = self.sources.accumulation.gradient(index).filter(|_| kept);
         let pass = match (self.sources.rows(index), gradient) {
             (Some(merged), _) => {
                 let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
-                Pass::at_rows(weights, slots, rows, merged.sums(), divisor)
+                Pass::at_rows(instructions, weights, slots, rows, merged.sums(), divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();
                 contributions.push(Contribution { gradient: gradient.reading, factor: 1.0 });
-                Pass::new(weights, slots, contributions, 1.0)
+                Pass::new(instructions, weights, slots, contributions, 1.0)
             }
             (None, None) => {
                 self.sources.collect(index, contributions);
-                Pass::new(weights, slots, contributions, divisor)
+                Pass::new(instructions, weights, slots, contributions, divisor)
                     .starting_from(self.sources.accumulated(index))
             }
         };

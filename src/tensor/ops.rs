@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::copy::{combine, layouts};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::scatter::{self, ScatterOp};
 use crate::tensor::{DType, Element, Shape, Tensor};
 
@@ -19,20 +20,20 @@ impl Tensor {
             return self.writing().map(drop);
         }
         let from = from.apart_from(self)?;
-        layouts::copy(&from.reading()?, &self.writing()?)
+        layouts::copy(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
     /// rounded after the addition. Otherwise like [`Tensor::copy_from`]; bool is refused.
     pub fn add_from(&self, from: &Tensor) -> Result<()> {
         let from = from.apart_from(self)?;
-        combine::add(&from.reading()?, &self.writing()?)
+        combine::add(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// `self -= from`, like [`Tensor::add_from`].
     pub fn subtract_from(&self, from: &Tensor) -> Result<()> {
         let from = from.apart_from(self)?;
-        combine::subtract(&from.reading()?, &self.writing()?)
+        combine::subtract(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -111,7 +112,7 @@ impl Tensor {
 
     fn copied(&self) -> Result<Tensor> {
         let copied = Tensor::uninitialized(self.dtype(), self.shape(), self.device())?;
-        layouts::copy(&self.reading()?, &copied.writing()?)?;
+        layouts::copy(Instructions::chosen(), &self.reading()?, &copied.writing()?)?;
         Ok(copied)
     }
 

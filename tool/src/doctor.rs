@@ -9,7 +9,7 @@ use umbo::device::cpu::affinity::{self, CpuSet};
 use umbo::device::cpu::workers;
 use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
 use umbo::error::Result;
-use umbo::kernels::instruction_set;
+use umbo::kernels::instruction_set::Instructions;
 
 use crate::{Report, bytes_text, json_text};
 
@@ -90,7 +90,7 @@ fn examine() -> Vec<Finding> {
 
 /// What reductions, gathers and updates run on.
 fn central_work() -> Finding {
-    let (workers, instructions) = (workers::count(), instruction_set::selected().name());
+    let (workers, instructions) = (workers::count(), Instructions::chosen().set().name());
     let text = format!("{workers} workers, {instructions} instructions");
     Finding::new(Verdict::Fine, "central work", text)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::kernels::copy::layouts::{check_same, tiles};
 use crate::kernels::dtype::{Element, for_numeric};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::strided::{Runs, TILE};
 use crate::kernels::view::{View, ViewMut};
 
@@ -19,18 +19,18 @@ use crate::kernels::view::{View, ViewMut};
 /// the addition (16-bit ones are added in float32).
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
-pub fn add(from: &View, to: &ViewMut) -> Result<()> {
+pub fn add(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
     check_same(from, to)?;
-    for_numeric!(from.dtype(), T => combine::<Addition<T>>(from, to), else return Err(no_bool("added")));
+    for_numeric!(from.dtype(), T => combine::<Addition<T>>(instructions, from, to), else return Err(no_bool("added")));
     Ok(())
 }
 
 /// `to -= from`, like [`add`].
-pub fn subtract(from: &View, to: &ViewMut) -> Result<()> {
+pub fn subtract(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
     check_same(from, to)?;
     for_numeric!(
         from.dtype(),
-        T => combine::<Subtraction<T>>(from, to),
+        T => combine::<Subtraction<T>>(instructions, from, to),
         else return Err(no_bool("subtracted"))
     );
     Ok(())
@@ -85,17 +85,13 @@ combinations! {
     u64, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
 }
 
-fn combine<C: Combination>(from: &View, to: &ViewMut) {
+fn combine<C: Combination>(instructions: Instructions, from: &View, to: &ViewMut) {
     let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
     let bytes = 3 * size_of::<C::Element>();
     workers::for_each_range(to.layout().shape.elements(), bytes, &|range| {
-        dispatch(OverRange::<C> {
-            from: from.data().cast(),
-            from_runs: &from_runs,
-            to: to.data().cast(),
-            to_runs: &to_runs,
-            range,
-        });
+        let (from, to) = (from.data().cast(), to.data().cast());
+        let (from_runs, to_runs) = (&from_runs, &to_runs);
+        dispatch(instructions, OverRange::<C> { from, from_runs, to, to_runs, range });
     });
 }
 
@@ -110,7 +106,7 @@ struct OverRange<'a, C: Combination> {
 
 impl<C: Combination> Kernel for OverRange<'_, C> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, _: Instructions) {
         let OverRange { from, from_runs, to, to_runs, range } = self;
         if from_runs.is_dense() && to_runs.is_dense() {
             // SAFETY: the views promise initialised elements that may be read and written and do

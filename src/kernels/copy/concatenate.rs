@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming::{self, LINE, Tile};
 use crate::kernels::view::{View, ViewMut};
 
@@ -12,7 +13,12 @@ use crate::kernels::view::{View, ViewMut};
 /// parts'.
 ///
 /// Fails with INVALID_ARGUMENT if they do not.
-pub fn concatenate(parts: &[View], axis: usize, output: &ViewMut) -> Result<()> {
+pub fn concatenate(
+    instructions: Instructions,
+    parts: &[View],
+    axis: usize,
+    output: &ViewMut,
+) -> Result<()> {
     let (dtype, shape) = (output.dtype(), output.layout().shape);
     if axis >= shape.rank() {
         return Err(Error::invalid("axis", format!("{axis}; the rank is {}", shape.rank())));
@@ -37,7 +43,7 @@ pub fn concatenate(parts: &[View], axis: usize, output: &ViewMut) -> Result<()> 
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
         if streaming {
-            rows.stream(bytes);
+            rows.stream(instructions, bytes);
             streaming::finish();
         } else {
             // SAFETY: the run is one of the range, which is this worker's alone.
@@ -64,8 +70,8 @@ struct Rows<'a> {
     output: *mut u8,
 }
 
-// SAFETY: the parts are views', which may be read from any thread, and the output is one's, which may
-// be written from any; ranges of it are written by one worker each.
+// SAFETY: the parts are views', which may be read from any thread, and the output is one's, which
+// may be written from any; ranges of it are written by one worker each.
 unsafe impl Sync for Rows<'_> {}
 
 impl Rows<'_> {
@@ -96,7 +102,7 @@ impl Rows<'_> {
     }
 
     /// Writes the output's bytes `range` past the caches.
-    fn stream(&self, range: Range<usize>) {
+    fn stream(&self, instructions: Instructions, range: Range<usize>) {
         let lines = |bytes: usize| bytes.is_multiple_of(LINE);
         let first = self.output.wrapping_add(range.start);
         if lines(first.addr())
@@ -108,16 +114,17 @@ impl Rows<'_> {
             // output, which is this worker's alone. It begins at a line and is whole lines, as
             // everything before it is.
             self.for_each_run(range, |from, at, length| unsafe {
-                streaming::write_lines(from.cast(), self.output.add(at).cast(), length / LINE);
+                let to = self.output.add(at).cast();
+                streaming::write_lines(instructions, from.cast(), to, length / LINE);
             });
         } else {
-            self.stream_pieces(range);
+            self.stream_pieces(instructions, range);
         }
     }
 
     /// As [`Rows::stream`], for runs of any length: those that are not whole lines are put together
     /// first, so that no line of the output is written in pieces.
-    fn stream_pieces(&self, range: Range<usize>) {
+    fn stream_pieces(&self, instructions: Instructions, range: Range<usize>) {
         let mut tile = Tile::new();
         let tile = tile.elements::<u8>();
         let whole_lines = |at: usize, length: usize| {
@@ -129,7 +136,7 @@ impl Rows<'_> {
             if held == 0 && (whole_lines(at, length) || length >= 16 * tile.len()) {
                 // SAFETY: the run lies in a part, which may be read, and belongs to this place of
                 // the output, which is this worker's alone.
-                unsafe { streaming::write(from, self.output.add(at), length) };
+                unsafe { streaming::write(instructions, from, self.output.add(at), length) };
                 start = at + length;
                 return;
             }
@@ -145,7 +152,7 @@ impl Rows<'_> {
                     place.add(held).copy_from_nonoverlapping(from, piece);
                     held += piece;
                     if piece == room {
-                        streaming::write(place, self.output.add(start), held);
+                        streaming::write(instructions, place, self.output.add(start), held);
                         (start, held) = (start + held, 0);
                     }
                     from = from.add(piece);
@@ -155,6 +162,9 @@ impl Rows<'_> {
             debug_assert_eq!(at, start + held);
         });
         // SAFETY: as above.
-        unsafe { streaming::write(tile.as_ptr().cast(), self.output.add(start), held) };
+        unsafe {
+            let to = self.output.add(start);
+            streaming::write(instructions, tile.as_ptr().cast(), to, held);
+        }
     }
 }

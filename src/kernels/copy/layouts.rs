@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};
 use crate::kernels::view::{View, ViewMut};
@@ -13,14 +14,14 @@ use crate::kernels::view::{View, ViewMut};
 /// strides need not.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
-pub fn copy(from: &View, to: &ViewMut) -> Result<()> {
+pub fn copy(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
     check_same(from, to)?;
     // Elements are moved, not looked at: their size is all that counts.
     match from.dtype().size() {
-        1 => copy_elements::<u8>(from, to),
-        2 => copy_elements::<u16>(from, to),
-        4 => copy_elements::<u32>(from, to),
-        _ => copy_elements::<u64>(from, to),
+        1 => copy_elements::<u8>(instructions, from, to),
+        2 => copy_elements::<u16>(instructions, from, to),
+        4 => copy_elements::<u32>(instructions, from, to),
+        _ => copy_elements::<u64>(instructions, from, to),
     }
     Ok(())
 }
@@ -78,7 +79,7 @@ pub(super) fn check_same(from: &View, to: &ViewMut) -> Result<()> {
 }
 
 /// `T` has the size of the elements.
-fn copy_elements<T: Copy>(from: &View, to: &ViewMut) {
+fn copy_elements<T: Copy>(instructions: Instructions, from: &View, to: &ViewMut) {
     let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
     let elements = to.layout().shape.elements();
     let streaming = streaming::pays(elements.saturating_mul(2 * size_of::<T>()));
@@ -89,7 +90,8 @@ fn copy_elements<T: Copy>(from: &View, to: &ViewMut) {
         unsafe {
             if from_runs.is_dense() && to_runs.is_dense() && streaming {
                 let (from, to) = (from.add(range.start), to.add(range.start));
-                streaming::write(from.cast(), to.cast(), range.len() * size_of::<T>());
+                let bytes = range.len() * size_of::<T>();
+                streaming::write(instructions, from.cast(), to.cast(), bytes);
                 streaming::finish();
             } else if from_runs.is_dense() {
                 to_runs.for_each(range.clone(), |first, offset, stride, length| {

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16, widen_f16s};
+use crate::kernels::instruction_set::Instructions;
 
 /// An element of a gradient. Sums over replicas are float64, and every element is widened to that
 /// first, which is exact.
@@ -12,7 +13,7 @@ pub trait GradientElement: Element {
     fn rounded(value: f64) -> Self;
 
     /// These elements in float64.
-    fn widened<const N: usize>(elements: [Self; N]) -> [f64; N];
+    fn widened<const N: usize>(instructions: Instructions, elements: [Self; N]) -> [f64; N];
 }
 
 impl GradientElement for f64 {
@@ -22,7 +23,7 @@ impl GradientElement for f64 {
     }
 
     #[inline(always)]
-    fn widened<const N: usize>(elements: [f64; N]) -> [f64; N] {
+    fn widened<const N: usize>(_: Instructions, elements: [f64; N]) -> [f64; N] {
         elements
     }
 }
@@ -34,7 +35,7 @@ impl GradientElement for f32 {
     }
 
     #[inline(always)]
-    fn widened<const N: usize>(elements: [f32; N]) -> [f64; N] {
+    fn widened<const N: usize>(_: Instructions, elements: [f32; N]) -> [f64; N] {
         elements.map(f64::from)
     }
 }
@@ -45,7 +46,7 @@ impl GradientElement for bf16 {
     }
 
     #[inline(always)]
-    fn widened<const N: usize>(elements: [bf16; N]) -> [f64; N] {
+    fn widened<const N: usize>(_: Instructions, elements: [bf16; N]) -> [f64; N] {
         // Not `map`, which compilers leave as a call for each element where there are many.
         let mut wide = [0.0; N];
         for (wide, element) in wide.iter_mut().zip(elements) {
@@ -61,9 +62,9 @@ impl GradientElement for f16 {
     }
 
     #[inline(always)]
-    fn widened<const N: usize>(elements: [f16; N]) -> [f64; N] {
+    fn widened<const N: usize>(instructions: Instructions, elements: [f16; N]) -> [f64; N] {
         let mut wide = [0.0; N];
-        for (wide, element) in wide.iter_mut().zip(widen_f16s(elements)) {
+        for (wide, element) in wide.iter_mut().zip(widen_f16s(instructions, elements)) {
             *wide = f64::from(element);
         }
         wide

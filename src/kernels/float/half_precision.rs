@@ -7,7 +7,9 @@
 
 use half::{bf16, f16};
 
-use crate::kernels::instruction_set::{InstructionSet, selected};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::instruction_set::InstructionSet;
+use crate::kernels::instruction_set::Instructions;
 
 /// 2^-14, the smallest normal float16, as bits of a float32.
 const SMALLEST_NORMAL: u32 = 113 << 23;
@@ -73,10 +75,12 @@ pub fn f32_to_bf16(value: f32) -> bf16 {
 /// float16 to float32, exact, by the processor's own conversion where there is one. The bits are
 /// those of [`f16_to_f32`] but for signalling NaNs, which become quiet.
 #[inline(always)]
-pub fn widen_f16s<const N: usize>(values: [f16; N]) -> [f32; N] {
+pub fn widen_f16s<const N: usize>(instructions: Instructions, values: [f16; N]) -> [f32; N] {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = instructions;
     #[cfg(target_arch = "x86_64")]
-    if N.is_multiple_of(8) && selected() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
+    if N.is_multiple_of(8) && instructions.set() as u8 >= InstructionSet::Avx2 as u8 {
+        // SAFETY: there are instructions of AVX2 and later sets only where the processor has F16C.
         return unsafe { widen_f16s_f16c(values) };
     }
     values.map(f16_to_f32)
@@ -102,10 +106,12 @@ fn widen_f16s_f16c<const N: usize>(values: [f16; N]) -> [f32; N] {
 /// [`f32_to_f16`]: unlike the processor's conversion to bfloat16, this one keeps denormals in every
 /// mode.
 #[inline(always)]
-pub fn narrow_to_f16s<const N: usize>(values: &[f32; N]) -> [f16; N] {
+pub fn narrow_to_f16s<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [f16; N] {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = instructions;
     #[cfg(target_arch = "x86_64")]
-    if N.is_multiple_of(8) && selected() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: sets from AVX2 on are selected only on processors with F16C.
+    if N.is_multiple_of(8) && instructions.set() as u8 >= InstructionSet::Avx2 as u8 {
+        // SAFETY: there are instructions of AVX2 and later sets only where the processor has F16C.
         return unsafe { narrow_to_f16s_f16c(values) };
     }
     let mut narrow = [f16::ZERO; N];

@@ -1,30 +1,34 @@
 //! Sums and means of 16-bit floats over replicas, by the processor's vectors.
 //!
-//! The functions have no instruction set of their own and are inlined into the loops, which have: as
-//! functions of a set they would be called, block by block, where the compiler finds them too large.
+//! The functions have no instruction set of their own and are inlined into the loops, which have:
+//! as functions of a set they would be called, block by block, where the compiler finds them too
+//! large.
 
 use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use crate::kernels::instruction_set::{InstructionSet, selected};
+use crate::kernels::instruction_set::{InstructionSet, Instructions};
 
 /// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
 /// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
-/// does nothing, if the instructions in use have no such conversions.
+/// does nothing, if the instructions have no such conversions.
 ///
 /// The bits are those of [`f16_to_f32`](crate::kernels::float::half_precision::f16_to_f32) and
-/// [`f32_to_f16`](crate::kernels::float::half_precision::f32_to_f16): unlike the processor's conversion to bfloat16,
-/// these keep denormals in every mode, and of a NaN they keep what ours keep.
+/// [`f32_to_f16`](crate::kernels::float::half_precision::f32_to_f16): unlike the processor's
+/// conversion to bfloat16, these keep denormals in every mode, and of a NaN they keep what ours
+/// keep.
 #[inline(always)]
 pub fn reduce_f16s<const R: usize, const N: usize>(
+    instructions: Instructions,
     inputs: [&[f16; N]; R],
     divisor: Option<f32>,
     output: &mut [MaybeUninit<f16>; N],
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if selected() as u8 >= InstructionSet::Avx2 as u8 {
-        // SAFETY: sets from AVX2 on are selected only on processors with AVX2 and F16C.
+    if instructions.set() as u8 >= InstructionSet::Avx2 as u8 {
+        // SAFETY: there are instructions of AVX2 and later sets only where the processor has those
+        // and F16C.
         unsafe { reduce_f16s_f16c(inputs, divisor, output) };
         return true;
     }
@@ -48,8 +52,8 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple of
-        // theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are an element.
         unsafe {
             let load = |input: &[f16; N]| {
                 _mm256_cvtph_ps(_mm_loadu_si128(input.as_ptr().add(start).cast()))
@@ -74,14 +78,15 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
 /// [`f32_to_bf16`](crate::kernels::float::half_precision::f32_to_bf16).
 #[inline(always)]
 pub fn reduce_bf16s<const R: usize, const N: usize>(
+    instructions: Instructions,
     inputs: [&[bf16; N]; R],
     divisor: Option<f32>,
     output: &mut [MaybeUninit<bf16>; N],
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
-    match selected() {
+    match instructions.set() {
         InstructionSet::Baseline => {}
-        // SAFETY: this set is selected only on processors that have it.
+        // SAFETY: there are such instructions only where the processor has them.
         InstructionSet::Avx2 => unsafe {
             reduce_bf16s_avx2(inputs, divisor, output);
             return true;
@@ -125,8 +130,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple of
-        // theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are an element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm512_loadu_si512(input.as_ptr().add(start).cast());
@@ -149,7 +154,8 @@ unsafe fn reduce_bf16s_avx512<const R: usize, const N: usize>(
                 _mm512_mask_blend_epi16(ODD_LANES, _mm512_srli_epi32::<16>(even_bits), odd_bits);
             let low =
                 _mm512_mask_blend_epi16(ODD_LANES, even_bits, _mm512_slli_epi32::<16>(odd_bits));
-            // Up if the lower half is more than half of a place, or just that and the upper one odd.
+            // Up if the lower half is more than half of a place, or just that and the upper one
+            // odd.
             let last_place = _mm512_and_si512(high, _mm512_set1_epi16(1));
             let up = _mm512_cmpgt_epu16_mask(
                 _mm512_adds_epu16(low, last_place),
@@ -190,8 +196,8 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
     const { assert!(R > 0 && N.is_multiple_of(LANES)) };
     let mut start = 0;
     while start < N {
-        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple of
-        // theirs, and any 16 bits are an element.
+        // SAFETY: the caller's promise; the vectors lie in the blocks, whose length is a multiple
+        // of theirs, and any 16 bits are an element.
         unsafe {
             let load = |input: &[bf16; N]| {
                 let pairs = _mm256_loadu_si256(input.as_ptr().add(start).cast());
@@ -236,19 +242,22 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
 mod tests {
     use super::*;
     use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-    use crate::kernels::instruction_set::select;
 
-    /// Compares a block with what one element after the other gives.
+    /// Compares a block with what one element after the other gives. Every set but the baseline is
+    /// to have a way to reduce it.
     fn check<E: Copy, const R: usize>(
-        reduce: impl Fn([&[E; 64]; R], Option<f32>, &mut [MaybeUninit<E>; 64]) -> bool,
+        instructions: Instructions,
+        reduce: impl Fn(Instructions, [&[E; 64]; R], Option<f32>, &mut [MaybeUninit<E>; 64]) -> bool,
         element: impl Fn([E; R], Option<f32>) -> E,
         bits: impl Fn(E) -> u16,
         inputs: [[E; 64]; R],
     ) {
         for divisor in [None, Some(R as f32)] {
             let mut output = [MaybeUninit::uninit(); 64];
-            if !reduce(inputs.each_ref(), divisor, &mut output) {
-                return;
+            let reduced = reduce(instructions, inputs.each_ref(), divisor, &mut output);
+            assert_eq!(reduced, instructions.set() != InstructionSet::Baseline, "{instructions:?}");
+            if !reduced {
+                continue;
             }
             for (lane, output) in output.into_iter().enumerate() {
                 let expected = bits(element(inputs.map(|block| block[lane]), divisor));
@@ -267,9 +276,7 @@ mod tests {
 
     #[test]
     fn the_processor_gives_the_same_bits() {
-        let before = selected();
-        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-            select(set).unwrap();
+        for instructions in Instructions::all() {
             for first in (0..=u16::MAX).step_by(64) {
                 let block = |step: u16| -> [u16; 64] {
                     std::array::from_fn(|lane| (first + lane as u16).wrapping_mul(step))
@@ -288,21 +295,20 @@ mod tests {
                 fn bf16_of<const R: usize>(values: [bf16; R], divisor: Option<f32>) -> bf16 {
                     f32_to_bf16(sum(values.map(bf16_to_f32), divisor))
                 }
-                check(reduce_bf16s, bf16_of, bf16::to_bits, [a]);
-                check(reduce_bf16s, bf16_of, bits, [a, b]);
-                check(reduce_bf16s, bf16_of, bits, [a, b, c]);
-                check(reduce_bf16s, bf16_of, bits, [a, b, c, d]);
+                check(instructions, reduce_bf16s, bf16_of, bf16::to_bits, [a]);
+                check(instructions, reduce_bf16s, bf16_of, bits, [a, b]);
+                check(instructions, reduce_bf16s, bf16_of, bits, [a, b, c]);
+                check(instructions, reduce_bf16s, bf16_of, bits, [a, b, c, d]);
                 let bits = |value: f16| one_nan(value.to_bits(), 0x7c00);
                 let [a, b, c, d] = inputs.map(|block| block.map(f16::from_bits));
                 fn f16_of<const R: usize>(values: [f16; R], divisor: Option<f32>) -> f16 {
                     f32_to_f16(sum(values.map(f16_to_f32), divisor))
                 }
-                check(reduce_f16s, f16_of, f16::to_bits, [a]);
-                check(reduce_f16s, f16_of, bits, [a, b]);
-                check(reduce_f16s, f16_of, bits, [a, b, c]);
-                check(reduce_f16s, f16_of, bits, [a, b, c, d]);
+                check(instructions, reduce_f16s, f16_of, f16::to_bits, [a]);
+                check(instructions, reduce_f16s, f16_of, bits, [a, b]);
+                check(instructions, reduce_f16s, f16_of, bits, [a, b, c]);
+                check(instructions, reduce_f16s, f16_of, bits, [a, b, c, d]);
             }
         }
-        select(before).unwrap();
     }
 }

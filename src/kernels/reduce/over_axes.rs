@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::for_numeric;
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
 use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, Reduction, SumOverAxes};
@@ -45,6 +45,7 @@ const COLUMNS: usize = 64;
 /// of axes that are not reduced, if the output does not fit, and for bool; with
 /// RESOURCE_EXHAUSTED if there is no memory for one record per input.
 pub fn reduce_over_axes(
+    instructions: Instructions,
     op: ReduceOp,
     inputs: &[View],
     reduced: &AxisMask,
@@ -72,8 +73,8 @@ pub fn reduce_over_axes(
         parts.push(part);
     }
     for_numeric!(first.dtype(), T => match op {
-        ReduceOp::Sum => reduce::<SumOverAxes<T>>(&parts, output),
-        ReduceOp::Mean => reduce::<MeanOverAxes<T>>(&parts, output),
+        ReduceOp::Sum => reduce::<SumOverAxes<T>>(instructions, &parts, output),
+        ReduceOp::Mean => reduce::<MeanOverAxes<T>>(instructions, &parts, output),
     }, else return Err(not_reducible()));
     Ok(())
 }
@@ -148,7 +149,7 @@ impl<'a> Part<'a> {
     }
 }
 
-fn reduce<K: Reduction>(parts: &[Part<'_>], output: &ViewMut) {
+fn reduce<K: Reduction>(instructions: Instructions, parts: &[Part<'_>], output: &ViewMut) {
     let results = output.layout().shape.elements();
     // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
@@ -166,7 +167,7 @@ fn reduce<K: Reduction>(parts: &[Part<'_>], output: &ViewMut) {
     let longest = parts.iter().map(|part| part.chunks()).max().unwrap_or(0);
     if longest > 1 && results < COLUMNS * workers::count() {
         for columns in blocks(0..results) {
-            let sums = by_chunks::<K>(parts, &columns);
+            let sums = by_chunks::<K>(instructions, parts, &columns);
             write(columns, &sums);
         }
         return;
@@ -180,7 +181,7 @@ fn reduce<K: Reduction>(parts: &[Part<'_>], output: &ViewMut) {
                 let mut part_sums = [K::ZERO; COLUMNS];
                 for chunk in 0..part.chunks() {
                     let mut chunk_sums = [K::ZERO; COLUMNS];
-                    sum_chunk::<K>(part, &columns, chunk, &mut chunk_sums);
+                    sum_chunk::<K>(instructions, part, &columns, chunk, &mut chunk_sums);
                     add_to::<K>(&mut part_sums, &chunk_sums);
                 }
                 add_to::<K>(&mut sums, &part_sums);
@@ -192,6 +193,7 @@ fn reduce<K: Reduction>(parts: &[Part<'_>], output: &ViewMut) {
 
 /// Few results of many elements each: the workers share the chunks.
 fn by_chunks<K: Reduction>(
+    instructions: Instructions,
     parts: &[Part<'_>],
     columns: &Range<usize>,
 ) -> [K::Accumulator; COLUMNS] {
@@ -215,7 +217,7 @@ fn by_chunks<K: Reduction>(
                 // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is
                 // not used otherwise until all ranges are done.
                 let row = unsafe { &mut *rows.row(chunk) };
-                sum_chunk::<K>(part, columns, chunk, row);
+                sum_chunk::<K>(instructions, part, columns, chunk, row);
             }
         });
         let mut part_sums = [K::ZERO; COLUMNS];
@@ -241,6 +243,7 @@ fn add_to<K: Reduction>(sums: &mut [K::Accumulator; COLUMNS], more: &[K::Accumul
 
 /// Adds up one chunk of each of the results `columns` into `sums`, which are zero.
 fn sum_chunk<K: Reduction>(
+    instructions: Instructions,
     part: &Part<'_>,
     columns: &Range<usize>,
     chunk: usize,
@@ -248,9 +251,9 @@ fn sum_chunk<K: Reduction>(
 ) {
     let elements = part.chunk(chunk);
     match part.walk {
-        Walk::Results => dispatch(ByResult::<K> { part, columns, elements, sums }),
+        Walk::Results => dispatch(instructions, ByResult::<K> { part, columns, elements, sums }),
         Walk::Across { results } => {
-            dispatch(Across::<K> { part, results, columns, elements, sums })
+            dispatch(instructions, Across::<K> { part, results, columns, elements, sums })
         }
     }
 }
@@ -264,7 +267,7 @@ struct ByResult<'a, K: Reduction> {
 
 impl<K: Reduction> Kernel for ByResult<'_, K> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, _: Instructions) {
         let ByResult { part, columns, elements, sums } = self;
         let data = part.view.data().cast::<K::Input>();
         let dense = part.runs.is_dense();
@@ -322,7 +325,7 @@ struct Across<'a, K: Reduction> {
 
 impl<K: Reduction> Kernel for Across<'_, K> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, _: Instructions) {
         let Across { part, results, columns, elements, sums } = self;
         let data = part.view.data().cast::<K::Input>();
         let mut buffer = [MaybeUninit::<K::Input>::uninit(); COLUMNS];

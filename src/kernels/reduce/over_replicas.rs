@@ -7,7 +7,7 @@ use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::copy::layouts::tiles;
 use crate::kernels::dtype::{DType, for_numeric};
-use crate::kernels::instruction_set::{Kernel, dispatch, keep_to_blocks};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
@@ -64,13 +64,13 @@ impl Planned {
     }
 
     /// One worker's part, which no other has.
-    fn run(&self, range: Range<usize>, streaming: bool) {
+    fn run(&self, instructions: Instructions, range: Range<usize>, streaming: bool) {
         for_numeric!(self.inputs[0].dtype(), T => match self.op {
             ReduceOp::Sum => reduce::<Sum<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
-                &self.inputs, &self.output, range, streaming,
+                instructions, &self.inputs, &self.output, range, streaming,
             ),
             ReduceOp::Mean => reduce::<Mean<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
-                &self.inputs, &self.output, range, streaming,
+                instructions, &self.inputs, &self.output, range, streaming,
             ),
         }, else unreachable!("bool was refused"));
     }
@@ -79,12 +79,12 @@ impl Planned {
 /// Carries out all reductions, sharing the work of all of them between the workers at once: they
 /// are entered one time, however many there are. No output shares memory with an input or another
 /// output.
-pub fn reduce_over_replicas(all: &[Planned]) {
+pub fn reduce_over_replicas(instructions: Instructions, all: &[Planned]) {
     let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
     let streaming = streaming::pays(bytes);
     if let [one] = all {
         workers::for_each_range(one.elements(), one.bytes_per_element(), &|range| {
-            one.run(range, streaming);
+            one.run(instructions, range, streaming);
         });
         return;
     }
@@ -98,7 +98,7 @@ pub fn reduce_over_replicas(all: &[Planned]) {
             let (first, last) = (range.start.max(start), range.end.min(end));
             if first < last {
                 let last = planned.elements().min((last - start) * BLOCK);
-                planned.run((first - start) * BLOCK..last, streaming);
+                planned.run(instructions, (first - start) * BLOCK..last, streaming);
             }
         }
     });
@@ -138,6 +138,7 @@ const fn in_lines<T>(lines: usize) -> usize {
 
 /// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
 fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
+    instructions: Instructions,
     inputs: &[View],
     output: &ViewMut,
     range: Range<usize>,
@@ -145,20 +146,22 @@ fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
 ) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
-    if !(dense && few::<K, ONE, TWO>(inputs, output, &range, streaming)) {
+    if !(dense && few::<K, ONE, TWO>(instructions, inputs, output, &range, streaming)) {
         let output = output.data().cast();
-        dispatch(Tiles::<K> { inputs, output, runs: &runs, streaming, range });
+        dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
     }
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
 fn few<K: Reduction, const ONE: usize, const TWO: usize>(
+    instructions: Instructions,
     inputs: &[View],
     output: &ViewMut,
     range: &Range<usize>,
     streaming: bool,
 ) -> bool {
     fn exactly<K: Reduction, const R: usize, const N: usize>(
+        instructions: Instructions,
         inputs: &[View],
         output: &ViewMut,
         range: &Range<usize>,
@@ -173,18 +176,18 @@ fn few<K: Reduction, const ONE: usize, const TWO: usize>(
         // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
         // and not written meanwhile, as their views promise.
         let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
-        dispatch(Few::<K, R, N> { inputs, output, streaming });
+        dispatch(instructions, Few::<K, R, N> { inputs, output, streaming });
         true
     }
     match inputs.len() {
-        1 => exactly::<K, 1, TWO>(inputs, output, range, streaming),
-        2 => exactly::<K, 2, TWO>(inputs, output, range, streaming),
-        3 => exactly::<K, 3, ONE>(inputs, output, range, streaming),
-        4 => exactly::<K, 4, ONE>(inputs, output, range, streaming),
-        5 => exactly::<K, 5, ONE>(inputs, output, range, streaming),
-        6 => exactly::<K, 6, ONE>(inputs, output, range, streaming),
-        7 => exactly::<K, 7, ONE>(inputs, output, range, streaming),
-        8 => exactly::<K, 8, ONE>(inputs, output, range, streaming),
+        1 => exactly::<K, 1, TWO>(instructions, inputs, output, range, streaming),
+        2 => exactly::<K, 2, TWO>(instructions, inputs, output, range, streaming),
+        3 => exactly::<K, 3, ONE>(instructions, inputs, output, range, streaming),
+        4 => exactly::<K, 4, ONE>(instructions, inputs, output, range, streaming),
+        5 => exactly::<K, 5, ONE>(instructions, inputs, output, range, streaming),
+        6 => exactly::<K, 6, ONE>(instructions, inputs, output, range, streaming),
+        7 => exactly::<K, 7, ONE>(instructions, inputs, output, range, streaming),
+        8 => exactly::<K, 8, ONE>(instructions, inputs, output, range, streaming),
         _ => false,
     }
 }
@@ -199,8 +202,8 @@ unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
 }
 
 /// All inputs in one loop, `N` elements, one cache line or two, of each after the other: with eight
-/// inputs several lines of each are slower by a quarter, with two inputs one line is slower where the
-/// caches hold them. The slices are equally long.
+/// inputs several lines of each are slower by a quarter, with two inputs one line is slower where
+/// the caches hold them. The slices are equally long.
 struct Few<'a, K: Reduction, const R: usize, const N: usize> {
     inputs: [&'a [K::Input]; R],
     output: &'a mut [MaybeUninit<K::Output>],
@@ -209,7 +212,7 @@ struct Few<'a, K: Reduction, const R: usize, const N: usize> {
 
 impl<K: Reduction, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         let Few { inputs, output, streaming } = self;
         // Whole lines are streamed: a block that begins at a line is some of them.
         let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
@@ -224,9 +227,9 @@ impl<K: Reduction, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
             };
             // Of its own, so that no store to it can be one to an input.
             let mut sums = Aligned([MaybeUninit::uninit(); N]);
-            K::block::<R, N>(inputs, &mut sums.0);
+            K::block::<R, N>(instructions, inputs, &mut sums.0);
             if streaming {
-                stream_block(&sums, output);
+                stream_block(instructions, &sums, output);
             } else {
                 *output = sums.0;
             }
@@ -246,7 +249,11 @@ struct Aligned<T, const N: usize>([MaybeUninit<T>; N]);
 
 /// Writes a block past the caches to a place that begins at a line.
 #[inline(always)]
-fn stream_block<T, const N: usize>(from: &Aligned<T, N>, to: &mut [MaybeUninit<T>; N]) {
+fn stream_block<T, const N: usize>(
+    instructions: Instructions,
+    from: &Aligned<T, N>,
+    to: &mut [MaybeUninit<T>; N],
+) {
     const { assert!((N * size_of::<T>()).is_multiple_of(LINE)) };
     debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
     for line in 0..N * size_of::<T>() / LINE {
@@ -254,6 +261,7 @@ fn stream_block<T, const N: usize>(from: &Aligned<T, N>, to: &mut [MaybeUninit<T
         // found to begin at one.
         unsafe {
             streaming::write_line(
+                instructions,
                 from.0.as_ptr().cast::<[u8; LINE]>().add(line),
                 to.as_mut_ptr().cast::<[u8; LINE]>().add(line),
             );
@@ -284,7 +292,7 @@ struct Tiles<'a, K: Reduction> {
 
 impl<K: Reduction> Kernel for Tiles<'_, K> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         let count = self.inputs.len() as f64;
         let stream_tiles = self.streaming && self.runs.is_dense();
         let mut sums = [K::ZERO; TILE];
@@ -319,7 +327,12 @@ impl<K: Reduction> Kernel for Tiles<'_, K> {
             unsafe {
                 if stream_tiles {
                     let to = self.output.add(tile.start).cast();
-                    streaming::write(results.as_ptr().cast(), to, size_of_val(results));
+                    streaming::write(
+                        instructions,
+                        results.as_ptr().cast(),
+                        to,
+                        size_of_val(results),
+                    );
                 } else {
                     self.runs.scatter(self.output, tile, results.assume_init_ref());
                 }

@@ -13,6 +13,7 @@ use crate::kernels::dtype::Element;
 use crate::kernels::float::half_precision::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f64_to_bf16, f64_to_f16,
 };
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::half_sums::{reduce_bf16s, reduce_f16s};
 
 /// What a reduction computes. The numbers are those of the C constants.
@@ -72,9 +73,10 @@ pub trait Reduction: 'static {
     }
 
     /// What [`Reduction::element`] gives, for a block of each input: `N` elements, a cache line or
-    /// several.
+    /// several. It may use `instructions`.
     #[inline(always)]
     fn block<const R: usize, const N: usize>(
+        _: Instructions,
         inputs: [&[Self::Input; N]; R],
         output: &mut [MaybeUninit<Self::Output>; N],
     ) {
@@ -156,10 +158,11 @@ macro_rules! narrow_block {
     ($float:ty, $reduce:ident, $divisor:expr) => {
         #[inline(always)]
         fn block<const R: usize, const N: usize>(
+            instructions: Instructions,
             inputs: [&[$float; N]; R],
             output: &mut [MaybeUninit<$float>; N],
         ) {
-            if !$reduce(inputs, $divisor, output) {
+            if !$reduce(instructions, inputs, $divisor, output) {
                 for (position, output) in output.iter_mut().enumerate() {
                     output.write(Self::element(inputs.map(|input| input[position])));
                 }
@@ -213,6 +216,7 @@ float_reductions! {
     }, {
         #[inline(always)]
         fn block<const R: usize, const N: usize>(
+            _: Instructions,
             inputs: [&[f32; N]; R],
             output: &mut [MaybeUninit<f32>; N],
         ) {
@@ -354,7 +358,7 @@ mod tests {
                 let mut output = [MaybeUninit::uninit(); BLOCK];
                 let all = mean_of_two(&first, &second, &mut output);
                 *(if all { &mut quick } else { &mut slow }) += 1;
-                Mean::<f32>::block([&first, &second], &mut output);
+                Mean::<f32>::block(Instructions::chosen(), [&first, &second], &mut output);
                 for lane in 0..BLOCK {
                     // SAFETY: the block was written.
                     let ours = unsafe { output[lane].assume_init() };

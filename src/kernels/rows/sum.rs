@@ -2,15 +2,15 @@
 //!
 //! The sum of a row runs over all entries that name it, in the order in which they were added: by
 //! replica, then by position. It is float64, as that of a dense gradient
-//! ([`weighted_sum`](crate::kernels::update::weighted_sum)), so that an update finishes it in the same way.
-//! A row is added up by one worker, so threads do not show in the bits.
+//! ([`weighted_sum`](crate::kernels::update::weighted_sum)), so that an update finishes it in the
+//! same way. A row is added up by one worker, so threads do not show in the bits.
 
 use std::ops::Range;
 
 use crate::device::cpu::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::rows::order::RowOrder;
 use crate::kernels::view::{View, ViewMut};
@@ -33,7 +33,13 @@ pub struct RowPart {
 /// Asserted, not reported: all are contiguous, their rows have the elements that those of `sums`
 /// have, entries and rows are as many as the order says, `parts` are of one dtype that
 /// gradients can have, and `sums` is float64.
-pub fn sum_rows(order: &RowOrder, accumulated: Option<View>, parts: &[RowPart], sums: &ViewMut) {
+pub fn sum_rows(
+    instructions: Instructions,
+    order: &RowOrder,
+    accumulated: Option<View>,
+    parts: &[RowPart],
+    sums: &ViewMut,
+) {
     let shape = sums.layout().shape;
     let width = shape[1..].iter().product();
     assert!(sums.layout().is_contiguous() && sums.dtype() == DType::Float64);
@@ -54,7 +60,8 @@ pub fn sum_rows(order: &RowOrder, accumulated: Option<View>, parts: &[RowPart], 
         workers::for_each_task(order.entries(), bytes, &|range| {
             let element = std::marker::PhantomData::<T>;
             let rows = order.rows_within(range);
-            dispatch(Part { order, accumulated, parts, sums, width, rows, element });
+            let part = Part { order, accumulated, parts, sums, width, rows, element };
+            dispatch(instructions, part);
         });
     });
 }
@@ -73,7 +80,7 @@ struct Part<'a, T> {
 
 impl<T: GradientElement> Kernel for Part<'_, T> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         for position in self.rows.clone() {
             let first = self.sums.data().cast::<f64>().wrapping_add(position * self.width);
             // SAFETY: the sums have this row, which is this worker's alone; zeros are f64s.
@@ -92,7 +99,7 @@ impl<T: GradientElement> Kernel for Part<'_, T> {
                     }
                     Some(Term::Fresh(row, factor)) => {
                         for (sum, value) in sum.iter_mut().zip(row) {
-                            let [value] = T::widened([*value]);
+                            let [value] = T::widened(instructions, [*value]);
                             *sum += factor * value;
                         }
                     }
@@ -146,7 +153,6 @@ impl<T: GradientElement> Part<'_, T> {
 mod tests {
     use super::*;
     use crate::device::DeviceId;
-    use crate::kernels::instruction_set::{InstructionSet, select, selected};
     use crate::tensor::{Element, Shape, Tensor};
 
     fn rows<T: Element>(values: &[T], width: usize) -> Tensor {
@@ -155,6 +161,15 @@ mod tests {
     }
 
     fn summed(order: &RowOrder, before: Option<&Tensor>, parts: &[(&Tensor, f64)]) -> Vec<f64> {
+        summed_by(Instructions::chosen(), order, before, parts)
+    }
+
+    fn summed_by(
+        instructions: Instructions,
+        order: &RowOrder,
+        before: Option<&Tensor>,
+        parts: &[(&Tensor, f64)],
+    ) -> Vec<f64> {
         let width = parts[0].0.shape()[1];
         let shape = Shape::new(&[order.rows(), width]).unwrap();
         let sums = Tensor::from_slice(&vec![7.0; shape.elements()], shape, DeviceId::HOST).unwrap();
@@ -163,7 +178,7 @@ mod tests {
             .map(|&(part, factor)| RowPart { values: part.reading().unwrap(), factor })
             .collect();
         let accumulated = before.map(|before| before.reading().unwrap());
-        sum_rows(order, accumulated, &parts, &sums.writing().unwrap());
+        sum_rows(instructions, order, accumulated, &parts, &sums.writing().unwrap());
         sums.reading().unwrap().as_slice().unwrap().to_vec()
     }
 
@@ -204,13 +219,10 @@ mod tests {
         let named: Vec<usize> =
             (0..ENTRIES).map(|index| if index % 3 == 0 { 5 } else { index % 97 }).collect();
         let order = order(&named);
-        let before = selected();
         let mut results = Vec::new();
-        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-            select(set).unwrap();
-            results.push(summed(&order, None, &[(&part, 1.0 / 3.0)]));
+        for instructions in Instructions::all() {
+            results.push(summed_by(instructions, &order, None, &[(&part, 1.0 / 3.0)]));
         }
-        select(before).unwrap();
         let mut expected = vec![0.0; 97 * WIDTH];
         for (entry, &row) in named.iter().enumerate() {
             for element in 0..WIDTH {

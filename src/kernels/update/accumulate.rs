@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::device::cpu::pieces::Part;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
-use crate::kernels::instruction_set::{Kernel, dispatch};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::update::weighted_sum::{Contribution, common_dtype};
 use crate::kernels::view::SpanMut;
 
@@ -19,7 +19,13 @@ use crate::kernels::view::SpanMut;
 ///
 /// Asserted, not reported: `sum` is float64, and the contributions, of which there is one at
 /// least, are of one type and of its length.
-pub fn accumulate(sum: &SpanMut, fresh: bool, contributions: &[Contribution], part: Part) {
+pub fn accumulate(
+    instructions: Instructions,
+    sum: &SpanMut,
+    fresh: bool,
+    contributions: &[Contribution],
+    part: Part,
+) {
     let (elements, range) = (sum.elements(), part.range());
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
@@ -29,7 +35,7 @@ pub fn accumulate(sum: &SpanMut, fresh: bool, contributions: &[Contribution], pa
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
         let element = std::marker::PhantomData::<G>;
-        dispatch(Stretch { sum, fresh, contributions, range, element });
+        dispatch(instructions, Stretch { sum, fresh, contributions, range, element });
     });
 }
 
@@ -45,7 +51,7 @@ struct Stretch<'a, G> {
 
 impl<G: GradientElement> Kernel for Stretch<'_, G> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         const TILE: usize = 512;
         let starts = self.range.clone().step_by(TILE);
         for (sum, start) in self.sum.chunks_mut(TILE).zip(starts) {
@@ -56,7 +62,7 @@ impl<G: GradientElement> Kernel for Stretch<'_, G> {
                 let first = part.gradient.data().cast::<G>().wrapping_add(start);
                 // SAFETY: the tile lies in the range, and the view's builder vouched for reading.
                 let gradient = unsafe { std::slice::from_raw_parts(first, sum.len()) };
-                add(sum, part.factor, gradient);
+                add(instructions, sum, part.factor, gradient);
             }
         }
     }
@@ -64,25 +70,31 @@ impl<G: GradientElement> Kernel for Stretch<'_, G> {
 
 /// `sum` is initialised.
 #[inline(always)]
-fn add<G: GradientElement>(sum: &mut [MaybeUninit<f64>], factor: f64, gradient: &[G]) {
+fn add<G: GradientElement>(
+    instructions: Instructions,
+    sum: &mut [MaybeUninit<f64>],
+    factor: f64,
+    gradient: &[G],
+) {
     const BLOCK: usize = 16;
     let (sums, last_sums) = sum.as_chunks_mut::<BLOCK>();
     let (gradients, last_gradients) = gradient.as_chunks::<BLOCK>();
     for (sum, gradient) in sums.iter_mut().zip(gradients) {
-        add_block(sum, factor, *gradient);
+        add_block(instructions, sum, factor, *gradient);
     }
     for (sum, gradient) in last_sums.iter_mut().zip(last_gradients) {
-        add_block(std::array::from_mut(sum), factor, [*gradient]);
+        add_block(instructions, std::array::from_mut(sum), factor, [*gradient]);
     }
 }
 
 #[inline(always)]
 fn add_block<G: GradientElement, const N: usize>(
+    instructions: Instructions,
     sum: &mut [MaybeUninit<f64>; N],
     factor: f64,
     gradient: [G; N],
 ) {
-    for (sum, gradient) in sum.iter_mut().zip(G::widened(gradient)) {
+    for (sum, gradient) in sum.iter_mut().zip(G::widened(instructions, gradient)) {
         // SAFETY: the caller has initialised it.
         let before = unsafe { sum.assume_init() };
         sum.write(before + factor * gradient);

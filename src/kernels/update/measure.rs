@@ -16,7 +16,7 @@ use crate::device::cpu::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::float::real::{Real, for_real};
-use crate::kernels::instruction_set::{Kernel, dispatch, keep_to_blocks};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::streaming;
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
@@ -91,6 +91,7 @@ impl WeightedSum<'_> {
     /// more than two elements is read twice for less: written once, and read instead.
     pub fn measure_squares(
         &self,
+        instructions: Instructions,
         part: &Part,
         sums: &[ChunkSums<2>],
         kept: Option<&SpanMut>,
@@ -104,8 +105,8 @@ impl WeightedSum<'_> {
         let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
         for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
             let kept = kept.map(|kept| kept.data().cast::<T>());
-            let terms = GradientSquares { kept, streaming };
-            chunks.add_up::<G, _, 2>(range, self, &terms, sums);
+            let terms = GradientSquares { instructions, kept, streaming };
+            chunks.add_up::<G, _, 2>(instructions, range, self, &terms, sums);
         }));
         if kept.is_some() && streaming {
             streaming::finish();
@@ -123,8 +124,8 @@ impl Squares {
 
 impl Pass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
-    /// one that an update would use, without the L2 term. Nothing is written or allocated. Asserted:
-    /// the pass is one over the whole variable.
+    /// one that an update would use, without the L2 term. Nothing is written or allocated.
+    /// Asserted: the pass is one over the whole variable.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -152,7 +153,7 @@ impl Pass<'_> {
         let terms = PassTerms { weights, slots, measure };
         let chunk_bytes = chunks.size.saturating_mul(bytes);
         workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
-            chunks.add_up::<G, _, SUMS>(range, sum, &terms, &sums);
+            chunks.add_up::<G, _, SUMS>(self.instructions(), range, sum, &terms, &sums);
         });
         total(&sums)
     }
@@ -172,9 +173,11 @@ trait Terms<const SUMS: usize>: Sync {
 
 type Lanes = [f64; LANES];
 
-/// The squares of the gradient, which is also written, if it is to be kept, to as many elements from
+/// The squares of the gradient, which is also written, if it is to be kept, to as many elements
+/// from
 /// `kept` on.
 struct GradientSquares<T> {
+    instructions: Instructions,
     kept: Option<*mut T>,
     streaming: bool,
 }
@@ -189,11 +192,12 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
     unsafe fn add(&self, gradient: &[T], start: usize, lanes: &mut [Lanes; 2]) {
         if let Some(kept) = self.kept {
             let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
-            // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that), and
-            // are this call's.
+            // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that),
+            // and are this call's.
             unsafe {
                 if self.streaming {
-                    streaming::write(from.cast(), to.cast(), size_of_val(gradient));
+                    let bytes = size_of_val(gradient);
+                    streaming::write(self.instructions, from.cast(), to.cast(), bytes);
                 } else {
                     to.copy_from_nonoverlapping(from, gradient.len());
                 }
@@ -260,9 +264,11 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
 }
 
 impl Chunks {
-    /// The sums of the chunks `range` of `sum`, whose contributions are of type `G`, on this thread.
+    /// The sums of the chunks `range` of `sum`, whose contributions are of type `G`, on this
+    /// thread.
     fn add_up<G: GradientElement, T: Terms<SUMS>, const SUMS: usize>(
         self,
+        instructions: Instructions,
         range: Range<usize>,
         sum: &WeightedSum<'_>,
         terms: &T,
@@ -274,7 +280,8 @@ impl Chunks {
             let start = chunk * self.size;
             let range = start..self.elements.min(start + self.size);
             let gradient = PhantomData::<G>;
-            dispatch(Chunk { sum, finish, terms, range, result: &mut result, gradient });
+            let part = Chunk { sum, finish, terms, range, result: &mut result, gradient };
+            dispatch(instructions, part);
             for (sum, result) in sums[chunk].iter().zip(result) {
                 sum.store(result.to_bits(), Ordering::Relaxed);
             }
@@ -302,14 +309,19 @@ struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
 
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, G, T, SUMS> {
     #[inline(always)]
-    fn run(self) {
-        self.sum.run::<G, _>(self.finish, self);
+    fn run(self, instructions: Instructions) {
+        self.sum.run::<G, _>(instructions, self.finish, self);
     }
 }
 
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chunk<'_, G, T, SUMS> {
     #[inline(always)]
-    fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way) {
+    fn run(
+        self,
+        instructions: Instructions,
+        contributions: impl AsRef<[Contribution]>,
+        way: impl Way,
+    ) {
         let Chunk { sum, finish, terms, range, result, .. } = self;
         let contributions = contributions.as_ref();
         let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
@@ -319,15 +331,17 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chu
             let mut next = start;
             for block in blocks {
                 // SAFETY: these elements are in the range.
-                let elements =
-                    unsafe { sum.block::<G, _, LANES>(contributions, way, finish, next) };
+                let elements = unsafe {
+                    sum.block::<G, _, LANES>(instructions, contributions, way, finish, next)
+                };
                 *block = elements.map(MaybeUninit::new);
                 next += LANES;
                 keep_to_blocks();
             }
             for element in rest {
                 // SAFETY: this element is in the range.
-                let elements = unsafe { sum.block::<G, _, 1>(contributions, way, finish, next) };
+                let elements =
+                    unsafe { sum.block::<G, _, 1>(instructions, contributions, way, finish, next) };
                 [*element] = elements.map(MaybeUninit::new);
                 next += 1;
             }
@@ -354,7 +368,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chu
 mod tests {
     use super::*;
     use crate::device::cpu::pieces::Pieces;
-    use crate::kernels::instruction_set::{InstructionSet, select, selected};
+    use crate::kernels::instruction_set::InstructionSet;
     use crate::kernels::layout::{Layout, Shape};
     use crate::kernels::update::weighted_sum::Contribution;
     use crate::kernels::view::{View, ViewMut};
@@ -372,18 +386,20 @@ mod tests {
     }
 
     /// The squares of a sum, measured on the workers.
-    fn squares(sum: &WeightedSum<'_>) -> Squares {
+    fn squares(instructions: Instructions, sum: &WeightedSum<'_>) -> Squares {
         let chunks = Chunks::of(sum.elements);
         let sums: Vec<ChunkSums<2>> = (0..chunks.count()).map(|_| Default::default()).collect();
         let mut pieces = Pieces::default();
         pieces.push(sum.elements, chunks.size, sum.bytes());
         pieces.for_each_share(usize::MAX, &|share| {
-            share.parts().for_each(|(_, part)| sum.measure_squares(&part, &sums, None, false));
+            for (_, part) in share.parts() {
+                sum.measure_squares(instructions, &part, &sums, None, false);
+            }
         });
         Squares::of_chunks(&sums)
     }
 
-    fn norms(elements: usize) -> [u64; 2] {
+    fn norms(instructions: Instructions, elements: usize) -> [u64; 2] {
         let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
         let mut weights: Vec<f32> = (0..elements).map(|index| 1.0 / (index + 3) as f32).collect();
         let gradient: Vec<f32> = (0..elements).map(|index| (index % 1009) as f32 / 7.0).collect();
@@ -395,8 +411,9 @@ mod tests {
             )
         };
         let contributions = [Contribution { gradient, factor: 3.0 }];
-        let sums = Pass::new(&weights, &[], &contributions, 2.0).measure(Norms);
-        let alone = squares(&WeightedSum::new(DType::Float32, elements, &contributions, 2.0));
+        let sums = Pass::new(instructions, &weights, &[], &contributions, 2.0).measure(Norms);
+        let sum = WeightedSum::new(DType::Float32, elements, &contributions, 2.0);
+        let alone = squares(instructions, &sum);
         assert_eq!(alone, Squares { sum: sums[1], finite: true });
         sums.map(f64::to_bits)
     }
@@ -416,32 +433,35 @@ mod tests {
                 let factor = if value == 1e38 { 8.0 } else { 1.0 };
                 let contributions = [Contribution { gradient, factor }];
                 let sum = WeightedSum::new(DType::Float32, 1030, &contributions, 1.0);
-                assert_eq!(squares(&sum).finite, finite, "{value} at {position}");
+                assert_eq!(
+                    squares(Instructions::chosen(), &sum).finite,
+                    finite,
+                    "{value} at {position}"
+                );
             }
         }
     }
 
     #[test]
     fn threads_and_instruction_sets_do_not_show() {
-        let (set, count) = (selected(), workers::count());
+        let baseline = Instructions::of(InstructionSet::Baseline).unwrap();
+        let count = workers::count();
         for elements in [0, 1, 15, 17, 1024, 1039, 16_385, 250_001] {
-            select(InstructionSet::Baseline).unwrap();
             workers::set_count(1).unwrap();
-            let expected = norms(elements);
+            let expected = norms(baseline, elements);
             let plain: f64 = (0..elements)
                 .map(|index| f64::from(((index % 1009) as f32 / 7.0) * 1.5).powi(2))
                 .sum();
             let ours = f64::from_bits(expected[1]);
             assert!((ours - plain).abs() <= 1e-11 * plain, "{ours} for {plain}");
-            for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-                select(set).unwrap();
+            for instructions in Instructions::all() {
                 for count in [1, 2, 3] {
                     workers::set_count(count).unwrap();
-                    assert_eq!(norms(elements), expected, "{elements} {set:?} {count}");
+                    let found = norms(instructions, elements);
+                    assert_eq!(found, expected, "{elements} {instructions:?} {count}");
                 }
             }
         }
-        select(set).unwrap();
         workers::set_count(count).unwrap();
     }
 }

@@ -8,8 +8,8 @@
 //! R·g + 24 for Adam, all float32. Nothing is written in between.
 //!
 //! If the weights have low-precision copies ([`Pass::with_copies`]), the pass writes them, too: it
-//! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2 bytes
-//! an element and copy more.
+//! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2
+//! bytes an element and copy more.
 //!
 //! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
 //! before, and touches no others.
@@ -27,7 +27,7 @@ use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::narrow::{narrow, narrow_rows};
 use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::dispatch;
+use crate::kernels::instruction_set::{Instructions, dispatch};
 use crate::kernels::streaming;
 use crate::kernels::update::pass_loop::{Update, UpdateRange, UpdateRows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
@@ -55,6 +55,7 @@ pub trait Formula<const SLOTS: usize>: Copy + Sync {
 /// accumulated sum) of one dtype, and the elements that it is about.
 #[derive(Debug)]
 pub struct Pass<'a> {
+    instructions: Instructions,
     weights: &'a SpanMut,
     slots: &'a [SpanMut],
     sum: WeightedSum<'a>,
@@ -78,19 +79,20 @@ pub struct Rows<'a> {
     pub elements: usize,
 }
 
-/// Elements whose new weights go to low-precision copies together. While they do, which takes a tenth
-/// of a microsecond, memory works on what the processor has asked for ahead: for more elements it would
-/// run out of that.
+/// Elements whose new weights go to low-precision copies together. While they do, which takes a
+/// tenth of a microsecond, memory works on what the processor has asked for ahead: for more
+/// elements it would run out of that.
 const TILE: usize = 512;
 
 impl<'a> Pass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
-    /// divided by `divisor`.
+    /// divided by `divisor`, with `instructions`.
     ///
     /// The operands are the caller's own selection and are asserted, not reported: of the dtype
     /// and number of elements of `weights`, or gradients that can be added to those.
     #[inline]
     pub fn new(
+        instructions: Instructions,
         weights: &'a SpanMut,
         slots: &'a [SpanMut],
         contributions: &'a [Contribution],
@@ -102,7 +104,7 @@ impl<'a> Pass<'a> {
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
         let (l2, rows, range) = (0.0, None, 0..elements);
-        Pass { weights, slots, sum, l2, rows, range, copies: &[], streaming: false }
+        Pass { instructions, weights, slots, sum, l2, rows, range, copies: &[], streaming: false }
     }
 
     /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
@@ -111,13 +113,14 @@ impl<'a> Pass<'a> {
     /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
     /// the pass is run: the rows ascend, none comes twice, and the weights have them.
     pub fn at_rows(
+        instructions: Instructions,
         weights: &'a SpanMut,
         slots: &'a [SpanMut],
         rows: Rows<'a>,
         sums: Span,
         divisor: f64,
     ) -> Pass<'a> {
-        let mut pass = Pass::new(weights, slots, &[], divisor);
+        let mut pass = Pass::new(instructions, weights, slots, &[], divisor);
         let elements = rows.numbers.len() * rows.elements;
         let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
         pass.sum = sum.starting_from(Some(sums));
@@ -158,8 +161,8 @@ impl<'a> Pass<'a> {
     }
 
     /// The same, with the new weights of all elements that the pass updates rounded to the same
-    /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all rows
-    /// are updated. The copies are asserted to be as long as the weights, which are float32.
+    /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all
+    /// rows are updated. The copies are asserted to be as long as the weights, which are float32.
     #[inline]
     pub fn with_copies(mut self, copies: &'a [Option<&'a SpanMut>], streaming: bool) -> Pass<'a> {
         (self.copies, self.streaming) = (copies, streaming && self.is_whole());
@@ -185,7 +188,7 @@ impl<'a> Pass<'a> {
 
     fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
         let update = &self.update::<G, F, SLOTS>(formula);
-        self.in_tiles(TILE, |range| dispatch(UpdateRange { update, range }));
+        self.in_tiles(TILE, |range| dispatch(self.instructions, UpdateRange { update, range }));
     }
 
     /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
@@ -205,13 +208,14 @@ impl<'a> Pass<'a> {
     }
 
     fn round_to_copies(&self, range: Range<usize>) {
-        let weights = self.weights.reading();
+        let (instructions, weights) = (self.instructions, self.weights.reading());
         for copy in self.copies.iter().flatten() {
             match self.rows {
                 Some(rows) => {
-                    narrow_rows(weights, copy, &rows.numbers[range.clone()], rows.elements)
+                    let numbers = &rows.numbers[range.clone()];
+                    narrow_rows(instructions, weights, copy, numbers, rows.elements);
                 }
-                None => narrow(weights, copy, range.clone(), self.streaming),
+                None => narrow(instructions, weights, copy, range.clone(), self.streaming),
             }
         }
     }
@@ -226,7 +230,9 @@ impl<'a> Pass<'a> {
         let update = &self.update::<F::Element, F, SLOTS>(formula);
         let rows = &numbers[..self.range.end];
         let tile = (TILE / elements.max(1)).max(1);
-        self.in_tiles(tile, |range| dispatch(UpdateRows { update, rows, range, elements }));
+        self.in_tiles(tile, |range| {
+            dispatch(self.instructions, UpdateRows { update, rows, range, elements });
+        });
     }
 
     fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
@@ -243,6 +249,11 @@ impl<'a> Pass<'a> {
             formula,
             gradient: PhantomData::<G>,
         }
+    }
+
+    /// What it is done with.
+    pub(super) fn instructions(&self) -> Instructions {
+        self.instructions
     }
 
     /// Whether all rows are updated.
@@ -270,7 +281,7 @@ impl<'a> Pass<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::instruction_set::{InstructionSet, select, selected};
+    use crate::kernels::instruction_set::InstructionSet;
     use crate::kernels::layout::{Layout, Shape};
     use crate::kernels::view::{View, ViewMut};
 
@@ -314,6 +325,7 @@ mod tests {
 
     /// One update in ranges of `part` elements.
     fn updated<T: Real>(
+        instructions: Instructions,
         elements: usize,
         replicas: usize,
         divisor: f64,
@@ -333,7 +345,7 @@ mod tests {
             .collect();
         let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
         for start in (0..elements).step_by(part) {
-            let mut pass = Pass::new(&weights, &slots, &contributions, divisor);
+            let mut pass = Pass::new(instructions, &weights, &slots, &contributions, divisor);
             pass.range = start..(start + part).min(elements);
             pass.run(Everything(T::from_f64(0.3)));
         }
@@ -341,12 +353,12 @@ mod tests {
     }
 
     /// The bits of updates of many sizes, in ranges of `part` elements.
-    fn all_updated<T: Real>(part: usize) -> Vec<[Vec<u64>; 3]> {
+    fn all_updated<T: Real>(instructions: Instructions, part: usize) -> Vec<[Vec<u64>; 3]> {
         let mut results = Vec::new();
         for elements in [0, 1, 15, 16, 17, 100] {
             for replicas in [0, 1, 2, 3, 4, 8, 9] {
                 for divisor in [1.0, 0.25, 7.0] {
-                    results.push(updated::<T>(elements, replicas, divisor, part));
+                    results.push(updated::<T>(instructions, elements, replicas, divisor, part));
                 }
             }
         }
@@ -355,17 +367,16 @@ mod tests {
 
     #[test]
     fn instruction_sets_and_ranges_give_the_same_bits() {
-        let all = |part| (all_updated::<f32>(part), all_updated::<f64>(part));
-        let before = selected();
-        select(InstructionSet::Baseline).unwrap();
-        let expected = all(1000);
-        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-            select(set).unwrap();
+        let all = |of, part| (all_updated::<f32>(of, part), all_updated::<f64>(of, part));
+        let expected = all(Instructions::of(InstructionSet::Baseline).unwrap(), 1000);
+        for instructions in Instructions::all() {
             for part in [1, 5, 33, 1000] {
-                assert!(all(part) == expected, "{set:?} in ranges of {part}");
+                assert!(
+                    all(instructions, part) == expected,
+                    "{instructions:?} in ranges of {part}"
+                );
             }
         }
-        select(before).unwrap();
     }
 
     #[test]
@@ -384,7 +395,8 @@ mod tests {
         for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
             let (gradient, mut weight) = ([divisor], [0.0]);
             let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];
-            Pass::new(&span_mut(&mut weight), &[], &contributions, divisor).run(Take);
+            let weights = span_mut(&mut weight);
+            Pass::new(Instructions::chosen(), &weights, &[], &contributions, divisor).run(Take);
             assert_eq!(weight, [1.0], "{divisor}");
         }
     }

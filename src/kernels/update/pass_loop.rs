@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::kernels::float::gradient_element::GradientElement;
-use crate::kernels::instruction_set::Kernel;
+use crate::kernels::instruction_set::{Instructions, Kernel};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::update::pass::Formula;
 use crate::kernels::update::weighted_sum::{
@@ -15,8 +15,8 @@ use crate::kernels::view::SpanMut;
 /// Elements that go through the registers together: one cache line of float32.
 const BLOCK: usize = 16;
 
-/// An update with everything that it needs filled in. Whoever makes it has checked that sum, weights
-/// and slots belong together, and that the contributions are of type `G`.
+/// An update with everything that it needs filled in. Whoever makes it has checked that sum,
+/// weights and slots belong together, and that the contributions are of type `G`.
 pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) weights: &'a SpanMut,
     pub(super) slots: &'a [SpanMut; SLOTS],
@@ -38,11 +38,11 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     for UpdateRange<'_, G, F, SLOTS>
 {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         let Update { sum, finish, l2, .. } = self.update;
         match l2 {
-            None => sum.run::<G, _>(*finish, self),
-            Some(_) => GradientLoop::run(self, sum.contributions, Any),
+            None => sum.run::<G, _>(instructions, *finish, self),
+            Some(_) => GradientLoop::run(self, instructions, sum.contributions, Any),
         }
     }
 }
@@ -51,18 +51,41 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
     for UpdateRange<'_, G, F, SLOTS>
 {
     #[inline(always)]
-    fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way) {
+    fn run(
+        self,
+        instructions: Instructions,
+        contributions: impl AsRef<[Contribution]>,
+        way: impl Way,
+    ) {
         let UpdateRange { update, range } = self;
         let contributions = contributions.as_ref();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
-            unsafe { update_block::<G, F, SLOTS, BLOCK>(update, contributions, way, start, start) };
+            unsafe {
+                update_block::<G, F, SLOTS, BLOCK>(
+                    instructions,
+                    update,
+                    contributions,
+                    way,
+                    start,
+                    start,
+                )
+            };
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
-            unsafe { update_block::<G, F, SLOTS, 1>(update, contributions, way, start, start) };
+            unsafe {
+                update_block::<G, F, SLOTS, 1>(
+                    instructions,
+                    update,
+                    contributions,
+                    way,
+                    start,
+                    start,
+                )
+            };
             start += 1;
         }
     }
@@ -81,7 +104,7 @@ pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
 
 impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         let UpdateRows { update, rows, range, elements } = self;
         for position in range {
             if let Some(next) = rows.get(position + ROWS_AHEAD) {
@@ -96,13 +119,22 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
                 let (start, place) = (start + done, place + done);
                 // SAFETY: the sum and the weights have these elements of the row, which is this
                 // part's (`Pass::run_at` asserted that rows exist and differ).
-                unsafe { update_block::<_, F, SLOTS, BLOCK>(update, &[], Any, start, place) };
+                unsafe {
+                    update_block::<_, F, SLOTS, BLOCK>(instructions, update, &[], Any, start, place)
+                };
                 done += BLOCK;
             }
             while done < elements {
                 // SAFETY: as above.
                 unsafe {
-                    update_block::<_, F, SLOTS, 1>(update, &[], Any, start + done, place + done)
+                    update_block::<_, F, SLOTS, 1>(
+                        instructions,
+                        update,
+                        &[],
+                        Any,
+                        start + done,
+                        place + done,
+                    )
                 };
                 done += 1;
             }
@@ -125,6 +157,7 @@ unsafe fn update_block<
     const SLOTS: usize,
     const N: usize,
 >(
+    instructions: Instructions,
     update: &Update<'_, G, F, SLOTS>,
     contributions: &[Contribution],
     way: impl Way,
@@ -134,8 +167,9 @@ unsafe fn update_block<
     let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
     // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
     // asserted.
-    let mut gradient =
-        unsafe { update.sum.block::<G, _, N>(contributions, way, update.finish, start) };
+    let mut gradient = unsafe {
+        update.sum.block::<G, _, N>(instructions, contributions, way, update.finish, start)
+    };
 
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =

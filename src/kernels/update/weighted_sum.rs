@@ -1,15 +1,17 @@
-//! The gradient of one variable, as it comes from the replicas: the sum of factor × contribution, in
-//! replica order and in float64, divided (or multiplied by the reciprocal), and rounded once to the
-//! element type; then clipped, in that type.
+//! The gradient of one variable, as it comes from the replicas: the sum of factor × contribution,
+//! in replica order and in float64, divided (or multiplied by the reciprocal), and rounded once to
+//! the element type; then clipped, in that type.
 //!
-//! An update ([`update`](crate::kernels::update::pass)) makes the gradient block by block, and nothing of
-//! it is written to memory. So does a norm ([`measure`](crate::kernels::update::measure)), unless that is
-//! asked to keep what it makes. A sum may start from what [`accumulate`](crate::kernels::update::accumulate)
-//! has kept of earlier runs.
+//! An update ([`update`](crate::kernels::update::pass)) makes the gradient block by block, and
+//! nothing of it is written to memory. So does a norm
+//! ([`measure`](crate::kernels::update::measure)), unless that is asked to keep what it makes. A
+//! sum may start from what [`accumulate`](crate::kernels::update::accumulate) has kept of earlier
+//! runs.
 
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::real::Real;
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::Span;
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
@@ -53,8 +55,8 @@ pub struct WeightedSum<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Finish<T> {
     scale: Scale,
-    /// One after the other, the clipping's factor: 1 is the second, unless the factor is smaller than
-    /// the type's normal numbers.
+    /// One after the other, the clipping's factor: 1 is the second, unless the factor is smaller
+    /// than the type's normal numbers.
     factors: [T; 2],
     limit: T,
 }
@@ -67,11 +69,16 @@ enum Scale {
 }
 
 /// A loop over a sum's elements, to be compiled once for each of the usual sums. The choice is made
-/// before the loop, in types: a branch in it for what the sum does not need would keep compilers from
-/// holding blocks, buffer addresses and factors in registers.
+/// before the loop, in types: a branch in it for what the sum does not need would keep compilers
+/// from holding blocks, buffer addresses and factors in registers.
 pub(super) trait GradientLoop {
     /// Runs the loop. `contributions` are the sum's. Inlined.
-    fn run(self, contributions: impl AsRef<[Contribution]>, way: impl Way);
+    fn run(
+        self,
+        instructions: Instructions,
+        contributions: impl AsRef<[Contribution]>,
+        way: impl Way,
+    );
 }
 
 /// How a loop makes gradients.
@@ -160,29 +167,31 @@ impl<'a> WeightedSum<'a> {
         Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
     }
 
-    /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of type
+    /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of
+    /// type
     /// `G`.
     #[inline(always)]
     pub(super) fn run<G: GradientElement, T: Real>(
         &self,
+        instructions: Instructions,
         finish: Finish<T>,
         each: impl GradientLoop,
     ) {
         let reciprocal = match finish.scale {
             Scale::Multiply(reciprocal) if self.accumulated.is_none() => reciprocal,
-            _ => return each.run(self.contributions, Any),
+            _ => return each.run(instructions, self.contributions, Any),
         };
         let fresh = Fresh { reciprocal };
         if G::DTYPE != T::DTYPE {
-            return each.run(self.contributions, fresh);
+            return each.run(instructions, self.contributions, fresh);
         }
         // The usual numbers of replicas: 10% faster where memory is not the limit.
         match *self.contributions {
-            [a] => each.run([a], fresh),
-            [a, b] => each.run([a, b], fresh),
-            [a, b, c, d] => each.run([a, b, c, d], fresh),
-            [a, b, c, d, e, f, g, h] => each.run([a, b, c, d, e, f, g, h], fresh),
-            ref any => each.run(any, fresh),
+            [a] => each.run(instructions, [a], fresh),
+            [a, b] => each.run(instructions, [a, b], fresh),
+            [a, b, c, d] => each.run(instructions, [a, b, c, d], fresh),
+            [a, b, c, d, e, f, g, h] => each.run(instructions, [a, b, c, d, e, f, g, h], fresh),
+            ref any => each.run(instructions, any, fresh),
         }
     }
 
@@ -200,6 +209,7 @@ impl<'a> WeightedSum<'a> {
     #[inline(always)]
     pub(super) unsafe fn block<G: GradientElement, T: Real, const N: usize>(
         &self,
+        instructions: Instructions,
         contributions: &[Contribution],
         way: impl Way,
         finish: Finish<T>,
@@ -215,7 +225,7 @@ impl<'a> WeightedSum<'a> {
             _ => [-0.0; N],
         };
         // SAFETY: the caller's promise is the same.
-        let sum = unsafe { Self::added::<G, N>(sum, contributions, start) };
+        let sum = unsafe { Self::added::<G, N>(instructions, sum, contributions, start) };
         match (way.reciprocal(), finish.scale) {
             (Some(reciprocal), _) | (None, Scale::Multiply(reciprocal)) => {
                 finish.gradient(sum, |sum| sum * reciprocal)
@@ -228,6 +238,7 @@ impl<'a> WeightedSum<'a> {
     /// The contributions are of type `G`, and each has these elements.
     #[inline(always)]
     unsafe fn added<G: GradientElement, const N: usize>(
+        instructions: Instructions,
         mut sum: [f64; N],
         contributions: &[Contribution],
         start: usize,
@@ -236,7 +247,7 @@ impl<'a> WeightedSum<'a> {
             // SAFETY: the caller's promise, and the view's builder vouched for reading it.
             let gradient: [G; N] =
                 unsafe { part.gradient.data().cast::<G>().add(start).cast::<[G; N]>().read() };
-            for (sum, gradient) in sum.iter_mut().zip(G::widened(gradient)) {
+            for (sum, gradient) in sum.iter_mut().zip(G::widened(instructions, gradient)) {
                 *sum += part.factor * gradient;
             }
         }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use umbo::device::cpu::workers;
 use umbo::error::{Error, Result};
 use umbo::kernels::dtype::DType;
-use umbo::kernels::instruction_set::{Kernel, dispatch, keep_to_blocks};
+use umbo::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use umbo::kernels::layout::Layout;
 use umbo::kernels::streaming::{self, LINE};
 use umbo::kernels::view::{View, ViewMut};
@@ -41,11 +41,12 @@ pub fn move_bytes(
 /// caches if `streaming` says so), and writes to each of `in_place`, at most three, what it held.
 /// Bytes behind the last whole line are left out. Reading alone is possible.
 ///
-/// The streams of one kind are of one size, and the sizes of all kinds are multiples of the smallest:
-/// gradients or copies may be narrower than the weights, results wider than what is reduced.
+/// The streams of one kind are of one size, and the sizes of all kinds are multiples of the
+/// smallest: gradients or copies may be narrower than the weights, results wider than what is
+/// reduced.
 ///
-/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if one is not contiguous or
-/// does not start at a line.
+/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if one is not contiguous
+/// or does not start at a line.
 fn move_views(
     reads: &[View],
     write: Option<&ViewMut>,
@@ -148,20 +149,21 @@ impl Streams<'_> {
         // Not known to the compiler, which could leave out what changes nothing.
         let mask = std::hint::black_box(0);
         workers::for_each_range(self.units, lines * LINE, &|range| {
-            dispatch(Lines::<R, S, SINGLE, STREAMING> {
+            let lines = Lines::<R, S, SINGLE, STREAMING> {
                 reads: std::array::from_fn(|stream| self.reads[stream].data().cast()),
                 write: self.write.map(|view| view.data().cast()),
                 in_place: std::array::from_fn(|stream| self.in_place[stream].data().cast()),
                 lines: self.lines,
                 mask,
                 range,
-            });
+            };
+            dispatch(Instructions::chosen(), lines);
         });
     }
 }
 
-/// One worker's units. `move_views` checked that all pointers have them. With `SINGLE` a unit is one
-/// line of each stream; with `STREAMING` lines are written past the caches.
+/// One worker's units. `move_views` checked that all pointers have them. With `SINGLE` a unit is
+/// one line of each stream; with `STREAMING` lines are written past the caches.
 struct Lines<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> {
     reads: [*const Line; R],
     write: Option<*mut Line>,
@@ -175,7 +177,7 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
     for Lines<R, S, SINGLE, STREAMING>
 {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, instructions: Instructions) {
         let Unit { read, written, kept } = self.lines;
         let (read, written, kept) = if SINGLE { (1, 1, 1) } else { (read, written, kept) };
         for unit in self.range {
@@ -207,7 +209,8 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
                     unsafe {
                         let to = write.add(line);
                         if STREAMING {
-                            streaming::write_line((&raw const sum).cast(), to.cast());
+                            let line = (&raw const sum).cast();
+                            streaming::write_line(instructions, line, to.cast());
                         } else {
                             to.write(sum);
                         }
