@@ -3,10 +3,9 @@
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::tensor::Tensor;
-use crate::tensor::slab::Slab;
+use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::values::variable::Variable;
 
 /// What the runs since the last update have contributed: one float64 tensor for each variable, made

@@ -425,8 +425,8 @@ impl Gradients {
                 ));
             }
         }
-        let contributions = Contributions::of_step(self, step);
-        contributions.check_submitted()?;
+        let contributions = self.contributions(step);
+        contributions.check_submitted(&self.devices)?;
         let total = contributions.total_weight();
         if !total.is_finite() {
             return Err(Error::invalid(
@@ -435,6 +435,11 @@ impl Gradients {
             ));
         }
         Ok(contributions)
+    }
+
+    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
+    pub(super) fn contributions(&self, step: u64) -> Contributions<'_> {
+        Contributions::of_step(&self.replicas, step)
     }
 
     /// Reserves the contributions for one apply, until [`Gradients::release`].

@@ -10,14 +10,10 @@ use crate::error::{Error, Result};
 use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::rows::ReplicaRows;
+use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
-
-/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
-/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
-/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
-pub(super) const CACHE_SHIFT: usize = 4416;
 
 pub(super) struct Replica {
     /// One per variable.

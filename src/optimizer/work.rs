@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
-use crate::device::cpu::pieces::Pieces;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
-use crate::kernels::update::measure::{ChunkSums, Chunks, Squares};
+use crate::kernels::update::measure::{Chunks, Squares};
 use crate::kernels::update::pass::{Pass, Rows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::optimizer::plan::Plan;
@@ -19,22 +18,12 @@ use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::variables::Variables;
+use crate::optimizer::workspace::{Item, Update, Work};
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 
 /// Parts of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;
-
-/// The memory that an apply works in. One apply leaves it to the next, so that a steady step
-/// allocates nothing.
-#[derive(Default)]
-pub(super) struct Work {
-    items: Vec<Item>,
-    pieces: Pieces,
-    sums: Vec<ChunkSums<2>>,
-    /// For each share of the work, the contributions to the variable that it is at.
-    contributions: Vec<Mutex<Vec<Contribution>>>,
-}
 
 /// What becomes of gradients that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,31 +33,6 @@ pub(super) enum Keep {
     /// Those that read more than two elements for one are kept, if there is memory: to write them
     /// and read that is less than to read all of it again.
     WherePossible,
-}
-
-/// One variable of an apply.
-struct Item {
-    /// Which of the gradients' variables it is.
-    index: usize,
-    /// Where the sums of its chunks begin.
-    first_sum: usize,
-    /// What has been accumulated of it does not count.
-    fresh: bool,
-    /// Its gradient was kept when it was measured.
-    kept: bool,
-    /// Once it is prepared.
-    update: Option<Update>,
-}
-
-/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
-/// buffers it writes, which low-precision copies of that along with it, and its scalars.
-struct Update {
-    position: usize,
-    buffer: usize,
-    /// Once it is about to be done.
-    copies: OfCopies<bool>,
-    l2: f64,
-    scalars: Scalars,
 }
 
 impl Work {

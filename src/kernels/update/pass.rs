@@ -29,27 +29,10 @@ use crate::kernels::float::narrow::{narrow, narrow_rows};
 use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, dispatch};
 use crate::kernels::streaming;
+use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass_loop::{Update, UpdateRange, UpdateRows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
-
-/// What an update does to one element: the step of an optimizer with all of its scalars filled in.
-///
-/// `apply` takes the weight, the element of each state slot and the gradient, and returns the new
-/// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
-/// around them is compiled for each instruction set.
-pub trait Formula<const SLOTS: usize>: Copy + Sync {
-    /// The type of the elements.
-    type Element: Real;
-
-    /// One element's new weight and state.
-    fn apply(
-        self,
-        weight: Self::Element,
-        slots: [Self::Element; SLOTS],
-        gradient: Self::Element,
-    ) -> (Self::Element, [Self::Element; SLOTS]);
-}
 
 /// The operands of one variable's update, all of one length and (but for the gradients and the
 /// accumulated sum) of one dtype, and the elements that it is about.

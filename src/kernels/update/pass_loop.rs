@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::instruction_set::{Instructions, Kernel};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
-use crate::kernels::update::pass::Formula;
+use crate::kernels::update::formula::Formula;
 use crate::kernels::update::weighted_sum::{
     Any, Contribution, Finish, GradientLoop, Way, WeightedSum,
 };
