@@ -69,18 +69,18 @@ test: ## Run every check: format, lints, Rust tests, C and C++ tests
 
 test-rust:
 	@$(call section,cargo fmt)
-	@cargo fmt --check
+	@cargo fmt --all --check
 	@$(call section,cargo clippy)
-	@cargo clippy --locked --all-targets -- -D warnings
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@$(call section,cargo test)
-	@cargo test --locked
+	@cargo test --locked --workspace
 
 # loom runs the models of the protocol of steps in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.
 test-loom:
 	@$(call section,loom)
 	@CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=false \
-	  RUSTFLAGS="--cfg loom" cargo test --locked --lib --release --target-dir target/loom \
+	  RUSTFLAGS="--cfg loom" cargo test --locked --package umbo --lib --release --target-dir target/loom \
 	  strategy::protocol::model
 
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
@@ -100,7 +100,7 @@ test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
-	@cargo bench --locked
+	@cargo bench --locked --package umbo
 
 bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench

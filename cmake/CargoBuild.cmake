@@ -43,9 +43,11 @@ set(UMBO_SHARED_LIBRARY "${library_directory}/libumbo.so.${PROJECT_VERSION}")
 set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
 set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
 
-file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*")
+file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
+     "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
 file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
+     "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/build.rs" "${CMAKE_CURRENT_SOURCE_DIR}/cbindgen.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
@@ -54,7 +56,7 @@ add_custom_command(
   OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
          "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
   COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
-          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --lib --bins
+          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --workspace --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"

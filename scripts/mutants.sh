@@ -9,7 +9,7 @@ export CARGO_TARGET_DIR="$PWD/build/mutants/target"
 export CARGO_PROFILE_DEV_DEBUG=false
 rm -rf "$tree"
 mkdir -p "$tree"
-cp -r src tests benches build.rs Cargo.toml Cargo.lock "$tree"
+cp -r src tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
 
 check() {
   (cd "$tree" && cargo test --locked --quiet --test optimizer -- --skip every_rule_with_every_feature) \

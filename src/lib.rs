@@ -11,7 +11,7 @@
 //! - [`input`]: datasets, their transformations, and their distribution over replicas.
 //!   [`optimizer`]: gradients, update rules, the fused central update.
 //! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
-//! - [`cross_device`]: reducing, gathering and copying tensors across devices.
+//! - [`collectives`]: reducing, gathering and copying tensors across devices.
 //! - [`values`]: nests, indexed slices, per-replica values, the storage of variables.
 //!   [`cluster`]: what a process is told of the cluster that it is part of.
 //! - [`tensor`]: elements of one dtype on one device.
@@ -20,7 +20,7 @@
 //! - [`observe`], [`error`]: what goes on, and what goes wrong.
 
 pub mod cluster;
-pub mod cross_device;
+pub mod collectives;
 pub mod device;
 pub mod equivalence;
 pub mod error;

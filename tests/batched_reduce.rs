@@ -1,7 +1,7 @@
 //! Many reductions in one call are one piece of work for the workers. A process of its own, because
 //! their entries are counted for all of it.
 
-use umbo::cross_device::ReduceOp;
+use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::strategy::collective::{Destination, Reduction};

@@ -1,7 +1,7 @@
 //! Results in fresh tensors: where their memory comes from. A process of its own, because the free
 //! blocks are the process's.
 
-use umbo::cross_device::{ReduceOp, gather, reduce};
+use umbo::collectives::{ReduceOp, gather, reduce};
 use umbo::device::DeviceId;
 use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{DType, Shape, Tensor, blocks};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::cross_device::ReduceOp;
+use umbo::collectives::ReduceOp;
 use umbo::device::cpu::affinity;
 use umbo::error::Result;
 use umbo::strategy::{Options, ReplicaContext, Strategy};

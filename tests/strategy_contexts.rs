@@ -1,7 +1,7 @@
 //! Which operation may be done in which context, cell by cell, and what the default strategy and
 //! one replica do.
 
-use umbo::cross_device::ReduceOp;
+use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, Reduction};
@@ -232,7 +232,7 @@ fn update_in_replica_context_uses_replica_0() {
                 let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
                 s.update(&v, Some(&own), Grouping::Grouped, |v, value| {
                     let value = value.expect("the arguments were given");
-                    variables::assign(v, umbo::cross_device::Assignment::Assign, &value)?;
+                    variables::assign(v, umbo::collectives::Assignment::Assign, &value)?;
                     Ok(Some(value))
                 })
             },
@@ -369,7 +369,7 @@ fn every_dtype_is_assigned_gathered_and_copied() {
                 assert_eq!(reduced?.tensor_of(0)?.dtype(), dtype);
                 let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;
                 assert_eq!(Some(mean.tensor_of(0)?.dtype()), dtype.mean_dtype());
-                variables::assign(&v, umbo::cross_device::Assignment::Assign, &own)?;
+                variables::assign(&v, umbo::collectives::Assignment::Assign, &own)?;
                 Ok(None)
             },
             None,

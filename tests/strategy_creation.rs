@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use umbo::cross_device::Assignment;
+use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 

@@ -1,6 +1,6 @@
 //! Indexed slices: reductions, gathers, all-reduces, and scatter updates in every context.
 
-use umbo::cross_device::ReduceOp;
+use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, Reduction};

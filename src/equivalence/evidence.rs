@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Options;
-use super::rehearsal::{Failure, Parts, Rehearsal};
+use super::dry_run::{DryRun, Failure, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
 use crate::error::{Error, Result};
@@ -51,19 +51,15 @@ pub(super) struct Others {
 impl<'a> Evidence<'a> {
     /// Makes the runs. Fails if that on the batch as it is usually split fails; the failures of the
     /// others are findings.
-    pub fn collect(
-        rehearsal: &Rehearsal<'a>,
-        rows: usize,
-        options: &Options,
-    ) -> Result<Evidence<'a>> {
-        let replicas = rehearsal.strategy.num_replicas();
+    pub fn collect(dry_run: &DryRun<'a>, rows: usize, options: &Options) -> Result<Evidence<'a>> {
+        let replicas = dry_run.strategy.num_replicas();
         let sizes = input::part_sizes(rows, replicas);
         let mut evidence = Evidence {
-            gradients: rehearsal.gradients,
-            batch: rehearsal.batch,
+            gradients: dry_run.gradients,
+            batch: dry_run.batch,
             rows,
             options: *options,
-            split: rehearsal.run(0, &sizes, 0.0).map_err(Failure::into_error)?,
+            split: dry_run.run(0, &sizes, 0.0).map_err(Failure::into_error)?,
             split_again: None,
             others: None,
             failures: Vec::new(),
@@ -73,46 +69,42 @@ impl<'a> Evidence<'a> {
         };
         let sizes = evidence.sizes.clone();
         let again = "when it runs again on the same parts, with buffers full of NaN";
-        evidence.split_again = evidence.attempt(rehearsal, &sizes, f64::NAN, again)?;
+        evidence.split_again = evidence.attempt(dry_run, &sizes, f64::NAN, again)?;
         if replicas > 1 && evidence.failures.is_empty() {
-            evidence.others = evidence.collect_others(rehearsal, replicas)?;
+            evidence.others = evidence.collect_others(dry_run, replicas)?;
         }
         Ok(evidence)
     }
 
     /// The other splits, or nothing once the callback has failed on one.
-    fn collect_others(
-        &mut self,
-        rehearsal: &Rehearsal<'_>,
-        replicas: usize,
-    ) -> Result<Option<Others>> {
+    fn collect_others(&mut self, dry_run: &DryRun<'_>, replicas: usize) -> Result<Option<Others>> {
         let rows = self.rows;
         let first = rows - rows / 3;
         let mut sizes = vec![0; replicas];
         sizes[0] = rows;
         let text = format!("with all {rows} examples on replica 0 and empty parts on the others");
-        let Some(whole) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
+        let Some(whole) = self.attempt(dry_run, &sizes, 0.0, &text)? else { return Ok(None) };
         let text = format!("when it runs again {text} and buffers full of NaN");
-        let again = self.attempt(rehearsal, &sizes, f64::NAN, &text)?;
+        let again = self.attempt(dry_run, &sizes, f64::NAN, &text)?;
         let Some(whole_again) = again else { return Ok(None) };
         (sizes[0], sizes[1]) = (first, rows - first);
         let text = format!("with {first} and {} examples on replicas 0 and 1", rows - first);
-        let Some(uneven) = self.attempt(rehearsal, &sizes, 0.0, &text)? else { return Ok(None) };
+        let Some(uneven) = self.attempt(dry_run, &sizes, 0.0, &text)? else { return Ok(None) };
         sizes[1] = 0;
         let text = format!("on a batch of {first} examples, all of them on replica 0");
-        let first = self.attempt(rehearsal, &sizes, 0.0, &text)?;
+        let first = self.attempt(dry_run, &sizes, 0.0, &text)?;
         Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
     }
 
     /// A run that is a finding if the callback fails.
     fn attempt(
         &mut self,
-        rehearsal: &Rehearsal<'_>,
+        dry_run: &DryRun<'_>,
         sizes: &[usize],
         prefill: f64,
         split: &str,
     ) -> Result<Option<Parts>> {
-        match rehearsal.run(0, sizes, prefill) {
+        match dry_run.run(0, sizes, prefill) {
             Ok(parts) => Ok(Some(parts)),
             Err(Failure::Library(error)) => Err(error),
             Err(Failure::Callback(error)) => {
@@ -124,14 +116,14 @@ impl<'a> Evidence<'a> {
     }
 
     /// Measures how large the gradients and metrics of single examples are.
-    pub fn measure_examples(&mut self, rehearsal: &Rehearsal<'_>) -> Result<()> {
+    pub fn measure_examples(&mut self, dry_run: &DryRun<'_>) -> Result<()> {
         let variables = self.gradients.map_or(0, |gradients| gradients.variables().len());
         let mut magnitudes: Vec<Option<Vec<f64>>> = vec![None; variables];
         let count = self.rows.min(SAMPLE);
-        let mut sizes = vec![0; rehearsal.strategy.num_replicas()];
+        let mut sizes = vec![0; dry_run.strategy.num_replicas()];
         sizes[0] = 1;
         for example in 0..count {
-            let parts = match rehearsal.run(example * self.rows / count, &sizes, 0.0) {
+            let parts = match dry_run.run(example * self.rows / count, &sizes, 0.0) {
                 Ok(parts) => parts,
                 // Some callbacks cannot do with one example; what they would say is then not known.
                 Err(Failure::Callback(_)) => continue,

@@ -1,7 +1,7 @@
 //! What is wrong with a metric.
 
+use super::dry_run::{Part, Parts};
 use super::evidence::{Evidence, Others};
-use super::rehearsal::{Part, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::Tolerance;
 use crate::strategy::metrics::Metric;

@@ -1,7 +1,7 @@
 //! Whether a training step means the same on one replica and on many, without taking it.
 //!
 //! [`check()`] runs a callback several times over differently split parts of one batch, and rolls
-//! each run back (`rehearsal`). From what the replicas wrote, and with which weights, it finds out
+//! each run back (`dry_run`). From what the replicas wrote, and with which weights, it finds out
 //! whether an update would be the same (`evidence`; `vectors` for when numbers count as the
 //! same), and if not, which mistake explains what was seen (`gradients`, `weights`, `metrics`).
 //! `report` says so in words.
@@ -22,10 +22,10 @@
 //! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
 //! callback divides by a constant cannot be told from the gradient's own scale, and need not be.
 
+mod dry_run;
 mod evidence;
 mod gradients;
 mod metrics;
-mod rehearsal;
 mod report;
 mod vectors;
 mod weights;
@@ -40,8 +40,8 @@ use crate::optimizer::Gradients;
 use crate::strategy::context::require_cross_replica_of;
 use crate::strategy::{ReplicaContext, Strategy};
 use crate::values::Value;
+use dry_run::DryRun;
 use evidence::Evidence;
-use rehearsal::Rehearsal;
 
 /// The fewest examples that can be split into parts of different sizes.
 const FEWEST_EXAMPLES: usize = 3;
@@ -107,13 +107,13 @@ pub fn check(
         );
         return Err(Error::invalid("batch", problem));
     }
-    let rehearsal = Rehearsal { strategy, function, batch, gradients };
-    let mut evidence = Evidence::collect(&rehearsal, rows, options)?;
+    let dry_run = DryRun { strategy, function, batch, gradients };
+    let mut evidence = Evidence::collect(&dry_run, rows, options)?;
     let mut findings = judge(&evidence)?;
     let differs =
         |finding: &Finding| !finding.verdict.is_equivalent() && finding.verdict != Verdict::Failed;
     if findings.iter().any(differs) {
-        evidence.measure_examples(&rehearsal)?;
+        evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;
     }
     Ok(Report::new(strategy.num_replicas(), evidence.split_sizes(), findings))

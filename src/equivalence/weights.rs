@@ -4,8 +4,8 @@
 //! additive: the weight of a part is the same whatever the other parts are, an empty part has
 //! none, and the weights of parts add up to that of the whole.
 
+use super::dry_run::{Part, Parts};
 use super::evidence::{Evidence, Others};
-use super::rehearsal::{Part, Parts};
 use super::report::{Finding, Subject, Verdict};
 use crate::optimizer::LossReduction;
 

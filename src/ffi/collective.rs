@@ -8,7 +8,7 @@ use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::optional_text;
-use crate::cross_device::ReduceOp;
+use crate::collectives::ReduceOp;
 use crate::device::registry;
 use crate::error::{Error, Result};
 use crate::strategy::collective::{Destination, Reduction};

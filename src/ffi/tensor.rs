@@ -10,7 +10,7 @@ use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
 use super::text::lasting;
-use crate::cross_device::{copy_into, copy_to};
+use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;

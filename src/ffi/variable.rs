@@ -11,7 +11,7 @@ use super::replica_context::in_context;
 use super::status::umbo_status;
 use super::tensor::{dtype_from, shape_from, umbo_dtype, umbo_view, view_of};
 use super::text::{lasting, optional_text};
-use crate::cross_device::Assignment;
+use crate::collectives::Assignment;
 use crate::error::{Error, Result};
 use crate::strategy::context::with_current_replica;
 use crate::strategy::variables::{self, Initial, NewVariable};

@@ -1,10 +1,12 @@
-//! Which instructions the loops use, chosen once per process.
+//! Which instructions the loops use: an argument of every kernel, by default chosen once per
+//! process.
 //!
 //! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
 //! instruction set. All of them give the same bits: no loop depends on the vector width, and
 //! nothing is contracted into fused multiply-adds.
 
-use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Result};
 
@@ -23,9 +25,6 @@ pub enum InstructionSet {
 /// The environment variable that overrides the choice with a name of [`InstructionSet::name`].
 /// A name that is unknown, or whose instructions this processor lacks, is ignored.
 pub const VARIABLE: &str = "UMBO_INSTRUCTION_SET";
-
-/// The set in use; 0 before the first use. Only sets that the processor has are ever stored.
-static SELECTED: AtomicU8 = AtomicU8::new(0);
 
 impl InstructionSet {
     /// All sets, the best last.
@@ -63,77 +62,91 @@ impl InstructionSet {
     }
 }
 
-/// The set in use: the best that the processor has, unless [`VARIABLE`] or [`select`] say
-/// otherwise.
-pub fn selected() -> InstructionSet {
-    match SELECTED.load(Ordering::Relaxed) {
-        1 => InstructionSet::Baseline,
-        2 => InstructionSet::Avx2,
-        3 => InstructionSet::Avx512,
-        _ => {
-            let mut available = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
-            let best = available.clone().next_back().unwrap_or(InstructionSet::Baseline);
-            let wanted = std::env::var(VARIABLE).ok();
-            let chosen = available.find(|set| wanted.as_deref() == Some(set.name()));
-            let chosen = chosen.unwrap_or(best);
-            SELECTED.store(chosen as u8, Ordering::Relaxed);
-            chosen
-        }
-    }
-}
+/// Leave to use a set: there is none for a set that the processor lacks. Kernels get one as an
+/// argument, and so compute with the set that their caller names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instructions(InstructionSet);
 
-/// Uses this set from now on, in the whole process. Results do not depend on it.
-///
-/// Fails with UNAVAILABLE if this processor lacks the instructions.
-pub fn select(set: InstructionSet) -> Result<()> {
-    if !set.is_available() {
-        return Err(Error::Unavailable(format!("this processor has no {}", set.name())));
+impl Instructions {
+    /// Those of `set`.
+    ///
+    /// Fails with UNAVAILABLE if this processor lacks them.
+    pub fn of(set: InstructionSet) -> Result<Instructions> {
+        if set.is_available() {
+            return Ok(Instructions(set));
+        }
+        Err(Error::Unavailable(format!("this processor has no {}", set.name())))
     }
-    SELECTED.store(set as u8, Ordering::Relaxed);
-    Ok(())
+
+    /// Those of every set that this processor has, the best last.
+    pub fn all() -> impl DoubleEndedIterator<Item = Instructions> + Clone {
+        let sets = InstructionSet::ALL.into_iter().filter(|set| set.is_available());
+        sets.map(Instructions)
+    }
+
+    /// What this process uses: the best that the processor has, unless [`VARIABLE`] says otherwise.
+    /// Chosen at the first call, and the same ever after.
+    pub fn chosen() -> Instructions {
+        static CHOSEN: OnceLock<Instructions> = OnceLock::new();
+        *CHOSEN.get_or_init(|| {
+            let wanted = std::env::var(VARIABLE).ok();
+            let named = |&Instructions(set): &Instructions| wanted.as_deref() == Some(set.name());
+            let best = || Instructions::all().next_back();
+            let chosen = Instructions::all().find(named).or_else(best);
+            chosen.unwrap_or(Instructions(InstructionSet::Baseline))
+        })
+    }
+
+    /// Which set.
+    #[inline(always)]
+    pub fn set(self) -> InstructionSet {
+        self.0
+    }
 }
 
 /// A loop to be compiled for each instruction set.
 pub trait Kernel {
-    /// Runs the loop. Implementations are `#[inline(always)]`, and so is what they call in the
-    /// loop: only then is it compiled with the instructions of the set.
-    fn run(self);
+    /// Runs the loop with `instructions`, which are known when it is compiled. Implementations are
+    /// `#[inline(always)]`, and so is what they call in the loop: only then is it compiled with the
+    /// instructions of the set.
+    fn run(self, instructions: Instructions);
 }
 
-/// Runs a loop with the instructions in use.
+/// Runs a loop with these instructions.
 #[inline]
-pub fn dispatch(kernel: impl Kernel) {
+pub fn dispatch(instructions: Instructions, kernel: impl Kernel) {
     if cfg!(loom) {
         // Its models run no loops, and one set is built sooner than three.
-        return kernel.run();
+        return kernel.run(Instructions(InstructionSet::Baseline));
     }
-    match selected() {
-        InstructionSet::Baseline => kernel.run(),
+    match instructions.set() {
+        InstructionSet::Baseline => kernel.run(Instructions(InstructionSet::Baseline)),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `selected` only gives sets that the processor has.
+        // SAFETY: there are such instructions only where the processor has them.
         InstructionSet::Avx2 => unsafe { run_avx2(kernel) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         InstructionSet::Avx512 => unsafe { run_avx512(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
-        _ => kernel.run(),
+        _ => kernel.run(instructions),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,f16c")]
 fn run_avx2(kernel: impl Kernel) {
-    kernel.run();
+    kernel.run(Instructions(InstructionSet::Avx2));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512(kernel: impl Kernel) {
-    kernel.run();
+    kernel.run(Instructions(InstructionSet::Avx512));
 }
 
-/// To be called at the end of a loop over blocks of elements. It costs nothing, and keeps compilers from
-/// turning the loop into one that gathers single elements of many blocks, which is several times slower.
+/// To be called at the end of a loop over blocks of elements. It costs nothing, and keeps compilers
+/// from turning the loop into one that gathers single elements of many blocks, which is several
+/// times slower.
 #[inline(always)]
 pub fn keep_to_blocks() {
     compiler_fence(Ordering::SeqCst);
@@ -144,11 +157,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_selected_is_available() {
-        assert!(selected().is_available());
+    fn there_are_instructions_for_the_sets_that_the_processor_has() {
         for set in InstructionSet::ALL {
-            assert_eq!(select(set).is_ok(), set.is_available());
+            let instructions = Instructions::of(set).ok();
+            assert_eq!(instructions.map(Instructions::set), set.is_available().then_some(set));
         }
-        assert!(selected().is_available());
+        assert_eq!(Instructions::all().next().unwrap().set(), InstructionSet::Baseline);
+        assert!(Instructions::all().any(|instructions| instructions == Instructions::chosen()));
     }
 }

@@ -1,30 +1,23 @@
 //! The loops over memory. A kernel takes plain views and knows nothing of tensors, replicas or C.
+//!
+//! What the loops have in common stands here: element types, shapes and strides, views, instruction
+//! sets, and the ways to write memory and to walk it. The loops themselves, by what they do:
+//!
+//! - [`copy`]: copies, fills, concatenations, additions in place.
+//! - [`float`]: what floating-point elements can be, and how they are converted.
+//! - [`reduce`]: sums and means over replicas and axes.
+//! - [`rows`]: slices along dimension 0, picked by number.
+//! - [`update`]: gradients of all replicas into the update of a variable, and norms.
 
-pub mod accumulate;
-pub mod combine;
-pub mod concatenate;
 pub mod copy;
 pub mod dtype;
-pub mod gradient_element;
-pub mod half_precision;
-pub mod half_sums;
+pub mod float;
 pub mod instruction_set;
 pub mod layout;
-pub mod measure;
-pub mod narrow;
-pub mod over_axes;
-pub mod over_replicas;
 mod prefetch;
-pub mod probe;
-pub mod real;
-pub mod reduction;
-pub mod row_order;
-pub mod row_sum;
+pub mod reduce;
 pub mod rows;
-pub mod scatter;
 pub mod streaming;
 pub mod strided;
 pub mod update;
-mod update_loop;
 pub mod view;
-pub mod weighted_sum;

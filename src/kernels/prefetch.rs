@@ -6,7 +6,7 @@
 use crate::kernels::streaming::LINE;
 
 /// How many rows ahead to ask: enough for memory to answer, few enough to stay in the first cache.
-pub(super) const ROWS_AHEAD: usize = 6;
+pub(in crate::kernels) const ROWS_AHEAD: usize = 6;
 
 /// The most lines of one row that are asked for; what follows the processor foresees.
 const MOST_LINES: usize = 8;
@@ -14,7 +14,7 @@ const MOST_LINES: usize = 8;
 /// Asks for the first of `bytes` bytes from `first` on. They need not exist: nothing but time
 /// depends on it. Without effect where the processor's instruction is not known.
 #[inline(always)]
-pub(super) fn prefetch(first: *const u8, bytes: usize) {
+pub(in crate::kernels) fn prefetch(first: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..bytes).step_by(LINE).take(MOST_LINES) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

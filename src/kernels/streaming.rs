@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::instruction_set::{InstructionSet, selected};
+use crate::kernels::instruction_set::InstructionSet;
+use crate::kernels::instruction_set::Instructions;
 
 /// The unit in which memory and caches exchange bytes.
 pub const LINE: usize = 64;
@@ -25,8 +26,8 @@ const USUAL_CACHE: usize = 32 << 20;
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether an operation that reads and writes so many bytes in all should stream its output: if
-/// they are as many as the last-level cache holds, unless [`select`] says otherwise. Of less, enough
-/// may stay in that cache from one operation to the next for ordinary stores to be faster.
+/// they are as many as the last-level cache holds, unless [`select`] says otherwise. Of less,
+/// enough may stay in that cache from one operation to the next for ordinary stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
         return false;
@@ -82,7 +83,7 @@ impl Tile {
 /// # Safety
 /// `from` may be read and `to` written for `bytes` bytes, and the two do not overlap.
 #[inline(always)]
-pub unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
+pub unsafe fn write(instructions: Instructions, from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.addr().wrapping_neg() % LINE;
     if bytes < head + LINE {
         // SAFETY: the caller's promise.
@@ -95,21 +96,29 @@ pub unsafe fn write(from: *const u8, to: *mut u8, bytes: usize) {
     // end at or before `bytes`, and the first of them begins at a multiple of `LINE`.
     unsafe {
         to.copy_from_nonoverlapping(from, head);
-        write_lines(from.add(head).cast(), to.add(head).cast(), lines);
+        write_lines(instructions, from.add(head).cast(), to.add(head).cast(), lines);
         to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
     }
 }
 
-/// Copies `lines` lines, streaming them. Unlike [`write_line`] it need not be part of a loop that is
-/// compiled for an instruction set.
+/// Copies `lines` lines, streaming them. Unlike [`write_line`] it need not be part of a loop that
+/// is compiled for an instruction set.
 ///
 /// # Safety
 /// `from` may be read, `to` may be written and is aligned to a line, and the two do not overlap.
 #[inline(always)]
-pub unsafe fn write_lines(from: *const [u8; LINE], to: *mut [u8; LINE], lines: usize) {
+pub unsafe fn write_lines(
+    instructions: Instructions,
+    from: *const [u8; LINE],
+    to: *mut [u8; LINE],
+    lines: usize,
+) {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = instructions;
     #[cfg(target_arch = "x86_64")]
-    if selected() == InstructionSet::Avx512 {
-        // SAFETY: that set is selected only on processors that have it; the caller's promise.
+    if instructions.set() == InstructionSet::Avx512 {
+        // SAFETY: there are such instructions only where the processor has them; the caller's
+        // promise.
         unsafe { write_lines_avx512(from, to, lines) };
         return;
     }
@@ -124,10 +133,13 @@ pub unsafe fn write_lines(from: *const [u8; LINE], to: *mut [u8; LINE], lines: u
 /// # Safety
 /// As for [`write_lines`].
 #[inline(always)]
-pub unsafe fn write_line(from: *const [u8; LINE], to: *mut [u8; LINE]) {
+pub unsafe fn write_line(instructions: Instructions, from: *const [u8; LINE], to: *mut [u8; LINE]) {
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = instructions;
     #[cfg(target_arch = "x86_64")]
-    if selected() == InstructionSet::Avx512 {
-        // SAFETY: that set is selected only on processors that have it; the caller's promise.
+    if instructions.set() == InstructionSet::Avx512 {
+        // SAFETY: there are such instructions only where the processor has them; the caller's
+        // promise.
         unsafe { write_line_avx512(from, to) };
         return;
     }
@@ -194,11 +206,16 @@ mod tests {
     #[test]
     fn every_byte_arrives_and_no_other_is_touched() {
         let from: Vec<u8> = (0..400).map(|index| index as u8).collect();
+        let lengths = [0, 1, 63, 64, 65, 127, 128, 129, 300];
+        let lengths = Instructions::all().flat_map(|of| lengths.map(|bytes| (of, bytes)));
         for start in [0, 1, 17, 63, 64] {
-            for bytes in [0, 1, 63, 64, 65, 127, 128, 129, 300] {
+            for (instructions, bytes) in lengths.clone() {
                 let mut to = vec![255u8; 512];
                 // SAFETY: both ranges lie in their vectors.
-                unsafe { write(from.as_ptr().add(3), to.as_mut_ptr().add(start), bytes) };
+                unsafe {
+                    let (from, to) = (from.as_ptr().add(3), to.as_mut_ptr().add(start));
+                    write(instructions, from, to, bytes);
+                }
                 finish();
                 assert_eq!(to[start..start + bytes], from[3..3 + bytes]);
                 assert!(to[..start].iter().chain(&to[start + bytes..]).all(|&byte| byte == 255));

@@ -3,27 +3,26 @@
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::tensor::Tensor;
-use crate::tensor::slab::Slab;
+use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::values::variable::Variable;
 
 /// What the runs since the last update have contributed: one float64 tensor for each variable, made
 /// when it is first needed, and kept. So accumulating costs eight bytes of memory an element,
 /// whatever the number of replicas and runs, and the sum has the bits of one run with all of the
-/// contributions. Of a table it is the rows that were touched.
+/// contributions. Of a row-sparse variable it is the rows that were touched.
 ///
-/// Beside the sums there is room for the gradients that an apply makes of them and of the last run, if
-/// it needs them twice and keeping them is less work than making them again.
+/// Beside the sums there is room for the gradients that an apply makes of them and of the last run,
+/// if it needs them twice and keeping them is less work than making them again.
 pub(super) struct Accumulation {
     /// How many runs.
     pub(super) runs: u64,
     /// The sum of their weights.
     pub(super) weight: f64,
     sums: Vec<Sum>,
-    /// Which variables are tables.
-    tables: Vec<usize>,
+    /// Which variables are row-sparse.
+    row_sparse: Vec<usize>,
     workspace: Workspace,
     sum_slab: Slab,
     gradient_slab: Slab,
@@ -61,31 +60,32 @@ impl Memory {
 }
 
 impl Accumulation {
-    /// Of no run. `is_table` says which of the variables have row-sparse gradients.
+    /// Of no run. `is_row_sparse` says which of the variables have row-sparse gradients.
     pub(super) fn new(
         variables: &[Variable],
-        is_table: impl Fn(usize) -> bool,
+        is_row_sparse: impl Fn(usize) -> bool,
     ) -> Result<Accumulation> {
         let sum = |(index, variable)| {
-            Ok(match is_table(index) {
+            Ok(match is_row_sparse(index) {
                 true => Sum::Rows(Box::new(RowSums::new(variable)?)),
                 false => Sum::Dense(DenseSum::default()),
             })
         };
         let sums = variables.iter().enumerate().map(sum).collect::<Result<_>>()?;
-        let tables = (0..variables.len()).filter(|&index| is_table(index)).collect();
+        let row_sparse = (0..variables.len()).filter(|&index| is_row_sparse(index)).collect();
         Ok(Accumulation {
             runs: 0,
             weight: 0.0,
             sums,
-            tables,
+            row_sparse,
             workspace: Workspace::default(),
             sum_slab: Slab::new(0),
             gradient_slab: Slab::new(CACHE_SHIFT / 2),
         })
     }
 
-    /// Has memory for the sum of variable `index`. A table has it since its rows were merged.
+    /// Has memory for the sum of variable `index`. A row-sparse variable has it since its rows were
+    /// merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
         if let Sum::Dense(sum) = &mut self.sums[index]
             && sum.memory.is_none()
@@ -95,7 +95,7 @@ impl Accumulation {
         Ok(())
     }
 
-    /// Has room for the gradient of variable `index`, which is no table.
+    /// Has room for the gradient of variable `index`, which is not row-sparse.
     pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
         if let Sum::Dense(sum) = &mut self.sums[index]
             && sum.gradient.is_none()
@@ -111,19 +111,19 @@ impl Accumulation {
         sum.gradient.as_ref()
     }
 
-    /// Whether a run before the last wrote variable `index`; for a table also the last one, once
-    /// its rows are merged.
+    /// Whether a run before the last wrote variable `index`; for a row-sparse variable also the
+    /// last one, once its rows are merged.
     pub(super) fn has_variable(&self, index: usize) -> bool {
         self.of_variable(index).is_some() || self.rows(index).is_some()
     }
 
-    /// The sum of variable `index`, if it is no table and a run wrote it.
+    /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
     pub(super) fn of_variable(&self, index: usize) -> Option<Span> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.memory.as_ref().filter(|_| sum.written).map(|memory| memory.reading)
     }
 
-    /// The sums of the rows of variable `index`, if it is a table and a run wrote it.
+    /// The sums of the rows of variable `index`, if it is row-sparse and a run wrote it.
     pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
         match &self.sums[index] {
             Sum::Dense(_) => None,
@@ -131,27 +131,27 @@ impl Accumulation {
         }
     }
 
-    /// Which variables are tables: the `number`-th of them.
-    pub(super) fn table(&self, number: usize) -> Option<usize> {
-        self.tables.get(number).copied()
+    /// Which variables are row-sparse: the `number`-th of them.
+    pub(super) fn row_sparse(&self, number: usize) -> Option<usize> {
+        self.row_sparse.get(number).copied()
     }
 
-    /// Merges what the last run contributed to variable `index`, if that is a table.
+    /// Merges what the last run contributed to variable `index`, if that is row-sparse.
     pub(super) fn merge_rows<'a>(
         &mut self,
         index: usize,
-        table: &Variable,
+        variable: &Variable,
         sources: impl Iterator<Item = Source<'a>> + Clone,
     ) -> Result<()> {
         match &mut self.sums[index] {
             Sum::Dense(_) => Ok(()),
-            Sum::Rows(sums) => sums.merge(table, sources, &mut self.workspace),
+            Sum::Rows(sums) => sums.merge(variable, sources, &mut self.workspace),
         }
     }
 
     /// Lets the last run be one of those before the next, for variable `index`: what was merged of
-    /// a table counts, and so does what the memory of another variable holds. Returns whether the
-    /// latter did not before, and so is to be overwritten, not added to.
+    /// a row-sparse variable counts, and so does what the memory of another variable holds. Returns
+    /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
             Sum::Dense(sum) => !std::mem::replace(&mut sum.written, true),
@@ -162,7 +162,7 @@ impl Accumulation {
         }
     }
 
-    /// The memory of variable `index`, if it was reserved. A table has none here.
+    /// The memory of variable `index`, if it was reserved. A row-sparse variable has none here.
     pub(super) fn memory(&self, index: usize) -> Option<&SpanMut> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.memory.as_ref().map(|memory| &memory.writing)

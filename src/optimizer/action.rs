@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::weighted_sum::Clipping;
-use crate::optimizer::apply::{ApplyOptions, ApplyReport, check_same_strategy};
+use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};
-use crate::optimizer::work::{Keep, Work};
+use crate::optimizer::work::Keep;
+use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
 use crate::values::variable::Variable;
 
@@ -150,7 +151,7 @@ impl ApplyAction {
         sources: &mut Sources<'_>,
     ) -> Result<Outcome> {
         let plan = &mut *self.gradients.plan();
-        plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
         if state.settings.non_finite() == NonFinite::Fail {
@@ -175,7 +176,7 @@ impl ApplyAction {
             return Ok((Outcome::Drop, Measured::default()));
         }
         let plan = &mut *self.gradients.plan();
-        plan.refresh(self.optimizer.id(), state, self.gradients.variables())?;
+        state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), true)?;
         let measured = self.measure(state, work, sources)?;
@@ -231,7 +232,7 @@ impl ApplyAction {
     }
 
     fn sources(&self, prepared: &Prepared) -> Sources<'_> {
-        let contributions = Contributions::of_step(&self.gradients, prepared.step);
+        let contributions = self.gradients.contributions(prepared.step);
         Sources::new(&self.gradients, contributions, prepared.total_weight, prepared.unscale)
     }
 }
@@ -311,4 +312,15 @@ fn not_finite(variable: &Variable) -> Error {
              applies skipped, or run the step again with other gradients"
         ),
     )
+}
+
+/// An optimizer applies gradients of its own strategy.
+pub(super) fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) -> Result<()> {
+    if gradients.strategy() == optimizer.strategy() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "gradients",
+        "made for another strategy than the optimizer; make both for one",
+    ))
 }

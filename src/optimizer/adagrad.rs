@@ -1,8 +1,9 @@
 //! Adagrad.
 
 use crate::error::Result;
-use crate::kernels::real::{Real, for_real};
-use crate::kernels::update::{Formula, Pass};
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::update::formula::Formula;
+use crate::kernels::update::pass::Pass;
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative,
 };

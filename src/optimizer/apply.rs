@@ -3,52 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::optimizer::action::ApplyAction;
+use crate::optimizer::action::{ApplyAction, check_same_strategy};
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::context::{Current, ReplicaContext, current};
 use crate::strategy::merge::Operation;
-use crate::values::variable::Variable;
-
-/// What is asked of one apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ApplyOptions {
-    /// Update now, also if the gradients have accumulated fewer runs than they should: at the end
-    /// of an epoch, say.
-    pub flush: bool,
-    /// Report the norm of the gradient, also if nothing else needs it.
-    pub measure_norm: bool,
-}
-
-/// What an apply did.
-#[derive(Clone, Debug, Default)]
-pub struct ApplyReport {
-    /// False if the total weight was 0 (nothing was updated, and the contributions are used up), if
-    /// the apply was skipped, and if the contributions were added to those of earlier runs.
-    pub applied: bool,
-    /// Whether a gradient was not finite, and so nothing was updated.
-    pub skipped: bool,
-    /// The first variable whose gradient was not finite, if that was looked for and found.
-    pub non_finite: Option<Variable>,
-    /// Whether the gradients were scaled down to the largest norm.
-    pub clipped: bool,
-    /// The norm of all gradients together, before clipping and without weight decay, if it was
-    /// measured.
-    pub gradient_norm: Option<f64>,
-    /// Runs that are accumulated and wait for an update.
-    pub accumulated_runs: u64,
-    /// Variables that were updated: those that a replica of non-zero weight wrote.
-    pub variables_updated: usize,
-    /// The sum of the replicas' weights, over all accumulated runs.
-    pub total_weight: f64,
-    /// The learning rate of the update; 0 if there was none.
-    pub learning_rate: f64,
-    /// The loss scale of the next run.
-    pub loss_scale: f64,
-    /// Applies of the optimizer that have taken effect, this one included.
-    pub iterations: u64,
-}
 
 /// What became of an apply.
 #[derive(Clone, Debug)]
@@ -120,14 +81,4 @@ fn apply_in_replica(
         Ok(values)
     });
     context.synchronize(operation, None, merge).map(drop)
-}
-
-pub(super) fn check_same_strategy(optimizer: &Optimizer, gradients: &Gradients) -> Result<()> {
-    if gradients.strategy() == optimizer.strategy() {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "gradients",
-        "made for another strategy than the optimizer; make both for one",
-    ))
 }

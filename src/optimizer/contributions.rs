@@ -2,28 +2,31 @@
 
 use std::sync::atomic::Ordering;
 
+use crossbeam_utils::CachePadded;
+
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
-use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::{Buffer, Replica};
 use crate::optimizer::row_sums::Source;
 
 /// What the replicas submitted in one step, which is committed or about to be.
 #[derive(Clone, Copy)]
 pub(super) struct Contributions<'a> {
-    gradients: &'a Gradients,
+    replicas: &'a [CachePadded<Replica>],
     pub(super) step: u64,
 }
 
 impl<'a> Contributions<'a> {
-    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
-    pub(super) fn of_step(gradients: &'a Gradients, step: u64) -> Contributions<'a> {
-        Contributions { gradients, step }
+    /// What these replicas submitted in `step`.
+    pub(super) fn of_step(replicas: &'a [CachePadded<Replica>], step: u64) -> Contributions<'a> {
+        Contributions { replicas, step }
     }
 
-    pub(super) fn check_submitted(&self) -> Result<()> {
+    /// Whether all replicas, which are on `devices`, submitted.
+    pub(super) fn check_submitted(&self, devices: &[DeviceId]) -> Result<()> {
         let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
-        let replicas = self.gradients.replicas.iter().zip(&self.gradients.devices).enumerate();
+        let replicas = self.replicas.iter().zip(devices).enumerate();
         let names: Vec<String> = replicas
             .filter(|(_, (own, _))| missing(own))
             .map(|(replica, (_, device))| format!("replica {replica} ({device})"))
@@ -40,7 +43,7 @@ impl<'a> Contributions<'a> {
 
     /// The sum of the weights, in replica order.
     pub(super) fn total_weight(&self) -> f64 {
-        self.gradients.replicas.iter().map(|own| own.weight()).sum()
+        self.replicas.iter().map(|own| own.weight()).sum()
     }
 
     /// Whether a replica of non-zero weight wrote variable `index`.
@@ -49,7 +52,7 @@ impl<'a> Contributions<'a> {
     }
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
-    /// of replicas that wrote it and whose weight is not 0. A table has none.
+    /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span)> {
         self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
             Buffer::Dense { span, .. } => Some((weight, *span)),
@@ -58,7 +61,7 @@ impl<'a> Contributions<'a> {
     }
 
     /// The rows of variable `index` that count, as [`Contributions::of_variable`] has buffers;
-    /// `factor` makes factors of weights. A variable that is no table has none.
+    /// `factor` makes factors of weights. A variable that is not row-sparse has none.
     pub(super) fn rows_of(
         self,
         index: usize,
@@ -72,7 +75,7 @@ impl<'a> Contributions<'a> {
 
     /// The replicas that wrote variable `index` and whose weight is not 0, with weight and buffer.
     fn writers(self, index: usize) -> impl Iterator<Item = (usize, f64, &'a Buffer)> + Clone {
-        let replicas = self.gradients.replicas.iter().enumerate();
+        let replicas = self.replicas.iter().enumerate();
         replicas.filter_map(move |(replica, own)| {
             let wrote = own.viewed.in_step(index, self.step);
             let weight = own.weight();

@@ -1,5 +1,6 @@
 //! What replicas contribute to an update: one gradient buffer per replica and variable, or rows of
-//! a table ([`rows`](crate::optimizer::rows)), and the weight with which each replica submits.
+//! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
+//! submits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -164,7 +165,7 @@ impl Gradients {
         options: GradientsOptions<'_>,
     ) -> Result<Arc<Gradients>> {
         options.check(strategy, &variables)?;
-        let is_table = |index| options.is_table(index);
+        let is_row_sparse = |index| options.is_row_sparse(index);
         let mut replicas = Vec::new();
         for (replica, &device) in devices.iter().enumerate() {
             let own = Replica::new(replica, device, &variables, &options)?;
@@ -175,7 +176,7 @@ impl Gradients {
             devices: devices.to_vec(),
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,
-            accumulation: Mutex::new(Accumulation::new(&variables, is_table)?),
+            accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
             plan: Mutex::new(Plan::default()),
             variables,
             loss_reduction,
@@ -262,8 +263,8 @@ impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
     /// The variable then counts as written by this replica in this step. Nothing is allocated.
     ///
-    /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or if
-    /// the replica has submitted.
+    /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or
+    /// if the replica has submitted.
     pub fn view(
         &self,
         replica: usize,
@@ -285,11 +286,11 @@ impl Gradients {
         Ok(tensor)
     }
 
-    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be written
-    /// until the replica submits: their numbers and their gradients. A row that is named several
-    /// times, here, in another call or by another replica, counts as the sum. The variable then
-    /// counts as written by this replica in this step, also with 0 rows. Allocates nothing once a
-    /// step had as many rows, in as many calls.
+    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be
+    /// written until the replica submits: their numbers and their gradients. A row that is named
+    /// several times, here, in another call or by another replica, counts as the sum. The variable
+    /// then counts as written by this replica in this step, also with 0 rows. Allocates nothing
+    /// once a step had as many rows, in as many calls.
     ///
     /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
     /// memory, if the step is over, or if the replica has submitted.
@@ -301,14 +302,14 @@ impl Gradients {
         rows: usize,
     ) -> Result<AddedRows> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let table = &self.variables[index];
+        let variable = &self.variables[index];
         let Buffer::Rows(own) = buffer else {
             return Err(Error::precondition(format!(
-                "the gradients of {table:?} were not made for rows; say so when they are made \
+                "the gradients of {variable:?} were not made for rows; say so when they are made \
                  (row_sparse), or view and write them"
             )));
         };
-        let added = own.add(table, step, rows)?;
+        let added = own.add(variable, step, rows)?;
         viewed.store(step, Ordering::Release);
         Ok(added)
     }
@@ -322,11 +323,11 @@ impl Gradients {
         slices: &IndexedSlices,
     ) -> Result<()> {
         let (_, _) = self.writable(replica, step, index)?;
-        let table = &self.variables[index];
-        if (slices.dtype(), slices.dense_shape()) != (self.dtype(index), table.shape()) {
+        let variable = &self.variables[index];
+        if (slices.dtype(), slices.dense_shape()) != (self.dtype(index), variable.shape()) {
             let (dtype, shape) = (slices.dtype(), slices.dense_shape());
             let problem = format!(
-                "slices of {dtype} and shape {shape} for {table:?}, whose gradients are {}",
+                "slices of {dtype} and shape {shape} for {variable:?}, whose gradients are {}",
                 self.dtype(index)
             );
             return Err(Error::invalid("slices", problem));
@@ -377,11 +378,11 @@ impl Gradients {
 
     /// Refuses indices that are no rows of their variable.
     fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
-        for (index, (buffer, table)) in own.buffers.iter().zip(&self.variables).enumerate() {
+        for (index, (buffer, variable)) in own.buffers.iter().zip(&self.variables).enumerate() {
             if let Buffer::Rows(rows) = buffer
                 && own.viewed.in_step(index, step)
             {
-                rows.pieces().check(table, replica)?;
+                rows.pieces().check(variable, replica)?;
             }
         }
         Ok(())
@@ -429,8 +430,8 @@ impl Gradients {
                 ));
             }
         }
-        let contributions = Contributions::of_step(self, step);
-        contributions.check_submitted()?;
+        let contributions = self.contributions(step);
+        contributions.check_submitted(&self.devices)?;
         let total = contributions.total_weight();
         if !total.is_finite() {
             return Err(Error::invalid(
@@ -439,6 +440,11 @@ impl Gradients {
             ));
         }
         Ok(contributions)
+    }
+
+    /// What the replicas submitted in `step`, which [`Gradients::applicable`] found.
+    pub(super) fn contributions(&self, step: u64) -> Contributions<'_> {
+        Contributions::of_step(&self.replicas, step)
     }
 
     /// Reserves the contributions for one apply, until [`Gradients::release`].
@@ -461,8 +467,8 @@ impl Gradients {
     }
 
     fn finish(&self, step: u64, phase: Phase) {
-        // Fails, and rightly does nothing, if the contributions were applied at the commit point, or
-        // all was made as it was before the step (`Gradients::restore`).
+        // Fails, and rightly does nothing, if the contributions were applied at the commit point,
+        // or all was made as it was before the step (`Gradients::restore`).
         let _ = self.state.compare_exchange(
             pack(step, Phase::InFlight),
             pack(step, phase),

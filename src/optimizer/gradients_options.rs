@@ -1,7 +1,7 @@
 //! How gradients are kept, and of what there can be any.
 
 use crate::error::{Error, Result};
-use crate::kernels::{gradient_element, real};
+use crate::kernels::float::{gradient_element, real};
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 
@@ -29,11 +29,11 @@ impl GradientsOptions<'_> {
         }
         check_variables(strategy, variables)?;
         check_dtype(variables, self.dtype)?;
-        check_tables(variables, self.row_sparse)
+        check_row_sparse(variables, self.row_sparse)
     }
 
     /// Whether the gradients of variable `index` are row-sparse.
-    pub(super) fn is_table(&self, index: usize) -> bool {
+    pub(super) fn is_row_sparse(&self, index: usize) -> bool {
         self.row_sparse.get(index).copied().unwrap_or(false)
     }
 }
@@ -96,14 +96,14 @@ fn check_dtype(variables: &[Variable], dtype: Option<DType>) -> Result<()> {
     Ok(())
 }
 
-fn check_tables(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
+fn check_row_sparse(variables: &[Variable], row_sparse: &[bool]) -> Result<()> {
     if ![0, variables.len()].contains(&row_sparse.len()) {
         let problem = format!("{} choices for {} variables", row_sparse.len(), variables.len());
         return Err(Error::invalid("row_sparse", problem));
     }
-    let tables = row_sparse.iter().zip(variables).enumerate();
-    for (index, (&is_table, variable)) in tables {
-        if is_table && variable.shape().rank() == 0 {
+    let row_sparse = row_sparse.iter().zip(variables).enumerate();
+    for (index, (&is_row_sparse, variable)) in row_sparse {
+        if is_row_sparse && variable.shape().rank() == 0 {
             let name = format!("row_sparse[{index}]");
             return Err(Error::invalid(
                 name,

@@ -1,14 +1,14 @@
 //! Looking at what a step contributes, and leaving no trace of that step.
 //!
 //! Whoever inspects does so inside of the step: [`Gradients::remember`] and [`Gradients::prefill`]
-//! before the replicas' callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`] once
-//! the step is given up. So a step of somebody else's never sees anything of it.
+//! before the replicas' callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`]
+//! once the step is given up. So a step of somebody else's never sees anything of it.
 
 use std::sync::atomic::Ordering;
 
-use crate::cross_device::copy_to;
+use crate::collectives::copy_to;
 use crate::error::Result;
-use crate::kernels::real;
+use crate::kernels::float::real;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::Buffer;
 use crate::optimizer::rows::{AddedRows, Pieces};
@@ -73,8 +73,8 @@ impl Gradients {
                 weight: own.weight.load(Ordering::Acquire),
             });
         }
-        // Rows are moved, so that the step that comes gets fresh ones. Only now, when nothing can fail
-        // any more: they would be lost with what has been kept so far.
+        // Rows are moved, so that the step that comes gets fresh ones. Only now, when nothing can
+        // fail any more: they would be lost with what has been kept so far.
         for (own, kept) in self.replicas.iter().zip(&mut waiting) {
             for (buffer, kept) in own.buffers.iter().zip(&mut kept.buffers) {
                 if let (Buffer::Rows(rows), Kept::Rows(kept)) = (buffer, kept) {
@@ -85,8 +85,8 @@ impl Gradients {
         Ok(Before { state: self.state.load(Ordering::Acquire), waiting })
     }
 
-    /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are no
-    /// buffers: they come into being when they are asked for.)
+    /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are
+    /// no buffers: they come into being when they are asked for.)
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
         for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
             if let Buffer::Dense { tensor, .. } = buffer {

@@ -1,9 +1,10 @@
 //! LAMB.
 
 use crate::error::Result;
-use crate::kernels::measure::Measure;
-use crate::kernels::real::{Real, for_real};
-use crate::kernels::update::{Formula, Pass};
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::update::formula::Formula;
+use crate::kernels::update::measure::Measure;
+use crate::kernels::update::pass::Pass;
 use crate::optimizer::adam::{self, Adam};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,

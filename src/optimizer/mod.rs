@@ -2,11 +2,26 @@
 //!
 //! Replicas write gradients into buffers of their own and submit them with a weight
 //! ([`gradients`]; `contribute`, from inside of a callback; `accumulation`, over several runs;
-//! [`inspection`], in a step that is not to count). Of large tables they contribute some rows
-//! ([`rows`]), and an apply merges those (`row_sums`).
-//! Applying ([`mod@apply`]; [`action`]) reduces the buffers and updates the variables in one pass by a
-//! rule ([`rule`]; one file each) whose state is held once, on the variables' device ([`state`]).
-//! What happens around the rule is in [`settings`].
+//! [`inspection`], in a step that is not to count). Of large row-sparse variables they contribute
+//! some rows ([`rows`]), and an apply merges those (`row_sums`). Applying ([`mod@apply`];
+//! [`action`]) reduces the buffers and updates the variables in one pass by a rule ([`rule`]; one
+//! file each) whose state is held once, on the variables' device ([`state`]). What happens around
+//! the rule is in [`settings`].
+//!
+//! The files in layers. A file uses those of earlier layers, and of its own those named before it:
+//!
+//! 1. `rule` and the rules; `settings`, `gradients_options`; `report`: what can be chosen, and what is
+//!    told.
+//! 2. `plan`: what an optimizer does with each of some variables. `workspace`: the memory of applies.
+//!    `variables`: what an optimizer keeps for each variable.
+//! 3. `state`: an optimizer.
+//! 4. `row_buffer`, `rows`, `replica`: what one replica writes. `row_sums`, `accumulation`: sums of several runs.
+//!    `contributions`: what all have submitted.
+//! 5. `gradients`; `contribute` and `inspection`, which write and look at them.
+//! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
+//! 7. `action`: an apply as a change of central state. `apply`: in which context it happens when.
+//!
+//! The strategy knows of all this only what [`crate::strategy::commit`] has names for.
 
 mod accumulation;
 pub mod action;
@@ -24,6 +39,7 @@ pub mod lamb;
 pub mod momentum;
 mod plan;
 mod replica;
+mod report;
 pub mod rmsprop;
 mod row_buffer;
 mod row_sums;
@@ -35,11 +51,13 @@ mod sources;
 pub mod state;
 mod variables;
 mod work;
+mod workspace;
 
 pub use action::ApplyAction;
-pub use apply::{ApplyOptions, ApplyReport, Outcome, apply, apply_with};
+pub use apply::{Outcome, apply, apply_with};
 pub use gradients::{GradientMode, Gradients, LossReduction};
 pub use gradients_options::GradientsOptions;
+pub use report::{ApplyOptions, ApplyReport};
 pub use rows::AddedRows;
 pub use rule::UpdateRule;
 pub use settings::{Group, LossScaling, NonFinite, Settings};

@@ -2,8 +2,6 @@
 
 use crate::error::{Error, Result};
 use crate::optimizer::settings::Group;
-use crate::optimizer::state::State;
-use crate::values::variable::Variable;
 
 /// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as
 /// the same optimizer applies them and its groups stay, so that an apply of thousands of small
@@ -24,22 +22,23 @@ pub(super) struct Treatment {
 }
 
 impl Plan {
-    /// Makes this the plan of the optimizer `id` for `variables`, if it is not.
-    pub(super) fn refresh(&mut self, id: u64, state: &State, variables: &[Variable]) -> Result<()> {
-        let of = Some((id, state.groups_revision()));
-        if self.of == of {
+    /// Makes this the plan `of` an optimizer with some revision of its groups, if it is not: then its
+    /// `treatments` are those of each variable.
+    pub(super) fn refresh(
+        &mut self,
+        of: (u64, u64),
+        treatments: impl ExactSizeIterator<Item = Treatment>,
+    ) -> Result<()> {
+        if self.of == Some(of) {
             return Ok(());
         }
         self.of = None;
         self.treatments.clear();
-        self.treatments.try_reserve(variables.len()).map_err(|_| {
-            Error::ResourceExhausted(format!("memory to plan {} updates", variables.len()))
+        self.treatments.try_reserve(treatments.len()).map_err(|_| {
+            Error::ResourceExhausted(format!("memory to plan {} updates", treatments.len()))
         })?;
-        self.treatments.extend(variables.iter().map(|variable| Treatment {
-            group: state.group(variable),
-            position: state.variables.position(variable),
-        }));
-        self.of = of;
+        self.treatments.extend(treatments);
+        self.of = Some(of);
         Ok(())
     }
 

@@ -10,14 +10,10 @@ use crate::error::{Error, Result};
 use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::rows::ReplicaRows;
+use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;
-
-/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
-/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
-/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
-pub(super) const CACHE_SHIFT: usize = 4416;
 
 pub(super) struct Replica {
     /// One per variable.
@@ -87,7 +83,7 @@ fn buffers(
     variables: &[Variable],
     options: &GradientsOptions<'_>,
 ) -> Result<Vec<Buffer>> {
-    let is_table = |index| options.is_table(index);
+    let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
     // Variables start where allocations start, so even the first slab is shifted.
@@ -95,7 +91,7 @@ fn buffers(
     let mut offsets = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         offsets.push(end);
-        if is_table(index) {
+        if is_row_sparse(index) {
             continue;
         }
         let bytes = variable.shape().bytes(dtype(variable))?;
@@ -107,7 +103,7 @@ fn buffers(
     let storage = Arc::new(Storage::zeroed(end, device)?);
     let buffers = offsets.into_iter().zip(variables).enumerate();
     let buffers = buffers.map(|(index, (offset, variable))| {
-        if is_table(index) {
+        if is_row_sparse(index) {
             return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable))));
         }
         let layout = Layout::row_major(variable.shape());

@@ -1,18 +1,21 @@
-//! The gradient of a table: the rows of all replicas, with those of the same number merged.
+//! The gradient of a row-sparse variable: the rows of all replicas, with those of the same number
+//! merged.
 //!
-//! Merging costs time and memory by the rows that were contributed, whatever the size of the table.
+//! Merging costs time and memory by the rows that were contributed, whatever the size of the
+//! row-sparse variable.
 
 use crate::error::{Error, Result};
-use crate::kernels::row_order::RowOrder;
-use crate::kernels::row_sum::{RowPart, sum_rows};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::rows::order::RowOrder;
+use crate::kernels::rows::sum::{RowPart, sum_rows};
+use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::kernels::view::{Span, View};
-use crate::kernels::weighted_sum::WeightedSum;
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 
-/// What the runs since the last update have contributed to one table.
+/// What the runs since the last update have contributed to one row-sparse variable.
 ///
 /// An apply merges the rows of the last run with those of the runs before it while it prepares;
 /// what was there before counts again if it is dropped.
@@ -31,7 +34,7 @@ pub(super) struct Merged {
     sums: RowBuffer,
 }
 
-/// Memory that merging works in, for one table at a time.
+/// Memory that merging works in, for one row-sparse variable at a time.
 #[derive(Default)]
 pub(super) struct Workspace {
     order: RowOrder,
@@ -43,8 +46,8 @@ pub(super) type Source<'a> = (usize, &'a ReplicaRows, f64);
 
 impl RowSums {
     /// Of no run.
-    pub(super) fn new(table: &Variable) -> Result<RowSums> {
-        let [before, all] = [Merged::new(table)?, Merged::new(table)?];
+    pub(super) fn new(variable: &Variable) -> Result<RowSums> {
+        let [before, all] = [Merged::new(variable)?, Merged::new(variable)?];
         Ok(RowSums { before, has_before: false, all, has_all: false })
     }
 
@@ -52,13 +55,13 @@ impl RowSums {
     /// Without sources there is nothing but the latter. Allocates nothing once there were as many
     /// rows in a run.
     ///
-    /// Fails if an index is no row of `table`, which [`Pieces::check`] has found otherwise when
+    /// Fails if an index is no row of `variable`, which [`Pieces::check`] has found otherwise when
     /// the replica submitted.
     ///
     /// [`Pieces::check`]: crate::optimizer::rows::Pieces::check
     pub(super) fn merge<'a>(
         &mut self,
-        table: &Variable,
+        variable: &Variable,
         sources: impl Iterator<Item = Source<'a>> + Clone,
         workspace: &mut Workspace,
     ) -> Result<()> {
@@ -69,10 +72,10 @@ impl RowSums {
         let before = self.has_before.then_some(&self.before);
         let Workspace { order, parts } = workspace;
         parts.clear();
-        let merged = collect(table, before, sources, order, parts).and_then(|()| {
-            order.sort(table.shape()[0]);
+        let merged = collect(variable, before, sources, order, parts).and_then(|()| {
+            order.sort(variable.shape()[0]);
             let before = before.map(|before| before.sums.tensor().reading()).transpose()?;
-            self.all.take(table, order, before, parts)
+            self.all.take(variable, order, before, parts)
         });
         // The views are good for this call only.
         parts.clear();
@@ -101,8 +104,8 @@ impl RowSums {
 }
 
 impl Merged {
-    fn new(table: &Variable) -> Result<Merged> {
-        let sums = RowBuffer::new(DType::Float64, table.shape(), table.device())?;
+    fn new(variable: &Variable) -> Result<Merged> {
+        let sums = RowBuffer::new(DType::Float64, variable.shape(), variable.device())?;
         Ok(Merged { rows: Vec::new(), sums })
     }
 
@@ -129,18 +132,18 @@ impl Merged {
 
     fn take(
         &mut self,
-        table: &Variable,
+        variable: &Variable,
         order: &RowOrder,
         before: Option<View>,
         parts: &[RowPart],
     ) -> Result<()> {
         // As many as there could be: how many of them differ is another number in each step.
-        let most = order.entries().min(table.shape()[0]);
+        let most = order.entries().min(variable.shape()[0]);
         self.rows.clear();
-        self.rows.try_reserve(most).map_err(|_| out_of_memory(table))?;
+        self.rows.try_reserve(most).map_err(|_| out_of_memory(variable))?;
         self.rows.extend((0..order.rows()).map(|position| order.row(position)));
         self.sums.resize(order.rows(), most)?;
-        sum_rows(order, before, parts, &self.sums.tensor().writing()?);
+        sum_rows(Instructions::chosen(), order, before, parts, &self.sums.tensor().writing()?);
         Ok(())
     }
 }
@@ -148,7 +151,7 @@ impl Merged {
 /// Enters the rows of `before`, then those of the sources, into `order`, and the values of the
 /// latter into `parts`.
 fn collect<'a>(
-    table: &Variable,
+    variable: &Variable,
     before: Option<&Merged>,
     sources: impl Iterator<Item = Source<'a>> + Clone,
     order: &mut RowOrder,
@@ -158,15 +161,15 @@ fn collect<'a>(
     let (mut entries, mut pieces) = (before.len(), 0);
     for (_, rows, _) in sources.clone() {
         let rows = rows.pieces();
-        entries = entries.checked_add(rows.rows()).ok_or_else(|| out_of_memory(table))?;
+        entries = entries.checked_add(rows.rows()).ok_or_else(|| out_of_memory(variable))?;
         pieces += rows.iter().count();
     }
-    order.start(entries).map_err(|_| out_of_memory(table))?;
-    parts.try_reserve(pieces).map_err(|_| out_of_memory(table))?;
+    order.start(entries).map_err(|_| out_of_memory(variable))?;
+    parts.try_reserve(pieces).map_err(|_| out_of_memory(variable))?;
     order.add_rows(before);
     for (replica, rows, factor) in sources {
         let rows = rows.pieces();
-        rows.each_indices(table, replica, |indices, rows| order.add_indices(indices, rows))?;
+        rows.each_indices(variable, replica, |indices, rows| order.add_indices(indices, rows))?;
         for (_, values) in rows.iter() {
             parts.push(RowPart { values: values.reading()?, factor });
         }
@@ -174,6 +177,6 @@ fn collect<'a>(
     Ok(())
 }
 
-fn out_of_memory(table: &Variable) -> Error {
-    Error::ResourceExhausted(format!("memory for merging the rows of {table:?}"))
+fn out_of_memory(variable: &Variable) -> Error {
+    Error::ResourceExhausted(format!("memory for merging the rows of {variable:?}"))
 }

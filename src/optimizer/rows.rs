@@ -1,11 +1,11 @@
-//! The rows that a replica contributes to the gradient of a table, a variable whose gradients were
-//! declared row-sparse.
+//! The rows that a replica contributes to the gradient of a row-sparse variable, whose gradients
+//! were declared row-sparse.
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::row_order::{self, NoSuchRow};
+use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -15,13 +15,13 @@ use crate::values::variable::Variable;
 pub struct AddedRows {
     /// Which row of the variable each of `values` belongs to: int64, of shape `[rows]`.
     pub indices: Tensor,
-    /// The gradients of these rows: of the gradients' dtype, and of the variable's shape but for the
-    /// number of rows.
+    /// The gradients of these rows: of the gradients' dtype, and of the variable's shape but for
+    /// the number of rows.
     pub values: Tensor,
 }
 
-/// What one replica adds to one table in a step, piece by piece. The memory is kept from step to
-/// step.
+/// What one replica adds to one row-sparse variable in a step, piece by piece. The memory is kept
+/// from step to step.
 ///
 /// The lock is the replica's own until the step is over, and the apply's from then on.
 pub(super) struct ReplicaRows {
@@ -49,8 +49,8 @@ impl ReplicaRows {
         ReplicaRows { pieces: Mutex::default(), device, dtype }
     }
 
-    /// Room for another `rows` rows of `table` in `step`.
-    pub(super) fn add(&self, table: &Variable, step: u64, rows: usize) -> Result<AddedRows> {
+    /// Room for another `rows` rows of `variable` in `step`.
+    pub(super) fn add(&self, variable: &Variable, step: u64, rows: usize) -> Result<AddedRows> {
         let mut pieces = self.pieces.lock();
         if pieces.step != step {
             (pieces.step, pieces.used) = (step, 0);
@@ -58,9 +58,9 @@ impl ReplicaRows {
         let used = pieces.used;
         if used == pieces.pieces.len() {
             pieces.pieces.try_reserve(1).map_err(|_| {
-                Error::ResourceExhausted(format!("memory for more rows of {table:?}"))
+                Error::ResourceExhausted(format!("memory for more rows of {variable:?}"))
             })?;
-            pieces.pieces.push(Piece::new(table, self.device, self.dtype)?);
+            pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
         piece.indices.resize(rows, rows)?;
@@ -91,19 +91,20 @@ impl Pieces {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }
 
-    /// Hands `look` the indices of one piece after the other. An index that it finds to be no row of
-    /// `table` is reported as replica `replica`'s.
+    /// Hands `look` the indices of one piece after the other. An index that it finds to be no row
+    /// of
+    /// `variable` is reported as replica `replica`'s.
     pub(super) fn each_indices(
         &self,
-        table: &Variable,
+        variable: &Variable,
         replica: usize,
         mut look: impl FnMut(&[i64], usize) -> Result<(), NoSuchRow>,
     ) -> Result<()> {
-        let (rows, mut before) = (table.shape()[0], 0);
+        let (rows, mut before) = (variable.shape()[0], 0);
         for (indices, _) in self.iter() {
             let view = indices.reading()?;
             let indices = view.as_slice::<i64>().ok_or_else(|| {
-                Error::Internal(format!("the indices of {table:?} are not contiguous"))
+                Error::Internal(format!("the indices of {variable:?} are not contiguous"))
             })?;
             look(indices, rows).map_err(|NoSuchRow { position, index }| {
                 let position = before + position;
@@ -111,7 +112,7 @@ impl Pieces {
                     "indices",
                     format!(
                         "{index}, at position {position} of the rows that replica {replica} adds to \
-                         {table:?}, is not in [0, {rows})"
+                         {variable:?}, is not in [0, {rows})"
                     ),
                 )
             })?;
@@ -120,15 +121,15 @@ impl Pieces {
         Ok(())
     }
 
-    /// Refuses indices that are no rows of `table`.
-    pub(super) fn check(&self, table: &Variable, replica: usize) -> Result<()> {
-        self.each_indices(table, replica, row_order::check)
+    /// Refuses indices that are no rows of `variable`.
+    pub(super) fn check(&self, variable: &Variable, replica: usize) -> Result<()> {
+        self.each_indices(variable, replica, order::check)
     }
 }
 
 impl Piece {
-    fn new(table: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
+    fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
         let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, device)?;
-        Ok(Piece { indices, values: RowBuffer::new(dtype, table.shape(), device)? })
+        Ok(Piece { indices, values: RowBuffer::new(dtype, variable.shape(), device)? })
     }
 }

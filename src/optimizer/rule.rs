@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::error::{Error, Result};
-use crate::kernels::update::Pass;
+use crate::kernels::update::pass::Pass;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,8 +82,8 @@ pub trait UpdateRule: Send + Sync + Debug {
         0.0
     }
 
-    /// Whether what becomes of an element depends on that element, its gradient and its state alone,
-    /// so that some rows of a variable can be updated without the others.
+    /// Whether what becomes of an element depends on that element, its gradient and its state
+    /// alone, so that some rows of a variable can be updated without the others.
     fn is_elementwise(&self) -> bool {
         true
     }

@@ -1,8 +1,9 @@
 //! Stochastic gradient descent.
 
 use crate::error::Result;
-use crate::kernels::real::{Real, for_real};
-use crate::kernels::update::{Formula, Pass};
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::update::formula::Formula;
+use crate::kernels::update::pass::Pass;
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
 
 /// Gradient descent without state: w ← w − η·g (Robbins and Monro, "A Stochastic Approximation

@@ -4,8 +4,8 @@ use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
+use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
-use crate::kernels::weighted_sum::{Contribution, WeightedSum};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
@@ -43,18 +43,20 @@ impl<'a> Sources<'a> {
         self.gradients.variables()
     }
 
-    /// Merges the rows of the last run into the gradients of tables that may be updated by `rule`.
+    /// Merges the rows of the last run into the gradients of row-sparse variables that may be
+    /// updated by `rule`.
     pub(super) fn merge_rows(&mut self, plan: &mut Plan, rule: &dyn UpdateRule) -> Result<()> {
         let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
         let factor = |weight| reduction.factor(weight) * unscale;
         let mut number = 0;
-        while let Some(index) = self.accumulation.table(number) {
-            let (table, frozen) = (&self.variables()[index], plan.of_variable(index).group.frozen);
+        while let Some(index) = self.accumulation.row_sparse(number) {
+            let (variable, frozen) =
+                (&self.variables()[index], plan.of_variable(index).group.frozen);
             let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
-            self.accumulation.merge_rows(index, table, rows)?;
+            self.accumulation.merge_rows(index, variable, rows)?;
             // Also those of earlier runs, which another optimizer may have accumulated.
             if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
-                return Err(needs_all_rows(table, rule));
+                return Err(needs_all_rows(variable, rule));
             }
             number += 1;
         }
@@ -66,7 +68,7 @@ impl<'a> Sources<'a> {
         self.contributions.has_variable(index) || self.accumulation.has_variable(index)
     }
 
-    /// The merged rows of variable `index`, if it is a table.
+    /// The merged rows of variable `index`, if it is row-sparse.
     pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
         self.accumulation.rows(index)
     }

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::kernels::real::for_real;
-use crate::optimizer::apply::ApplyReport;
+use crate::kernels::float::real::for_real;
+use crate::optimizer::plan::{Plan, Treatment};
+use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};
 use crate::optimizer::variables::Variables;
-use crate::optimizer::work::Work;
+use crate::optimizer::workspace::Work;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
@@ -232,13 +233,17 @@ impl std::fmt::Debug for Optimizer {
 
 impl State {
     /// How a variable is treated.
-    pub(super) fn group(&self, variable: &Variable) -> Group {
+    fn group(&self, variable: &Variable) -> Group {
         self.groups.get(&variable.key()).map(|(_, group)| *group).unwrap_or_default()
     }
 
-    /// A number that grows when a variable's group changes.
-    pub(super) fn groups_revision(&self) -> u64 {
-        self.groups_revision
+    /// Makes `plan` that of the optimizer `id`, whose state this is, for `variables`, if it is not.
+    pub(super) fn refresh(&self, plan: &mut Plan, id: u64, variables: &[Variable]) -> Result<()> {
+        let treatments = variables.iter().map(|variable| Treatment {
+            group: self.group(variable),
+            position: self.variables.position(variable),
+        });
+        plan.refresh((id, self.groups_revision), treatments)
     }
 
     /// Memory for an apply to work in, and to be given back when it is done.
@@ -257,8 +262,8 @@ impl State {
         self.works.push(work);
     }
 
-    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the first
-    /// of these applies may change the scale.
+    /// The loss scale that run `step` had. Several gradients of one run may be applied, and the
+    /// first of these applies may change the scale.
     pub(super) fn loss_scale_of(&self, step: u64) -> f64 {
         match self.earlier_scale {
             Some((last, scale)) if step <= last => scale,

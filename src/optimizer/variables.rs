@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::real;
+use crate::kernels::float::real;
 use crate::kernels::view::SpanMut;
-use crate::optimizer::replica::CACHE_SHIFT;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};
-use crate::tensor::slab::Slab;
+use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
 use crate::values::variable::Variable;

@@ -5,69 +5,34 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
-use crate::device::cpu::pieces::Pieces;
 use crate::device::cpu::workers;
 use crate::error::{Error, Result};
-use crate::kernels::accumulate::accumulate;
-use crate::kernels::measure::{ChunkSums, Chunks, Squares};
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
-use crate::kernels::update::{Pass, Rows};
-use crate::kernels::weighted_sum::{Clipping, Contribution};
+use crate::kernels::update::accumulate::accumulate;
+use crate::kernels::update::measure::{Chunks, Squares};
+use crate::kernels::update::pass::{Pass, Rows};
+use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::variables::Variables;
+use crate::optimizer::workspace::{Item, Update, Work};
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 
 /// Parts of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;
 
-/// The memory that an apply works in. One apply leaves it to the next, so that a steady step
-/// allocates nothing.
-#[derive(Default)]
-pub(super) struct Work {
-    items: Vec<Item>,
-    pieces: Pieces,
-    sums: Vec<ChunkSums<2>>,
-    /// For each share of the work, the contributions to the variable that it is at.
-    contributions: Vec<Mutex<Vec<Contribution>>>,
-}
-
 /// What becomes of gradients that are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     /// They are made again when they are needed again.
     Nothing,
-    /// Those that read more than two elements for one are kept, if there is memory: to write them and
-    /// read that is less than to read all of it again.
+    /// Those that read more than two elements for one are kept, if there is memory: to write them
+    /// and read that is less than to read all of it again.
     WherePossible,
-}
-
-/// One variable of an apply.
-struct Item {
-    /// Which of the gradients' variables it is.
-    index: usize,
-    /// Where the sums of its chunks begin.
-    first_sum: usize,
-    /// What has been accumulated of it does not count.
-    fresh: bool,
-    /// Its gradient was kept when it was measured.
-    kept: bool,
-    /// Once it is prepared.
-    update: Option<Update>,
-}
-
-/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
-/// buffers it writes, which low-precision copies of that along with it, and its scalars.
-struct Update {
-    position: usize,
-    buffer: usize,
-    /// Once it is about to be done.
-    copies: OfCopies<bool>,
-    l2: f64,
-    scalars: Scalars,
 }
 
 impl Work {
@@ -157,7 +122,8 @@ impl Work {
                 let kept = sources.accumulation.gradient(index).filter(|_| kept);
                 let kept = kept.map(|gradient| &gradient.writing);
                 let sum = sources.sum(index, contributions);
-                sum.measure_squares(&part, &sums[first_sum..], kept, streaming);
+                let sums = &sums[first_sum..];
+                sum.measure_squares(Instructions::chosen(), &part, sums, kept, streaming);
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
@@ -195,7 +161,7 @@ impl Work {
                 let Item { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else { continue };
                 sources.collect(index, contributions);
-                accumulate(sum, fresh, contributions, part);
+                accumulate(Instructions::chosen(), sum, fresh, contributions, part);
             }
         });
     }
@@ -324,21 +290,21 @@ impl Passes<'_> {
         contributions: &'p mut Vec<Contribution>,
     ) -> Pass<'p> {
         let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
-        let divisor = self.sources.divisor;
+        let (instructions, divisor) = (Instructions::chosen(), self.sources.divisor);
         let gradient = self.sources.accumulation.gradient(index).filter(|_| kept);
         let pass = match (self.sources.rows(index), gradient) {
             (Some(merged), _) => {
                 let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
-                Pass::at_rows(weights, slots, rows, merged.sums(), divisor)
+                Pass::at_rows(instructions, weights, slots, rows, merged.sums(), divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();
                 contributions.push(Contribution { gradient: gradient.reading, factor: 1.0 });
-                Pass::new(weights, slots, contributions, 1.0)
+                Pass::new(instructions, weights, slots, contributions, 1.0)
             }
             (None, None) => {
                 self.sources.collect(index, contributions);
-                Pass::new(weights, slots, contributions, divisor)
+                Pass::new(instructions, weights, slots, contributions, divisor)
                     .starting_from(self.sources.accumulated(index))
             }
         };

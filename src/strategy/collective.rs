@@ -8,7 +8,7 @@ use super::context::require_cross_replica;
 use super::operation::Operation;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
-use crate::cross_device::{self, Batch, ReduceOp};
+use crate::collectives::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -132,7 +132,7 @@ impl Strategy {
         match &how.output {
             None => Ok(leaf.clone()),
             Some(output) => {
-                cross_device::copy_into(&tensor, output)?;
+                collectives::copy_into(&tensor, output)?;
                 Ok(Value::Tensor(output.clone()))
             }
         }
@@ -166,7 +166,7 @@ impl Strategy {
                     Value::Tensor(alone.clone())
                 } else {
                     let output = how.output.as_ref();
-                    return cross_device::gather(&components, axis, how.device(), output)
+                    return collectives::gather(&components, axis, how.device(), output)
                         .map(Value::Tensor);
                 }
             }
@@ -180,7 +180,7 @@ impl Strategy {
             plain => plain.clone(),
         };
         if let (Some(output), Ok(tensor)) = (&how.output, single.tensor_of(0)) {
-            cross_device::copy_into(tensor, output)?;
+            collectives::copy_into(tensor, output)?;
             return Ok(Value::Tensor(output.clone()));
         }
         Ok(single)
@@ -238,7 +238,7 @@ fn spread(value: &Value, devices: &[DeviceId], hand_over: bool) -> Result<Value>
                 hand_over = false;
                 Ok(leaf.clone())
             }
-            Value::Tensor(tensor) => cross_device::copy_to(tensor, device).map(Value::Tensor),
+            Value::Tensor(tensor) => collectives::copy_to(tensor, device).map(Value::Tensor),
             Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
             other => Ok(other.clone()),
         };

@@ -8,7 +8,7 @@ use super::commit::{CommitAction, StepParticipant};
 use super::context::{require_cross_replica, step_place};
 use super::limits::Limits;
 use super::step::StepRecord;
-use crate::cross_device;
+use crate::collectives;
 use crate::error::{Error, Result};
 use crate::values::variable::Variable;
 
@@ -126,7 +126,7 @@ impl Strategy {
         let restored = savepoint
             .saved
             .iter()
-            .try_for_each(|(variable, value)| cross_device::copy_into(value, variable.staging()?));
+            .try_for_each(|(variable, value)| collectives::copy_into(value, variable.staging()?));
         if restored.is_err() || savepoint.has_run {
             self.inner().transaction.lock().doom.get_or_insert_with(|| {
                 "an update failed after it had run a step of its own, whose contributions cannot \
@@ -145,7 +145,7 @@ impl Strategy {
             transaction.savepoints.last().is_some_and(|savepoint| !savepoint.knows(variable))
         };
         if unknown {
-            let value = cross_device::copy_to(variable.visible(), variable.device())?;
+            let value = collectives::copy_to(variable.visible(), variable.device())?;
             if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
                 savepoint.saved.push((variable.clone(), value));
             }

@@ -12,7 +12,7 @@ pub use super::creator::NewVariable;
 use super::creator::{Chain, create_through};
 use super::protocol::rendezvous::Phase;
 use super::step::{ReplicaContext, StepRecord};
-use crate::cross_device;
+use crate::collectives;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -92,7 +92,7 @@ fn create_here(
     create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;
-            cross_device::copy_into(tensor, &fresh)?;
+            collectives::copy_into(tensor, &fresh)?;
             Ok(fresh)
         }
         Initial::Fill { dtype, shape, fill } => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::central_storage::Strategy;
-use crate::cross_device;
+use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -135,7 +135,7 @@ impl Shared {
                     let wanted = self.wanted.lock();
                     (wanted.new.clone(), wanted.initial.clone())
                 };
-                let value = cross_device::copy_to(&initial, self.owner.parameter_device())?;
+                let value = collectives::copy_to(&initial, self.owner.parameter_device())?;
                 Ok(make(&self.owner, new, value))
             }
         }

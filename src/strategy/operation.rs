@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cross_device::ReduceOp;
+use crate::collectives::ReduceOp;
 
 /// What is compared between the replicas: they must all ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]

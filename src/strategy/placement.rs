@@ -4,7 +4,7 @@ use super::central_storage::Strategy;
 use super::collective::{Destination, Reduction, copies};
 use super::context::require_cross_replica;
 use super::{sparse, variables};
-use crate::cross_device::{self, Batch, ReduceOp};
+use crate::collectives::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::{PerReplica, Value};
@@ -144,7 +144,7 @@ fn on(leaf: &Value, device: DeviceId) -> Result<Value> {
 
 fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
     match leaf {
-        Value::Tensor(tensor) => cross_device::copy_to(tensor, device).map(Value::Tensor),
+        Value::Tensor(tensor) => collectives::copy_to(tensor, device).map(Value::Tensor),
         Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
         other => Ok(other.clone()),
     }

@@ -8,9 +8,9 @@ use super::step::ReplicaContext;
 use super::variables::{
     check_aggregation, check_dtype, same_for_sum, stage, write_directly, writing_context,
 };
-use crate::cross_device::ReduceOp;
+use crate::collectives::ReduceOp;
 use crate::error::{Error, Result};
-pub use crate::kernels::scatter::ScatterOp;
+pub use crate::kernels::rows::scatter::ScatterOp;
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 use crate::values::variable::{Aggregation, Variable};

@@ -1,6 +1,6 @@
 //! What reductions and copies do with indexed slices.
 
-use crate::cross_device::{self, ReduceOp};
+use crate::collectives::{self, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::layout::Layout;
@@ -20,15 +20,15 @@ pub(super) fn concatenate(
     let shape = common_shape(components)?;
     let values: Vec<Tensor> = components.iter().map(|slices| slices.values().clone()).collect();
     let indices: Vec<Tensor> = components.iter().map(|slices| slices.indices().clone()).collect();
-    let mut values = cross_device::gather(&values, 0, destination, None)?;
+    let mut values = collectives::gather(&values, 0, destination, None)?;
     if op == ReduceOp::Mean {
         // The mean of the values and of as many zeros as there are other components: it is rounded
         // once, and has the dtype of every mean.
         let mut parts = vec![zeros_like(&values)?; components.len()];
         parts[0] = values;
-        values = cross_device::reduce(op, &parts, None, destination, None)?;
+        values = collectives::reduce(op, &parts, None, destination, None)?;
     }
-    let indices = cross_device::gather(&indices, 0, destination, None)?;
+    let indices = collectives::gather(&indices, 0, destination, None)?;
     IndexedSlices::new(values, indices, shape)
 }
 
@@ -88,8 +88,8 @@ pub(super) fn dense_components(value: &PerReplica) -> Result<Vec<Tensor>> {
 /// A copy of indexed slices in memory of `device`.
 pub(super) fn copy_to(slices: &IndexedSlices, device: DeviceId) -> Result<Value> {
     Value::indexed_slices(
-        cross_device::copy_to(slices.values(), device)?,
-        cross_device::copy_to(slices.indices(), device)?,
+        collectives::copy_to(slices.values(), device)?,
+        collectives::copy_to(slices.indices(), device)?,
         slices.dense_shape(),
     )
 }

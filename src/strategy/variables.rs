@@ -9,7 +9,7 @@ pub use super::creation::{Initial, NewVariable, create};
 use super::limits::Limits;
 use super::operation::Operation;
 use super::step::ReplicaContext;
-use crate::cross_device::{self, Assignment, ReduceOp};
+use crate::collectives::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 use crate::values::Value;
@@ -64,10 +64,10 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
         _ => step_place(&owner).is_some(),
     };
     if in_step {
-        return cross_device::copy_to(variable.visible(), variable.device());
+        return collectives::copy_to(variable.visible(), variable.device());
     }
     let _unchanging = owner.inner().central.read();
-    cross_device::copy_to(variable.committed(), variable.device())
+    collectives::copy_to(variable.committed(), variable.device())
 }
 
 /// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in
@@ -169,7 +169,7 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
             let tensor = plain_tensor(value)?;
             check_assignable(variable, &tensor)?;
             write_directly(variable, kind != Assignment::Assign, &mut |to| {
-                cross_device::combine_into(kind, to, &tensor)
+                collectives::combine_into(kind, to, &tensor)
             })
         }
     }
@@ -274,7 +274,7 @@ pub(super) fn stage(
     }
     let staging = variable.staging()?;
     if keeps {
-        cross_device::combine_into(Assignment::Assign, staging, variable.committed())?;
+        collectives::combine_into(Assignment::Assign, staging, variable.committed())?;
     }
     write(staging)?;
     owner.join_step(step, &Arc::new(variable.clone()))?;
@@ -331,7 +331,7 @@ fn assign_in_replica(
             let combined = aggregate(&target, &tensors)?;
             check_assignable(&target, &combined)?;
             stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
-                cross_device::combine_into(kind, to, &combined)
+                collectives::combine_into(kind, to, &combined)
             })?;
             Ok(vec![None; replicas])
         }),
@@ -359,9 +359,9 @@ fn aggregate(variable: &Variable, tensors: &[Tensor]) -> Result<Tensor> {
     match variable.spec().aggregation {
         Aggregation::OnlyFirstReplica => Ok(first.clone()),
         Aggregation::Mean if same => Ok(first.clone()),
-        Aggregation::Mean => cross_device::reduce(ReduceOp::Mean, tensors, None, device, None),
+        Aggregation::Mean => collectives::reduce(ReduceOp::Mean, tensors, None, device, None),
         Aggregation::Sum if same => Err(Error::invalid("value", same_for_sum("tensor", variable))),
-        Aggregation::Sum => cross_device::reduce(ReduceOp::Sum, tensors, None, device, None),
+        Aggregation::Sum => collectives::reduce(ReduceOp::Sum, tensors, None, device, None),
         Aggregation::None => Err(Error::Internal("NONE reached the aggregation".into())),
     }
 }

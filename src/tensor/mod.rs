@@ -220,7 +220,7 @@ impl Tensor {
     /// The exclusion of writers is the agreement that every function of the library makes with
     /// its caller: while a call reads a tensor, nobody writes it. Inside of the library the
     /// strategy's locks keep it.
-    pub(crate) fn reading(&self) -> Result<View> {
+    pub fn reading(&self) -> Result<View> {
         self.in_host_memory("reading")?;
         // SAFETY: construction checked that the layout lies in the storage and is aligned, the
         // storage lives as long as this tensor, whose user holds it over the use of the view, and
@@ -233,7 +233,7 @@ impl Tensor {
     ///
     /// Exclusiveness is the agreement of [`Tensor::reading`]: while a call writes a tensor,
     /// nobody else reads or writes it.
-    pub(crate) fn writing(&self) -> Result<ViewMut> {
+    pub fn writing(&self) -> Result<ViewMut> {
         self.in_host_memory("writing")?;
         if self.is_read_only() {
             return Err(Error::invalid("tensor", "its memory is read-only"));

@@ -4,8 +4,9 @@
 //! agreement that every function of the library makes with its caller.
 
 use crate::error::{Error, Result};
-use crate::kernels::scatter::{self, ScatterOp};
-use crate::kernels::{combine, copy};
+use crate::kernels::copy::{combine, layouts};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::rows::scatter::{self, ScatterOp};
 use crate::tensor::{DType, Element, Shape, Tensor};
 
 impl Tensor {
@@ -19,20 +20,20 @@ impl Tensor {
             return self.writing().map(drop);
         }
         let from = from.apart_from(self)?;
-        copy::copy(&from.reading()?, &self.writing()?)
+        layouts::copy(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
     /// rounded after the addition. Otherwise like [`Tensor::copy_from`]; bool is refused.
     pub fn add_from(&self, from: &Tensor) -> Result<()> {
         let from = from.apart_from(self)?;
-        combine::add(&from.reading()?, &self.writing()?)
+        combine::add(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// `self -= from`, like [`Tensor::add_from`].
     pub fn subtract_from(&self, from: &Tensor) -> Result<()> {
         let from = from.apart_from(self)?;
-        combine::subtract(&from.reading()?, &self.writing()?)
+        combine::subtract(Instructions::chosen(), &from.reading()?, &self.writing()?)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -51,7 +52,7 @@ impl Tensor {
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_zeros(&self) -> Result<()> {
-        copy::fill_zeros(&self.writing()?);
+        layouts::fill_zeros(&self.writing()?);
         Ok(())
     }
 
@@ -87,7 +88,7 @@ impl Tensor {
                 format!("{}; {self:?} has {expected}", destination.len()),
             ));
         }
-        copy::copy_to_bytes(&self.reading()?, destination)
+        layouts::copy_to_bytes(&self.reading()?, destination)
     }
 
     /// Whether the memory that the two tensors span has bytes in common. Slices that interleave
@@ -111,7 +112,7 @@ impl Tensor {
 
     fn copied(&self) -> Result<Tensor> {
         let copied = Tensor::uninitialized(self.dtype(), self.shape(), self.device())?;
-        copy::copy(&self.reading()?, &copied.writing()?)?;
+        layouts::copy(Instructions::chosen(), &self.reading()?, &copied.writing()?)?;
         Ok(copied)
     }
 

@@ -17,6 +17,11 @@ const SMALL: usize = 16 << 10;
 /// Blocks grow from the first of these to the last, so that a few small tensors cost little.
 const BLOCK: [usize; 2] = [4 << 10, 1 << 20];
 
+/// How far a buffer is shifted against the one before, in bytes. It is a whole number of
+/// cache lines, and all multiples up to the 64th differ modulo 4 KiB, up to the 1024th modulo
+/// 64 KiB: the buffers of one variable, all read at once, then fall into different cache sets.
+pub const CACHE_SHIFT: usize = 4416;
+
 /// Where the next small tensors are made. A block is freed with the last tensor in it.
 pub struct Slab {
     /// At which byte of a block the first tensor starts.

@@ -6,9 +6,9 @@
 //! next request brings the one that it is for in step again. An update that writes the copies along
 //! with the elements says so at its end, and no request finds anything to do.
 //!
-//! That nobody writes elements while a request converts them is the strategy's business, as it is for
-//! all reading. So a copy that is in step stays the rounding of the elements until the next writer
-//! comes, and a look at one flag is enough.
+//! That nobody writes elements while a request converts them is the strategy's business, as it is
+//! for all reading. So a copy that is in step stays the rounding of the elements until the next
+//! writer comes, and a look at one flag is enough.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::narrow::narrow_all;
+use crate::kernels::float::narrow::narrow_all;
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -107,13 +108,14 @@ impl Buffer {
             let _ = self.copies[number].set(Copy::new(COPY_DTYPES[number], elements)?);
         }
         let copy = self.copies[number].get().expect("it was there or was just made");
-        narrow_all(elements.reading()?.span().ok_or_else(not_contiguous)?, &copy.span);
+        let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
+        narrow_all(Instructions::chosen(), from, &copy.span);
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }
 
-    /// To be called before an update writes the elements, `all` of them or some: which copies it has
-    /// to write along. All of the others are out of step afterwards, those it writes until
+    /// To be called before an update writes the elements, `all` of them or some: which copies it
+    /// has to write along. All of the others are out of step afterwards, those it writes until
     /// [`Buffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
         std::array::from_fn(|number| {

@@ -2,7 +2,7 @@
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::scatter::ScatterOp;
+use crate::kernels::rows::scatter::ScatterOp;
 use crate::tensor::{DType, Shape, Tensor};
 
 /// Some rows of a dense tensor: row `i` of the values belongs to row `indices[i]`. Rows may appear

@@ -230,7 +230,7 @@ fn synchronising_callbacks() {
     let report = model.check(&batch_of(&rows(5)), |context| {
         let own = part(context);
         let count = Value::Tensor(Tensor::scalar(own.len() as f32)?);
-        let all = context.all_reduce(umbo::cross_device::ReduceOp::Sum, count.clone())?;
+        let all = context.all_reduce(umbo::collectives::ReduceOp::Sum, count.clone())?;
         assert!(all.tensor_of(0)?.to_vec::<f32>()?[0] > 0.0);
         contribute(context, &model.gradients, sum(&own), 1.0)?;
         model.gradients.submit_in(context, None)?;

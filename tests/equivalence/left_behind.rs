@@ -1,6 +1,6 @@
 //! A check leaves everything as it was.
 
-use umbo::cross_device::Assignment;
+use umbo::collectives::Assignment;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{Optimizer, apply};
 

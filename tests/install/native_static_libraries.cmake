@@ -3,7 +3,7 @@
 string(REPLACE "+" ";" flags "${CARGO_FLAGS}")
 string(REPLACE "+" " " expected "${EXPECTED}")
 execute_process(
-  COMMAND "${CARGO}" rustc ${flags} --lib --crate-type staticlib --
+  COMMAND "${CARGO}" rustc ${flags} --package umbo --lib --crate-type staticlib --
           --print native-static-libs
   OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE status)
 if(NOT status EQUAL 0 OR NOT output MATCHES "native-static-libs: ([^\n]*)")

@@ -1,16 +1,15 @@
-//! Low-precision copies of variables: after whatever wrote a variable they are its value, rounded, bit
-//! by bit, and an update leaves nothing for the next request to do.
+//! Low-precision copies of variables: after whatever wrote a variable they are its value, rounded,
+//! bit by bit, and an update leaves nothing for the next request to do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use half::{bf16, f16};
-use umbo::cross_device::Assignment;
+use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::device::cpu::workers;
 use umbo::error::{Error, Result, Status};
-use umbo::kernels::instruction_set::{self, InstructionSet};
 use umbo::kernels::streaming;
 use umbo::optimizer::LossReduction::{Mean, Sum};
 use umbo::optimizer::sgd::Sgd;
@@ -28,6 +27,7 @@ use umbo::values::buffer::{COPY_DTYPES, copy_number};
 use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable};
 
 use crate::allocator::{allocations, refusing};
+use crate::sets::same_in_every_set;
 use crate::setup::*;
 
 /// Whole tiles, and some elements more.
@@ -88,9 +88,12 @@ fn are_out_of_step(variable: &Variable) -> bool {
 fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
     let a = variable("a", &numbers(elements, 1));
     let b = table("b", &numbers(ROWS * WIDTH, 2), WIDTH);
-    let is_table = rule != "lamb";
-    let options =
-        GradientsOptions { accumulation_steps: 2, dtype: None, row_sparse: &[false, is_table] };
+    let is_row_sparse = rule != "lamb";
+    let options = GradientsOptions {
+        accumulation_steps: 2,
+        dtype: None,
+        row_sparse: &[false, is_row_sparse],
+    };
     let variables = vec![a.clone(), b.clone()];
     let gradients =
         Gradients::with_options(STRATEGY, &devices(2), variables, Mean, options).unwrap();
@@ -109,7 +112,7 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
                 data[elements / 2] = f32::NAN;
             }
             overwrite(&gradients, step, replica, 0, &data);
-            if is_table {
+            if is_row_sparse {
                 let named: Vec<i64> =
                     (0..200).map(|i| (i * seed as i64 * 7 % ROWS as i64) / 2 * 2).collect();
                 add_rows(&gradients, step, replica, 1, &named, &numbers(200 * WIDTH, seed));
@@ -135,16 +138,10 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
 
 #[test]
 fn an_update_by_any_rule_writes_the_copies_along() {
-    let before = instruction_set::selected();
-    for rule in RULES {
-        let mut trained = Vec::new();
-        for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-            instruction_set::select(set).unwrap();
-            trained.push(train(rule, ELEMENTS));
-        }
-        assert!(trained.iter().all(|bits| *bits == trained[0]), "{rule}");
-    }
-    instruction_set::select(before).unwrap();
+    same_in_every_set("copies::an_update_by_any_rule_writes_the_copies_along", || {
+        let trained = RULES.into_iter().flat_map(|rule| train(rule, ELEMENTS));
+        trained.flatten().flat_map(u32::to_ne_bytes).collect()
+    });
 }
 
 #[test]
@@ -379,8 +376,8 @@ fn copies_follow_assignments_in_every_context() {
     }
 }
 
-/// Replicas ask, contribute and have the optimizer apply at the commit point, in a step that assigns
-/// or does not; and some of the steps fail.
+/// Replicas ask, contribute and have the optimizer apply at the commit point, in a step that
+/// assigns or does not; and some of the steps fail.
 #[test]
 fn copies_follow_applies_at_the_commit_point() {
     let (strategy, variable) = of_strategy(&numbers(ROWS * WIDTH, 1));

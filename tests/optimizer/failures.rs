@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::Pass;
+use umbo::kernels::update::pass::Pass;
 use umbo::optimizer::LossReduction::Sum;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;

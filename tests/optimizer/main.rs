@@ -14,6 +14,8 @@ mod rows;
 mod rows_contract;
 #[cfg(target_os = "linux")]
 mod rows_memory;
+#[path = "../sets/mod.rs"]
+mod sets;
 mod setup;
 mod steady;
 mod transaction;

@@ -3,12 +3,12 @@
 
 use half::{bf16, f16};
 use umbo::error::Status;
-use umbo::kernels::instruction_set::{self, InstructionSet};
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::{ApplyOptions, Gradients, GradientsOptions, NonFinite, Settings};
 use umbo::strategy::commit::StepParticipant;
 use umbo::tensor::{DType, Element};
 
+use crate::sets::same_in_every_set;
 use crate::setup::*;
 
 /// Whole blocks, some elements more, and a table.
@@ -60,11 +60,11 @@ fn trained<N: Narrow, G: Element>(
     let initial: Vec<f32> = (0..ELEMENTS.max(ROWS * WIDTH)).map(|i| 1.0 / (i + 3) as f32).collect();
     let a = variable("a", &initial[..ELEMENTS]);
     let b = table("b", &initial[..ROWS * WIDTH], WIDTH);
-    let is_table = rule != "lamb";
+    let is_row_sparse = rule != "lamb";
     let options = GradientsOptions {
         accumulation_steps: 2,
         dtype: Some(G::DTYPE),
-        row_sparse: &[false, is_table],
+        row_sparse: &[false, is_row_sparse],
     };
     let variables = vec![a.clone(), b.clone()];
     let gradients =
@@ -77,7 +77,7 @@ fn trained<N: Narrow, G: Element>(
         for replica in 0..replicas {
             let seed = step as usize * 31 + replica;
             overwrite(&gradients, step, replica, 0, &numbers(ELEMENTS, seed));
-            if is_table {
+            if is_row_sparse {
                 let named = [3, 19, 3, (seed % ROWS) as i64];
                 add_rows(&gradients, step, replica, 1, &named, &numbers(4 * WIDTH, seed));
             } else {
@@ -99,7 +99,9 @@ fn trained<N: Narrow, G: Element>(
     all
 }
 
-fn agree<N: Narrow>() {
+/// Returns the bits of all that was trained.
+fn agree<N: Narrow>() -> Vec<u8> {
+    let mut bits = Vec::new();
     let clipped = Settings { clip_norm: Some(0.5), weight_decay: Some(0.1), ..Settings::default() };
     for rule in RULES {
         for replicas in [1, 3] {
@@ -107,20 +109,18 @@ fn agree<N: Narrow>() {
                 let wide = trained::<N, f32>(rule, replicas, settings, N::wide);
                 let narrow = trained::<N, N>(rule, replicas, settings, |number| number);
                 assert!(wide == narrow, "{} {rule} {replicas} {settings:?}", N::DTYPE);
+                bits.extend(wide.iter().flatten().flat_map(|bits| bits.to_ne_bytes()));
             }
         }
     }
+    bits
 }
 
 #[test]
 fn narrow_gradients_count_as_the_numbers_that_they_are() {
-    let before = instruction_set::selected();
-    for set in InstructionSet::ALL.into_iter().filter(|set| set.is_available()) {
-        instruction_set::select(set).unwrap();
-        agree::<f16>();
-        agree::<bf16>();
-    }
-    instruction_set::select(before).unwrap();
+    same_in_every_set("narrow::narrow_gradients_count_as_the_numbers_that_they_are", || {
+        [agree::<f16>(), agree::<bf16>()].concat()
+    });
 }
 
 #[test]

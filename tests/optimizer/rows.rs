@@ -122,11 +122,11 @@ fn contribute<T: Element>(
     convert: impl Fn(f64) -> T,
 ) {
     let number = step as usize - 1;
-    for (index, is_table) in ROW_SPARSE.into_iter().enumerate() {
+    for (index, is_row_sparse) in ROW_SPARSE.into_iter().enumerate() {
         if index == BIAS && is_silent(number) {
             continue;
         }
-        if !is_table {
+        if !is_row_sparse {
             let mut sum = vec![0.0; SHAPES[index].1];
             for (_, values) in examples.iter().map(|example| &example[index]) {
                 sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::error::{Error, Result, Status};
-use umbo::kernels::update::Pass;
+use umbo::kernels::update::pass::Pass;
 use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
 use umbo::optimizer::{Gradients, Group, LossScaling, Optimizer, Settings, UpdateRule};

@@ -13,7 +13,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 pub(crate) use std::time::{Duration, Instant};
 
-pub(crate) use umbo::cross_device::{Assignment, ReduceOp};
+pub(crate) use umbo::collectives::{Assignment, ReduceOp};
 pub(crate) use umbo::device::DeviceId;
 pub(crate) use umbo::error::{Error, Result, Status};
 pub(crate) use umbo::strategy::cancellation::Cancellation;

@@ -1,7 +1,7 @@
 //! What one split shows, when it runs twice.
 
 use super::Case;
-use crate::equivalence::rehearsal::Part;
+use crate::equivalence::dry_run::Part;
 use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{Sum, difference};
 use crate::optimizer::LossReduction;

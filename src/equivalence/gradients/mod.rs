@@ -4,8 +4,8 @@
 mod flaws;
 mod splits;
 
+use super::dry_run::{Part, Parts};
 use super::evidence::Evidence;
-use super::rehearsal::{Part, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Sum};
 use super::weights;

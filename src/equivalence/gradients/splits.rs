@@ -1,8 +1,8 @@
 //! How differently split batches compare, and which mistake explains the difference.
 
 use super::Case;
+use crate::equivalence::dry_run::{Part, Parts};
 use crate::equivalence::evidence::Others;
-use crate::equivalence::rehearsal::{Part, Parts};
 use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{Difference, Measure, Proportion, Sum, difference, proportion};
 use crate::equivalence::weights;

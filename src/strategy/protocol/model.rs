@@ -146,7 +146,10 @@ impl Crew {
                 self.serve(step.number * 10 + call);
             } else {
                 let released = || self.rendezvous.is_released(replica);
-                assert!(matches!(self.mailboxes[replica].wait(Spin::Never, released), Wake::Released));
+                assert!(matches!(
+                    self.mailboxes[replica].wait(Spin::Never, released),
+                    Wake::Released
+                ));
             }
             if self.rendezvous.is_abandoned() {
                 break;

@@ -1,0 +1,141 @@
+//! SUM and MEAN over replicas, with or without axes.
+
+use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
+use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
+use crate::kernels::view::View;
+use crate::tensor::{MAX_RANK, Shape, Tensor};
+
+/// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
+/// values count from the back; no axes at all means over replicas only).
+///
+/// Without axes all components have one shape, and MEAN divides by their number. With axes they
+/// may differ in the sizes of these, MEAN divides by the number of elements that were added over
+/// all replicas, and empty components count none: over nothing at all SUM is 0 and MEAN is NaN.
+/// SUM keeps the dtype and integers wrap; MEAN of 8- and 16-bit integers is float32, of wider ones
+/// float64, for any number of replicas. Floats accumulate wider and are rounded once; the bits
+/// depend on values, shapes and replica order alone.
+///
+/// The result is `output` if one is given, which must not share memory with a component, else a
+/// fresh tensor on `destination`.
+///
+/// Fails with INVALID_ARGUMENT, naming the shapes or dtypes of all replicas, for components that
+/// do not fit together, for bool, for repeated axes, and for an output that does not fit; with
+/// OUT_OF_RANGE for an axis that is not there; with RESOURCE_EXHAUSTED if there is no memory.
+pub fn reduce(
+    op: ReduceOp,
+    components: &[Tensor],
+    axes: Option<&[i64]>,
+    destination: DeviceId,
+    output: Option<&Tensor>,
+) -> Result<Tensor> {
+    let mut batch = Batch::default();
+    let result = batch.reduce(op, components, axes, destination, output)?;
+    batch.run();
+    Ok(result)
+}
+
+/// Reductions that are carried out together, as one piece of work for the workers. Those over axes
+/// are done at once, one by one.
+#[derive(Default)]
+pub struct Batch {
+    planned: Vec<Planned>,
+    /// What the planned reductions read and write.
+    tensors: Vec<Tensor>,
+}
+
+impl Batch {
+    /// As [`reduce`], except that the result is not written before [`Batch::run`]. `output` may
+    /// share no memory with anything else in the batch.
+    pub fn reduce(
+        &mut self,
+        op: ReduceOp,
+        components: &[Tensor],
+        axes: Option<&[i64]>,
+        destination: DeviceId,
+        output: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
+        let reduced = reduced_axes(components, axes.unwrap_or_default())?;
+        let shape = reduced_shape(components, &reduced)?;
+        let result = match output {
+            Some(output) => {
+                check_output(output, dtype, shape, components)?;
+                output.clone()
+            }
+            None => Tensor::uninitialized(dtype, shape, destination)?,
+        };
+        let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
+        let mut views: Vec<View> = Vec::new();
+        views.try_reserve_exact(components.len()).map_err(exhausted)?;
+        for component in components {
+            views.push(component.reading()?);
+        }
+        if reduced.contains(&true) {
+            let output = result.writing()?;
+            reduce_over_axes(Instructions::chosen(), op, &views, &reduced, &output)?;
+        } else {
+            self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
+            self.planned.push(Planned::new(op, views, result.writing()?)?);
+            self.tensors.extend(components.iter().chain([&result]).cloned());
+        }
+        Ok(result)
+    }
+
+    /// Carries out what was planned.
+    pub fn run(self) {
+        reduce_over_replicas(Instructions::chosen(), &self.planned);
+    }
+}
+
+/// The axes as a mask, after a check that all components have as many dimensions.
+fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
+    let first = components[0].shape();
+    if components.iter().any(|component| component.shape().rank() != first.rank()) {
+        return Err(Error::invalid(
+            "value",
+            format!("the ranks of the replicas differ: {}", shapes(components)),
+        ));
+    }
+    let mut reduced = [false; MAX_RANK];
+    for &axis in axes {
+        let counted = first.axis(axis)?;
+        if std::mem::replace(&mut reduced[counted], true) {
+            return Err(Error::invalid("axes", format!("{axes:?} names axis {counted} twice")));
+        }
+    }
+    Ok(reduced)
+}
+
+/// The shape of the result: the dimensions that are not reduced, in which all components agree.
+fn reduced_shape(components: &[Tensor], reduced: &AxisMask) -> Result<Shape> {
+    let first = components[0].shape();
+    let differing = (0..first.rank()).find(|&axis| {
+        !reduced[axis] && components.iter().any(|other| other.shape()[axis] != first[axis])
+    });
+    if let Some(axis) = differing {
+        let mut message = format!("the shapes of the replicas differ: {}", shapes(components));
+        if reduced.contains(&true) {
+            message += &format!(
+                "; they may differ along reduced axes only; to reduce dimension {axis} too, add \
+                 {axis} to axes"
+            );
+        } else {
+            message += &format!(
+                "; reducing over replicas needs equal shapes; to reduce dimension {axis} as well \
+                 pass axes = {{{axis}}}"
+            );
+        }
+        return Err(Error::invalid("value", message));
+    }
+    let mut sizes = [0; MAX_RANK];
+    let mut rank = 0;
+    for axis in (0..first.rank()).filter(|&axis| !reduced[axis]) {
+        sizes[rank] = first[axis];
+        rank += 1;
+    }
+    Shape::new(&sizes[..rank])
+}

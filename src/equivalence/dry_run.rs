@@ -1,0 +1,362 @@
+//! A run that is looked at and then rolled back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::input;
+use crate::observe::log;
+use crate::optimizer::Gradients;
+use crate::optimizer::inspection::{Before, Written};
+use crate::optimizer::rows::AddedRows;
+use crate::strategy::commit::CommitAction;
+use crate::strategy::metrics::Metric;
+use crate::strategy::{ReplicaContext, Strategy};
+use crate::tensor::{DType, Element, Tensor};
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// What all runs of a check have in common.
+pub(super) struct DryRun<'a> {
+    pub strategy: &'a Strategy,
+    pub function: &'a (dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync),
+    pub batch: &'a Value,
+    pub gradients: Option<&'a Arc<Gradients>>,
+}
+
+/// What one replica left.
+#[derive(Default)]
+pub(super) struct Part {
+    /// How many examples its part had.
+    pub examples: usize,
+    /// The weight with which it submitted, if it did.
+    pub weight: Option<f64>,
+    /// The gradients that it viewed, one entry for each variable.
+    pub gradients: Vec<Option<Vec<f64>>>,
+    /// What it added to metrics.
+    pub metrics: Vec<(String, Metric)>,
+}
+
+impl Part {
+    /// The elements of a variable's gradient, if the replica viewed that.
+    pub fn gradient(&self, variable: usize) -> Option<&[f64]> {
+        self.gradients.get(variable)?.as_deref()
+    }
+
+    /// Weight and gradient of a variable, if an apply would read them.
+    pub fn counted(&self, variable: usize) -> Option<(f64, &[f64])> {
+        let weight = self.weight.filter(|&weight| weight != 0.0)?;
+        Some((weight, self.gradient(variable)?))
+    }
+}
+
+/// What all replicas left, in replica order.
+pub(super) type Parts = Vec<Part>;
+
+/// Why a run has come to nothing.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The callback has failed, or what its replicas return or merge does not match.
+    Callback(Error),
+    /// Whatever the callback does: there was no turn for the run, or no memory for its evidence.
+    Library(Error),
+}
+
+impl Failure {
+    pub fn into_error(self) -> Error {
+        match self {
+            Failure::Callback(error) | Failure::Library(error) => error,
+        }
+    }
+}
+
+impl DryRun<'_> {
+    /// Runs the callback with the rows from `first` on, of which replica k gets the next `sizes[k]`,
+    /// and with gradient buffers full of `prefill`. Whatever comes of it, all is then as before.
+    pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Result<Parts, Failure> {
+        let devices = self.strategy.compute_devices();
+        let arguments =
+            input::split_rows(self.batch, first, sizes, devices).map_err(Failure::Library)?;
+        let part = |&examples: &usize| Part { examples, ..Part::default() };
+        let parts = sizes.iter().map(part).collect();
+        let observer = Arc::new(Observer::new(self.gradients.cloned(), parts));
+        let observed = |context: &ReplicaContext| {
+            observer.own(observer.begin(context, prefill))?;
+            observer.called.store(true, Ordering::Release);
+            let result = (self.function)(context)?;
+            let metrics = observer.own(context.metrics())?;
+            observer.parts.lock()[context.replica()].metrics = metrics;
+            Ok(result)
+        };
+        let outcome = self.strategy.run(&observed, Some(arguments));
+        if observer.complete.load(Ordering::Acquire) {
+            return Ok(std::mem::take(&mut *observer.parts.lock()));
+        }
+        match outcome {
+            Err(error) if observer.blames_callback() => Err(Failure::Callback(error)),
+            Err(error) => Err(Failure::Library(error)),
+            Ok(_) => Err(Failure::Library(Error::Internal("a dry run was committed".into()))),
+        }
+    }
+}
+
+/// What is noted of one run.
+struct Observer {
+    gradients: Option<Arc<Gradients>>,
+    /// A [`Veto`] has been deferred; done by the first replica that begins.
+    vetoed: Mutex<bool>,
+    /// What the gradients were; noted by the first replica that begins.
+    before: Mutex<Option<Before>>,
+    parts: Mutex<Parts>,
+    /// All has been noted that was to be.
+    complete: AtomicBool,
+    /// A replica's callback has been called.
+    called: AtomicBool,
+    /// Something has failed that is not the callback's.
+    failed: AtomicBool,
+}
+
+impl Observer {
+    fn new(gradients: Option<Arc<Gradients>>, parts: Parts) -> Observer {
+        Observer {
+            gradients,
+            vetoed: Mutex::default(),
+            before: Mutex::default(),
+            parts: Mutex::new(parts),
+            complete: AtomicBool::new(false),
+            called: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Passes on the result of something that is not the callback's.
+    fn own<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    /// Whether the run's failure, if there is one, is the callback's. If anything else has failed it
+    /// is not, even if a callback has, too: it may only have been stopped because of that.
+    fn blames_callback(&self) -> bool {
+        self.called.load(Ordering::Acquire) && !self.failed.load(Ordering::Acquire)
+    }
+
+    fn begin(self: &Arc<Self>, context: &ReplicaContext, prefill: f64) -> Result<()> {
+        {
+            let mut vetoed = self.vetoed.lock();
+            if !*vetoed {
+                // Comes before anything that a callback defers, so that none of it is prepared, and
+                // before anything is noted, so that it is restored whatever fails from here on.
+                let (observer, step) = (Arc::clone(self), context.step_number());
+                context.strategy().defer(Box::new(Veto { observer, step }))?;
+                *vetoed = true;
+            }
+        }
+        let Some(gradients) = &self.gradients else { return Ok(()) };
+        {
+            let mut before = self.before.lock();
+            if before.is_none() {
+                *before = Some(gradients.remember()?);
+            }
+        }
+        gradients.prefill(context.replica(), prefill)
+    }
+
+    fn collect(&self, step: u64) -> Result<()> {
+        let Some(gradients) = &self.gradients else { return Ok(()) };
+        for (replica, part) in self.parts.lock().iter_mut().enumerate() {
+            let contributed = gradients.contributed(step, replica);
+            part.weight = contributed.weight;
+            let counts = match part.weight {
+                // An apply refuses what was not submitted, and so does the judgement.
+                None => continue,
+                Some(0.0) if part.examples == 0 => continue,
+                Some(weight) => weight != 0.0,
+            };
+            let written = contributed.written.into_iter().zip(gradients.variables());
+            let elements = written.map(|(written, variable)| match written {
+                None => Ok(None),
+                Some(Written::Dense(buffer)) => elements_of(buffer).map(Some),
+                Some(Written::Rows(rows)) => elements_of_rows(variable, &rows, counts).map(Some),
+            });
+            part.gradients = elements.collect::<Result<_>>()?;
+        }
+        Ok(())
+    }
+}
+
+/// The elements of a gradient buffer.
+fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
+    match buffer.dtype() {
+        DType::Float16 => widened::<half::f16>(buffer),
+        DType::BFloat16 => widened::<half::bf16>(buffer),
+        DType::Float32 => widened::<f32>(buffer),
+        DType::Float64 => widened::<f64>(buffer),
+        other => Err(Error::Internal(format!("gradients of {other}"))),
+    }
+}
+
+/// All elements of a gradient of which some rows were given. If they do not count, because they were
+/// submitted with weight 0, nobody has looked at the indices: those that name no row are left out.
+fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
+    let (mut all, count) = (Vec::new(), table.shape().elements());
+    all.try_reserve_exact(count)
+        .map_err(|_| Error::ResourceExhausted(format!("memory for the gradient of {table:?}")))?;
+    all.resize(count, 0.0);
+    let width = table.shape()[1..].iter().product::<usize>();
+    for AddedRows { indices, values } in added {
+        let values = elements_of(values)?;
+        for (row, index) in indices.to_vec::<i64>()?.into_iter().enumerate() {
+            let place = usize::try_from(index).ok().and_then(|index| index.checked_mul(width));
+            let sum = place.and_then(|place| all.get_mut(place..)?.get_mut(..width));
+            let sum = match sum {
+                Some(sum) => sum,
+                None if !counts => continue,
+                // Submitting has found that the table has these rows; this was written later.
+                None => {
+                    let problem = format!("{index} is no row of {table:?}");
+                    return Err(Error::out_of_range("indices", problem));
+                }
+            };
+            let values = &values[row * width..][..width];
+            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+    }
+    Ok(all)
+}
+
+fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
+    let elements = buffer.to_vec::<T>()?;
+    let mut wide = Vec::new();
+    wide.try_reserve_exact(elements.len())
+        .map_err(|_| Error::ResourceExhausted(format!("memory for a copy of {buffer:?}")))?;
+    wide.extend(elements.into_iter().map(Into::into));
+    Ok(wide)
+}
+
+/// Looks at what a step is about to commit, and refuses the commit.
+struct Veto {
+    observer: Arc<Observer>,
+    step: u64,
+}
+
+impl CommitAction for Veto {
+    fn prepare(&mut self) -> Result<()> {
+        self.observer.own(self.observer.collect(self.step))?;
+        self.observer.complete.store(true, Ordering::Release);
+        Err(Error::Cancelled("a dry run is not committed".into()))
+    }
+
+    fn commit(&mut self) {}
+}
+
+impl Drop for Veto {
+    fn drop(&mut self) {
+        // The step's turn is not over yet, so no other step has seen the gradients in between.
+        let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().take());
+        if let (Some(gradients), Some(before)) = (gradients, before)
+            && let Err(error) = gradients.restore(before)
+        {
+            log::log(log::Level::Error, || format!("gradients are not as they were: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::optimizer::sgd::Sgd;
+    use crate::optimizer::{GradientMode, LossReduction, Optimizer, apply};
+    use crate::strategy::Options;
+    use crate::strategy::variables::{self, Initial, NewVariable};
+    use crate::tensor::Shape;
+    use crate::values::variable::{Aggregation, Synchronization};
+
+    /// A variable, zero, and gradients of it, to which each of two replicas has contributed 1.
+    fn contributed() -> (Strategy, Variable, Arc<Gradients>) {
+        let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
+        let new = NewVariable {
+            name: "w".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::Mean,
+        };
+        let initial = Tensor::scalar(0.0f32).unwrap();
+        let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+        let (devices, variables) = (strategy.compute_devices(), vec![variable.clone()]);
+        let reduction = LossReduction::Sum;
+        let gradients = Gradients::new(strategy.id(), devices, variables, reduction).unwrap();
+        let contribute = |context: &ReplicaContext| {
+            let one = Tensor::scalar(1.0f32)?;
+            gradients.view_in(context, 0, GradientMode::Overwrite)?.copy_from(&one)?;
+            gradients.submit_in(context, Some(1.0))?;
+            Ok(None)
+        };
+        strategy.run(&contribute, None).unwrap();
+        (strategy, variable, gradients)
+    }
+
+    /// What waits for an apply is put back also if only replica 1 has begun.
+    #[test]
+    fn replica_0_fails_before_it_begins() {
+        let (strategy, variable, gradients) = contributed();
+        let observer = Arc::new(Observer::new(Some(Arc::clone(&gradients)), Vec::new()));
+        let begun = Barrier::new(2);
+        let step = |context: &ReplicaContext| {
+            if context.replica() == 1 {
+                observer.begin(context, f64::NAN)?;
+                gradients.view_in(context, 0, GradientMode::Overwrite)?;
+            }
+            begun.wait();
+            match context.replica() {
+                0 => observer.own(Err(Error::ResourceExhausted("no memory".into()))),
+                _ => Ok(None),
+            }
+        };
+        strategy.run(&step, None).unwrap_err();
+        assert!(!observer.blames_callback());
+        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
+        apply(&optimizer, &gradients).unwrap();
+        assert_eq!(variables::read(&variable).unwrap().to_vec::<f32>().unwrap(), [-0.5]);
+    }
+
+    #[test]
+    fn only_failures_of_the_callback_are_its_own() {
+        let (strategy, _, gradients) = contributed();
+        let batch = Tensor::from_slice(&[1.0f32; 4], Shape::new(&[4]).unwrap(), DeviceId::HOST);
+        let batch = Value::Tensor(batch.unwrap());
+        let fails = |context: &ReplicaContext| match context.replica() {
+            1 => Err(Error::ResourceExhausted("the callback's memory".into())),
+            _ => Ok(None),
+        };
+        let dry_run = DryRun {
+            strategy: &strategy,
+            function: &fails,
+            batch: &batch,
+            gradients: Some(&gradients),
+        };
+        let failure = dry_run.run(0, &[2, 2], 0.0).err().unwrap();
+        assert!(matches!(failure, Failure::Callback(_)), "{failure:?}");
+        let failure = dry_run.run(0, &[2, 3], 0.0).err().unwrap();
+        assert!(matches!(failure, Failure::Library(_)), "{failure:?}");
+    }
+
+    #[test]
+    fn gradients_of_all_float_types_are_read() {
+        fn of<T: Element>(element: T) -> Vec<f64> {
+            let shape = Shape::new(&[2]).unwrap();
+            elements_of(&Tensor::from_slice(&[element; 2], shape, DeviceId::HOST).unwrap()).unwrap()
+        }
+        assert_eq!(of(half::f16::from_f32(-1.5)), [-1.5; 2]);
+        assert_eq!(of(half::bf16::from_f32(-1.5)), [-1.5; 2]);
+        assert_eq!(of(-1.5f32), [-1.5; 2]);
+        assert_eq!(of(-1.5f64), [-1.5; 2]);
+    }
+}

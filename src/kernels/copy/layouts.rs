@@ -1,0 +1,142 @@
+//! Copying between layouts, and filling with zeros.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::streaming;
+use crate::kernels::strided::{Runs, TILE, copy_run};
+use crate::kernels::view::{View, ViewMut};
+
+/// Copies the elements of `from` to the same positions of `to`. Dtype and shape must agree, the
+/// strides need not.
+///
+/// Fails with INVALID_ARGUMENT if dtype or shape differ.
+pub fn copy(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
+    check_same(from, to)?;
+    // Elements are moved, not looked at: their size is all that counts.
+    match from.dtype().size() {
+        1 => copy_elements::<u8>(instructions, from, to),
+        2 => copy_elements::<u16>(instructions, from, to),
+        4 => copy_elements::<u32>(instructions, from, to),
+        _ => copy_elements::<u64>(instructions, from, to),
+    }
+    Ok(())
+}
+
+/// Copies the elements of `from`, in row-major order, to bytes.
+///
+/// Fails with INVALID_ARGUMENT if `to` is not as long as they are.
+pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
+    let (shape, size) = (from.layout().shape, from.dtype().size());
+    let expected = shape.bytes(from.dtype())?;
+    if to.len() != expected {
+        return Err(Error::invalid("bytes", format!("{}; the elements have {expected}", to.len())));
+    }
+    let (runs, data, to) = (Runs::new(from.layout()), from.data(), to.as_mut_ptr());
+    runs.for_each(0..shape.elements(), |first, offset, stride, length| {
+        for position in 0..if stride == 1 { 1 } else { length } {
+            let bytes = if stride == 1 { length * size } else { size };
+            let element = offset + position as isize * stride;
+            // SAFETY: the view promises that its layout may be read, and runs lie in it; `to` is
+            // exclusive and as long as all elements.
+            unsafe {
+                let to = to.add((first + position) * size);
+                to.copy_from_nonoverlapping(data.offset(element * size as isize), bytes);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Sets all elements to zero (false for bool).
+pub fn fill_zeros(to: &ViewMut) {
+    match to.dtype().size() {
+        1 => zero_elements::<u8>(to),
+        2 => zero_elements::<u16>(to),
+        4 => zero_elements::<u32>(to),
+        _ => zero_elements::<u64>(to),
+    }
+}
+
+/// Dtype and shape of what is read and what is written agree.
+pub(super) fn check_same(from: &View, to: &ViewMut) -> Result<()> {
+    if from.dtype() != to.dtype() || from.layout().shape != to.layout().shape {
+        return Err(Error::invalid(
+            "tensor",
+            format!(
+                "{} of shape {} does not fit into {} of shape {}; dtype and shape must agree",
+                from.dtype(),
+                from.layout().shape,
+                to.dtype(),
+                to.layout().shape
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// `T` has the size of the elements.
+fn copy_elements<T: Copy>(instructions: Instructions, from: &View, to: &ViewMut) {
+    let (from_runs, to_runs) = (Runs::new(from.layout()), Runs::new(to.layout()));
+    let elements = to.layout().shape.elements();
+    let streaming = streaming::pays(elements.saturating_mul(2 * size_of::<T>()));
+    workers::for_each_range(elements, 2 * size_of::<T>(), &|range| {
+        let (from, to) = (from.data().cast::<T>(), to.data().cast::<T>());
+        // SAFETY: the views promise that their layouts may be read and written and, the written
+        // one being exclusive, do not overlap; the range lies in both, and ranges do not overlap.
+        unsafe {
+            if from_runs.is_dense() && to_runs.is_dense() && streaming {
+                let (from, to) = (from.add(range.start), to.add(range.start));
+                let bytes = range.len() * size_of::<T>();
+                streaming::write(instructions, from.cast(), to.cast(), bytes);
+                streaming::finish();
+            } else if from_runs.is_dense() {
+                to_runs.for_each(range.clone(), |first, offset, stride, length| {
+                    let from = from.add(range.start + first);
+                    copy_run(from, 1, to.offset(offset), stride, length);
+                });
+            } else if to_runs.is_dense() {
+                from_runs.for_each(range.clone(), |first, offset, stride, length| {
+                    let to = to.add(range.start + first);
+                    copy_run(from.offset(offset), stride, to, 1, length);
+                });
+            } else {
+                let mut buffer = [MaybeUninit::<T>::uninit(); TILE];
+                for tile in tiles(range) {
+                    let buffer = &mut buffer[..tile.len()];
+                    from_runs.gather(from, tile.clone(), buffer);
+                    to_runs.scatter(to, tile, buffer.assume_init_ref());
+                }
+            }
+        }
+    });
+}
+
+/// `T` is an unsigned integer of the size of the elements.
+fn zero_elements<T: Copy + Default>(to: &ViewMut) {
+    let runs = Runs::new(to.layout());
+    workers::for_each_range(to.layout().shape.elements(), size_of::<T>(), &|range| {
+        runs.for_each(range, |_, offset, stride, length| {
+            // SAFETY: the view promises that its layout may be written, and runs lie in it; the
+            // bytes of zero are zeros in every dtype.
+            unsafe {
+                let to = to.data().cast::<T>().offset(offset);
+                if stride == 1 {
+                    to.write_bytes(0, length);
+                } else {
+                    (0..length as isize).for_each(|i| to.offset(i * stride).write(T::default()));
+                }
+            }
+        });
+    });
+}
+
+/// The range cut into pieces of at most [`TILE`].
+#[inline(always)]
+pub(in crate::kernels) fn tiles(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(TILE).map(move |start| start..end.min(start + TILE))
+}

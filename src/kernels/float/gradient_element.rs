@@ -1,0 +1,133 @@
+//! The element types that gradients can have.
+
+use half::{bf16, f16};
+
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::float::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16, widen_f16s};
+use crate::kernels::instruction_set::Instructions;
+
+/// An element of a gradient. Sums over replicas are float64, and every element is widened to that
+/// first, which is exact.
+pub trait GradientElement: Element {
+    /// The number, rounded once to this type.
+    fn rounded(value: f64) -> Self;
+
+    /// These elements in float64.
+    fn widened<const N: usize>(instructions: Instructions, elements: [Self; N]) -> [f64; N];
+}
+
+impl GradientElement for f64 {
+    #[inline(always)]
+    fn rounded(value: f64) -> f64 {
+        value
+    }
+
+    #[inline(always)]
+    fn widened<const N: usize>(_: Instructions, elements: [f64; N]) -> [f64; N] {
+        elements
+    }
+}
+
+impl GradientElement for f32 {
+    #[inline(always)]
+    fn rounded(value: f64) -> f32 {
+        value as f32
+    }
+
+    #[inline(always)]
+    fn widened<const N: usize>(_: Instructions, elements: [f32; N]) -> [f64; N] {
+        elements.map(f64::from)
+    }
+}
+
+impl GradientElement for bf16 {
+    fn rounded(value: f64) -> bf16 {
+        f64_to_bf16(value)
+    }
+
+    #[inline(always)]
+    fn widened<const N: usize>(_: Instructions, elements: [bf16; N]) -> [f64; N] {
+        // Not `map`, which compilers leave as a call for each element where there are many.
+        let mut wide = [0.0; N];
+        for (wide, element) in wide.iter_mut().zip(elements) {
+            *wide = f64::from(bf16_to_f32(element));
+        }
+        wide
+    }
+}
+
+impl GradientElement for f16 {
+    fn rounded(value: f64) -> f16 {
+        f64_to_f16(value)
+    }
+
+    #[inline(always)]
+    fn widened<const N: usize>(instructions: Instructions, elements: [f16; N]) -> [f64; N] {
+        let mut wide = [0.0; N];
+        for (wide, element) in wide.iter_mut().zip(widen_f16s(instructions, elements)) {
+            *wide = f64::from(element);
+        }
+        wide
+    }
+}
+
+/// Whether a variable of this element type can have gradients of type `gradient`: of its own type,
+/// and a float32 one also of the 16-bit floats.
+pub fn is_supported(variable: DType, gradient: DType) -> bool {
+    match variable {
+        DType::Float32 => {
+            matches!(gradient, DType::Float32 | DType::BFloat16 | DType::Float16)
+        }
+        DType::Float64 => gradient == DType::Float64,
+        _ => false,
+    }
+}
+
+/// Runs an expression with `$element` standing for the Rust type of a gradient's dtype. Other
+/// dtypes are a defect of the caller.
+macro_rules! for_gradient_dtype {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float16 => {
+                type $element = half::f16;
+                $body
+            }
+            $crate::kernels::dtype::DType::BFloat16 => {
+                type $element = half::bf16;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float32 => {
+                type $element = f32;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float64 => {
+                type $element = f64;
+                $body
+            }
+            other => unreachable!("no gradient is of {other}"),
+        }
+    };
+}
+pub(crate) use for_gradient_dtype;
+
+/// Runs an expression with `$element` standing for the Rust type of the gradients, of a dtype, of
+/// variables of the Rust type `$variable`.
+macro_rules! for_gradient {
+    ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float16 => {
+                type $element = <$variable as $crate::kernels::float::real::Real>::Float16;
+                $body
+            }
+            $crate::kernels::dtype::DType::BFloat16 => {
+                type $element = <$variable as $crate::kernels::float::real::Real>::BFloat16;
+                $body
+            }
+            _ => {
+                type $element = $variable;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use for_gradient;

@@ -1,0 +1,6 @@
+//! Floating-point elements: which there are, and how they are converted.
+
+pub mod gradient_element;
+pub mod half_precision;
+pub mod narrow;
+pub mod real;

@@ -1,0 +1,252 @@
+//! Rounding float32 elements to 16-bit floats: what writes the low-precision copies of variables.
+//!
+//! Each element is rounded by itself, to nearest, ties to even, with denormals kept. So the bits
+//! are the same for any split into ranges and any instruction set.
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+
+use crate::device::cpu::workers;
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::float::half_precision::{f32_to_bf16, narrow_to_f16s};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::streaming::{self, LINE};
+use crate::kernels::view::{Span, SpanMut};
+
+/// 16-bit elements that fill a line.
+const BLOCK: usize = LINE / 2;
+
+/// Elements that go through the registers together where a block would be too many.
+const LANES: usize = 8;
+
+/// A 16-bit float.
+trait Narrow: Element {
+    /// These numbers, rounded.
+    fn narrowed<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [Self; N];
+}
+
+impl Narrow for f16 {
+    #[inline(always)]
+    fn narrowed<const N: usize>(instructions: Instructions, values: &[f32; N]) -> [f16; N] {
+        narrow_to_f16s(instructions, values)
+    }
+}
+
+impl Narrow for bf16 {
+    #[inline(always)]
+    fn narrowed<const N: usize>(_: Instructions, values: &[f32; N]) -> [bf16; N] {
+        let mut narrow = [bf16::ZERO; N];
+        narrow.iter_mut().zip(values).for_each(|(narrow, &value)| *narrow = f32_to_bf16(value));
+        narrow
+    }
+}
+
+/// Rounds all elements of `from` to those of `to`, on as many workers as that is worth. Asserts
+/// what [`narrow`] asserts.
+pub fn narrow_all(instructions: Instructions, from: Span, to: &SpanMut) {
+    let bytes = size_of::<f32>() + to.dtype().size();
+    let streaming = streaming::pays(from.elements().saturating_mul(bytes));
+    workers::for_each_range(from.elements(), bytes, &|range| {
+        narrow(instructions, from, to, range, streaming);
+        streaming::finish();
+    });
+}
+
+/// Rounds the elements of `from` in `range` to the same elements of `to`, on this thread, past the
+/// caches if `streaming` says so: then [`streaming::finish`] has to follow before others are told.
+/// Whoever calls it sees to it that no other thread has one of these elements of `to`.
+///
+/// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the
+/// range lies within.
+pub fn narrow(
+    instructions: Instructions,
+    from: Span,
+    to: &SpanMut,
+    range: Range<usize>,
+    streaming: bool,
+) {
+    narrow_ranges(instructions, from, to, std::iter::once(range), streaming);
+}
+
+/// As [`narrow`], for the rows with these numbers, each of `elements` elements.
+pub fn narrow_rows(
+    instructions: Instructions,
+    from: Span,
+    to: &SpanMut,
+    rows: &[usize],
+    elements: usize,
+) {
+    let ranges = rows.iter().map(|row| row * elements..(row + 1) * elements);
+    narrow_ranges(instructions, from, to, ranges, false);
+}
+
+fn narrow_ranges(
+    instructions: Instructions,
+    from: Span,
+    to: &SpanMut,
+    ranges: impl Iterator<Item = Range<usize>>,
+    streaming: bool,
+) {
+    assert_eq!((from.dtype(), from.elements()), (DType::Float32, to.elements()));
+    let (from, data, elements) = (from.data().cast::<f32>(), to.data(), to.elements());
+    match to.dtype() {
+        DType::Float16 => {
+            let to = data.cast();
+            dispatch(instructions, Narrowing::<f16, _> { from, to, elements, ranges, streaming });
+        }
+        DType::BFloat16 => {
+            let to = data.cast();
+            dispatch(instructions, Narrowing::<bf16, _> { from, to, elements, ranges, streaming });
+        }
+        other => unreachable!("no copy of a variable is of {other}"),
+    }
+}
+
+/// `from` and `to` hold `elements` elements.
+struct Narrowing<T, R> {
+    from: *const f32,
+    to: *mut T,
+    elements: usize,
+    ranges: R,
+    streaming: bool,
+}
+
+impl<T: Narrow, R: Iterator<Item = Range<usize>>> Kernel for Narrowing<T, R> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let Narrowing { from, to, elements, ranges, streaming } = self;
+        for Range { mut start, end } in ranges {
+            assert!(start <= end && end <= elements);
+            if streaming {
+                // Lines are streamed as wholes.
+                let line = to.wrapping_add(start).addr().wrapping_neg() % LINE / size_of::<T>();
+                let head = end.min(start + line);
+                while start < head {
+                    // SAFETY: the element is in the range, which lies in both spans; the caller of
+                    // `narrow` has it for itself.
+                    unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
+                    start += 1;
+                }
+            }
+            while end - start >= BLOCK {
+                // SAFETY: as above for all elements of the block; when streaming, it starts at a
+                // line and fills it.
+                unsafe {
+                    if streaming {
+                        let from = from.add(start).cast::<[f32; BLOCK]>();
+                        let block = T::narrowed(instructions, &*from);
+                        let line = (&raw const block).cast();
+                        streaming::write_line(instructions, line, to.add(start).cast());
+                    } else {
+                        narrow_block::<T, BLOCK>(instructions, from.add(start), to.add(start));
+                    }
+                }
+                start += BLOCK;
+            }
+            while end - start >= LANES {
+                // SAFETY: as above.
+                unsafe { narrow_block::<T, LANES>(instructions, from.add(start), to.add(start)) };
+                start += LANES;
+            }
+            while start < end {
+                // SAFETY: as above.
+                unsafe { narrow_block::<T, 1>(instructions, from.add(start), to.add(start)) };
+                start += 1;
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `from` may be read and `to` written for `N` elements, nobody else writes those, and the two do not
+/// overlap.
+#[inline(always)]
+unsafe fn narrow_block<T: Narrow, const N: usize>(
+    instructions: Instructions,
+    from: *const f32,
+    to: *mut T,
+) {
+    // SAFETY: the caller's promise; arrays are aligned as their elements.
+    unsafe {
+        to.cast::<[T; N]>().write(T::narrowed(instructions, &*from.cast::<[f32; N]>()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::kernels::float::half_precision::f32_to_f16;
+    use crate::tensor::{Shape, Tensor};
+
+    const ELEMENTS: usize = 1000;
+
+    /// Numbers of every kind: ties and their neighbours, denormals, infinities, NaNs.
+    fn number(index: usize) -> f32 {
+        const STEP: u32 = 0x9e37_79b9;
+        match index % 5 {
+            0 => f32::from_bits((index as u32).wrapping_mul(STEP)),
+            1 => f32::from_bits((index as u32).wrapping_mul(STEP) & 0xffff_0000 | 1 << 15),
+            2 => f32::from_bits((index as u32) << 9),
+            3 => f32::from_bits((113 << 23) - (index as u32 + 1) * 0x1234),
+            _ => [f32::INFINITY, -f32::NAN, -0.0, 65519.996, 65520.0][index / 5 % 5],
+        }
+    }
+
+    fn narrowed(
+        instructions: Instructions,
+        dtype: DType,
+        ranges: &[Range<usize>],
+        streaming: bool,
+    ) -> Vec<u16> {
+        let shape = Shape::new(&[ELEMENTS]).unwrap();
+        let numbers: Vec<f32> = (0..ELEMENTS).map(number).collect();
+        let from = Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap();
+        let to = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
+        let span = from.reading().unwrap().span().unwrap();
+        let target = to.writing().unwrap().into_span().unwrap();
+        for range in ranges {
+            narrow(instructions, span, &target, range.clone(), streaming);
+        }
+        streaming::finish();
+        match dtype {
+            DType::Float16 => to.to_vec::<f16>().unwrap().into_iter().map(f16::to_bits).collect(),
+            _ => to.to_vec::<bf16>().unwrap().into_iter().map(bf16::to_bits).collect(),
+        }
+    }
+
+    #[test]
+    fn every_set_and_split_gives_the_rounding_and_touches_nothing_else() {
+        let splits: [&[Range<usize>]; 4] = [
+            &[0..ELEMENTS, 3..3],
+            &[0..1, 1..64, 64..999],
+            &[5..6, 7..7, 33..150, 160..999],
+            &[31..33, 300..309, 900..ELEMENTS],
+        ];
+        let rounded = |dtype, index| match dtype {
+            DType::Float16 => f32_to_f16(number(index)).to_bits(),
+            _ => f32_to_bf16(number(index)).to_bits(),
+        };
+        for instructions in Instructions::all() {
+            for dtype in [DType::Float16, DType::BFloat16] {
+                for (split, streaming) in splits.iter().flat_map(|s| [(s, false), (s, true)]) {
+                    let expected: Vec<u16> = (0..ELEMENTS)
+                        .map(|index| match split.iter().any(|range| range.contains(&index)) {
+                            true => rounded(dtype, index),
+                            false => 0,
+                        })
+                        .collect();
+                    let found = narrowed(instructions, dtype, split, streaming);
+                    assert!(found == expected, "{instructions:?} {dtype} {split:?} {streaming}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "end <= elements")]
+    fn a_range_that_is_too_long_is_refused() {
+        narrowed(Instructions::chosen(), DType::Float16, &[0..1, 0..ELEMENTS + 1], false);
+    }
+}

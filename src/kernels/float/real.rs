@@ -1,0 +1,143 @@
+//! The element types of variables that can be trained.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use half::{bf16, f16};
+
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
+use crate::kernels::view::ViewMut;
+
+/// The element types that can be trained, and the arithmetic that update formulas need.
+pub trait Real:
+    Element
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + GradientElement
+{
+    /// What a float16 gradient of a variable of this type is read as: this type itself where there
+    /// are no such gradients (see [`gradient_element`](crate::kernels::float::gradient_element)), so that
+    /// no loop is compiled for them.
+    type Float16: GradientElement;
+
+    /// The same for bfloat16.
+    type BFloat16: GradientElement;
+
+    /// The nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+
+    /// The same number in float64.
+    fn to_f64(self) -> f64;
+
+    /// The correctly rounded square root.
+    fn sqrt(self) -> Self;
+
+    /// Whether it is neither zero, subnormal, infinite nor NaN.
+    fn is_normal(self) -> bool;
+
+    /// The nearest number in [−`limit`, `limit`]; NaN stays NaN.
+    #[inline(always)]
+    fn limited(self, limit: Self) -> Self {
+        // Two choices, each of which is one instruction, not one among three.
+        let below = if limit < self { limit } else { self };
+        if -limit > below { -limit } else { below }
+    }
+}
+
+macro_rules! reals {
+    ($($rust:ty: $float16:ty, $bfloat16:ty;)*) => {
+        $(
+            impl Real for $rust {
+                type Float16 = $float16;
+                type BFloat16 = $bfloat16;
+
+                #[inline(always)]
+                fn from_f64(value: f64) -> Self {
+                    value as $rust
+                }
+
+                #[inline(always)]
+                fn to_f64(self) -> f64 {
+                    f64::from(self)
+                }
+
+                #[inline(always)]
+                fn sqrt(self) -> Self {
+                    <$rust>::sqrt(self)
+                }
+
+                #[inline(always)]
+                fn is_normal(self) -> bool {
+                    <$rust>::is_normal(self)
+                }
+            }
+        )*
+    };
+}
+
+reals! {
+    f32: f16, bf16;
+    f64: f64, f64;
+}
+
+/// Whether variables of this element type can be updated.
+pub fn is_supported(dtype: DType) -> bool {
+    matches!(dtype, DType::Float32 | DType::Float64)
+}
+
+/// Runs an expression with `$element` standing for the Rust type of a dtype that
+/// [`is_supported`](crate::kernels::float::real::is_supported). Other dtypes are a defect of the
+/// caller.
+macro_rules! for_real {
+    ($dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float32 => {
+                type $element = f32;
+                $body
+            }
+            $crate::kernels::dtype::DType::Float64 => {
+                type $element = f64;
+                $body
+            }
+            other => unreachable!("no variable of {other} can have gradients"),
+        }
+    };
+}
+pub(crate) use for_real;
+
+/// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
+pub fn fill(view: &mut ViewMut, value: f64) {
+    assert!(view.layout().is_contiguous());
+    let elements = view.layout().shape.elements();
+    for_gradient_dtype!(view.dtype(), T => {
+        let first = view.data().cast::<T>();
+        for index in 0..elements {
+            // SAFETY: the view holds `elements` contiguous elements that may be written.
+            unsafe { first.add(index).write(T::rounded(value)) };
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::layout::{Layout, Shape};
+
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+        let layout = Layout::row_major(Shape::new(&[data.len()]).unwrap());
+        // SAFETY: the view is used while `data` is borrowed by the caller alone.
+        unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout) }
+    }
+
+    #[test]
+    fn fill_writes_every_element() {
+        let (mut singles, mut doubles) = ([1.0f32; 19], [1.0f64; 3]);
+        fill(&mut view_mut(&mut singles), 0.1);
+        fill(&mut view_mut(&mut doubles), 0.1);
+        assert_eq!((singles, doubles), ([0.1; 19], [0.1; 3]));
+    }
+}

@@ -1,0 +1,358 @@
+//! Reduction over axes of each replica's part, then over replicas.
+//!
+//! The order of additions depends on the shapes alone. The elements that make up one result are
+//! numbered in row-major order. Tiles of 1024 are added in 16 interleaved lanes, which are added
+//! in halves; tiles follow each other within a chunk, chunks within a part, parts in replica
+//! order. Which threads compute which chunks, and in which order memory is walked, does not show.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::dtype::for_numeric;
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::layout::{Layout, MAX_RANK};
+use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
+use crate::kernels::reduce::reduction::{MeanOverAxes, ReduceOp, Reduction, SumOverAxes};
+use crate::kernels::strided::Runs;
+use crate::kernels::view::{View, ViewMut};
+
+/// Which axes are reduced.
+pub type AxisMask = [bool; MAX_RANK];
+
+/// Elements of one tile.
+const TILE: usize = 1024;
+
+/// Interleaved sums within a tile: two vectors of float64 for AVX-512.
+const LANES: usize = 16;
+
+/// The most chunks that a part is cut into.
+const CHUNKS: usize = 64;
+
+/// Elements of the smallest chunk; a whole number of tiles.
+const SMALLEST_CHUNK: usize = 16 * TILE;
+
+/// How many results are computed next to each other.
+const COLUMNS: usize = 64;
+
+/// Writes the sum or the mean over the `reduced` axes of all `inputs`, and over the inputs, to
+/// `output`, whose shape is that of the other axes. The mean divides by the number of elements
+/// that were added, over all inputs; empty inputs count none. All floats accumulate in float64,
+/// integers wrap (SUM) or are added exactly (MEAN), and the result is rounded once.
+///
+/// Fails with INVALID_ARGUMENT if there is no input, if inputs differ in dtype, rank or the sizes
+/// of axes that are not reduced, if the output does not fit, and for bool; with
+/// RESOURCE_EXHAUSTED if there is no memory for one record per input.
+pub fn reduce_over_axes(
+    instructions: Instructions,
+    op: ReduceOp,
+    inputs: &[View],
+    reduced: &AxisMask,
+    output: &ViewMut,
+) -> Result<()> {
+    let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+    check_output(op, first.dtype(), output)?;
+    let mut parts = Vec::new();
+    parts.try_reserve_exact(inputs.len()).map_err(|_| {
+        Error::ResourceExhausted(format!("memory for {} components of a reduction", inputs.len()))
+    })?;
+    for input in inputs {
+        let part = Part::new(input, reduced)?;
+        if input.dtype() != first.dtype() || part.kept() != &*output.layout().shape {
+            return Err(Error::invalid(
+                "value",
+                format!(
+                    "a component of {} and shape {} does not reduce to the output's shape {}",
+                    input.dtype(),
+                    input.layout().shape,
+                    output.layout().shape
+                ),
+            ));
+        }
+        parts.push(part);
+    }
+    for_numeric!(first.dtype(), T => match op {
+        ReduceOp::Sum => reduce::<SumOverAxes<T>>(instructions, &parts, output),
+        ReduceOp::Mean => reduce::<MeanOverAxes<T>>(instructions, &parts, output),
+    }, else return Err(not_reducible()));
+    Ok(())
+}
+
+/// One replica's input.
+struct Part<'a> {
+    view: &'a View,
+    /// The axes that stay, then those that are reduced.
+    layout: Layout,
+    kept_axes: usize,
+    /// The elements that make up one result.
+    count: usize,
+    /// In the order of `walk`.
+    runs: Runs,
+    walk: Walk,
+}
+
+/// In which order memory is walked; the order of additions is the same.
+#[derive(Clone, Copy)]
+enum Walk {
+    /// Result by result: position `result * count + element`.
+    Results,
+    /// Across neighbouring results: position `element * results + result`.
+    Across { results: usize },
+}
+
+impl<'a> Part<'a> {
+    fn new(view: &'a View, reduced: &AxisMask) -> Result<Part<'a>> {
+        let layout = view.layout();
+        let rank = layout.shape.rank();
+        let mut axes = [0; MAX_RANK];
+        let order = (0..rank).filter(|&axis| !reduced[axis]);
+        let kept_axes = order.clone().count();
+        let order = order.chain((0..rank).filter(|&axis| reduced[axis]));
+        axes.iter_mut().zip(order).for_each(|(to, axis)| *to = axis);
+        let by_result = layout.transpose(&axes[..rank])?;
+        let count = by_result.shape[kept_axes..].iter().product();
+        let results: usize = by_result.shape[..kept_axes].iter().product();
+
+        // Neighbours in memory should be walked one after the other.
+        let nearest = |axes: Range<usize>| {
+            let sized = axes.filter(|&axis| by_result.shape[axis] > 1);
+            sized.map(|axis| by_result.strides()[axis]).min().unwrap_or(isize::MAX)
+        };
+        let across = results >= 16 && nearest(0..kept_axes) < nearest(kept_axes..rank);
+        let (runs, walk) = if across {
+            axes[..rank].rotate_left(kept_axes);
+            (Runs::new(&layout.transpose(&axes[..rank])?), Walk::Across { results })
+        } else {
+            (Runs::new(&by_result), Walk::Results)
+        };
+        Ok(Part { view, layout: by_result, kept_axes, count, runs, walk })
+    }
+
+    /// The sizes of the axes that stay.
+    fn kept(&self) -> &[usize] {
+        &self.layout.shape[..self.kept_axes]
+    }
+
+    /// The elements of chunk `chunk` of each result.
+    fn chunk(&self, chunk: usize) -> Range<usize> {
+        let size = self.chunk_size();
+        chunk * size..self.count.min((chunk + 1) * size)
+    }
+
+    fn chunk_size(&self) -> usize {
+        self.count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
+    }
+
+    fn chunks(&self) -> usize {
+        self.count.div_ceil(self.chunk_size())
+    }
+}
+
+fn reduce<K: Reduction>(instructions: Instructions, parts: &[Part<'_>], output: &ViewMut) {
+    let results = output.layout().shape.elements();
+    // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
+    let count: f64 = parts.iter().map(|part| part.count as f64).sum();
+    let runs = Runs::new(output.layout());
+    let write = |columns: Range<usize>, sums: &[K::Accumulator]| {
+        let mut values = [MaybeUninit::<K::Output>::uninit(); COLUMNS];
+        let values = &mut values[..columns.len()];
+        for (value, &sum) in values.iter_mut().zip(sums) {
+            value.write(K::finish(sum, count));
+        }
+        // SAFETY: the values were just written; the output's view promises that it may be
+        // written, and no two calls have a column in common.
+        unsafe { runs.scatter(output.data().cast(), columns, values.assume_init_ref()) };
+    };
+    let longest = parts.iter().map(|part| part.chunks()).max().unwrap_or(0);
+    if longest > 1 && results < COLUMNS * workers::count() {
+        for columns in blocks(0..results) {
+            let sums = by_chunks::<K>(instructions, parts, &columns);
+            write(columns, &sums);
+        }
+        return;
+    }
+    let bytes = parts.iter().map(|part| part.count).fold(0usize, usize::saturating_add);
+    let bytes = bytes.saturating_mul(size_of::<K::Input>()).saturating_add(size_of::<K::Output>());
+    workers::for_each_range(results, bytes, &|range| {
+        for columns in blocks(range) {
+            let mut sums = [K::ZERO; COLUMNS];
+            for part in parts {
+                let mut part_sums = [K::ZERO; COLUMNS];
+                for chunk in 0..part.chunks() {
+                    let mut chunk_sums = [K::ZERO; COLUMNS];
+                    sum_chunk::<K>(instructions, part, &columns, chunk, &mut chunk_sums);
+                    add_to::<K>(&mut part_sums, &chunk_sums);
+                }
+                add_to::<K>(&mut sums, &part_sums);
+            }
+            write(columns, &sums);
+        }
+    });
+}
+
+/// Few results of many elements each: the workers share the chunks.
+fn by_chunks<K: Reduction>(
+    instructions: Instructions,
+    parts: &[Part<'_>],
+    columns: &Range<usize>,
+) -> [K::Accumulator; COLUMNS] {
+    /// The workers' results; each writes those of its own chunks.
+    struct Rows<A>(*mut [A; COLUMNS]);
+    // SAFETY: the pointer is used for rows that no two threads have in common.
+    unsafe impl<A: Send> Sync for Rows<A> {}
+    impl<A> Rows<A> {
+        fn row(&self, chunk: usize) -> *mut [A; COLUMNS] {
+            self.0.wrapping_add(chunk)
+        }
+    }
+
+    let mut sums = [K::ZERO; COLUMNS];
+    for part in parts {
+        let mut chunk_sums = [[K::ZERO; COLUMNS]; CHUNKS];
+        let rows = Rows(chunk_sums.as_mut_ptr());
+        let bytes = part.chunk_size().saturating_mul(columns.len() * size_of::<K::Input>());
+        workers::for_each_task(part.chunks(), bytes, &|range| {
+            for chunk in range {
+                // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is
+                // not used otherwise until all ranges are done.
+                let row = unsafe { &mut *rows.row(chunk) };
+                sum_chunk::<K>(instructions, part, columns, chunk, row);
+            }
+        });
+        let mut part_sums = [K::ZERO; COLUMNS];
+        for chunk_sums in &chunk_sums[..part.chunks()] {
+            add_to::<K>(&mut part_sums, chunk_sums);
+        }
+        add_to::<K>(&mut sums, &part_sums);
+    }
+    sums
+}
+
+fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(COLUMNS).map(move |start| start..end.min(start + COLUMNS))
+}
+
+#[inline(always)]
+fn add_to<K: Reduction>(sums: &mut [K::Accumulator; COLUMNS], more: &[K::Accumulator; COLUMNS]) {
+    for (sum, &more) in sums.iter_mut().zip(more) {
+        *sum = K::add(*sum, more);
+    }
+}
+
+/// Adds up one chunk of each of the results `columns` into `sums`, which are zero.
+fn sum_chunk<K: Reduction>(
+    instructions: Instructions,
+    part: &Part<'_>,
+    columns: &Range<usize>,
+    chunk: usize,
+    sums: &mut [K::Accumulator; COLUMNS],
+) {
+    let elements = part.chunk(chunk);
+    match part.walk {
+        Walk::Results => dispatch(instructions, ByResult::<K> { part, columns, elements, sums }),
+        Walk::Across { results } => {
+            dispatch(instructions, Across::<K> { part, results, columns, elements, sums })
+        }
+    }
+}
+
+struct ByResult<'a, K: Reduction> {
+    part: &'a Part<'a>,
+    columns: &'a Range<usize>,
+    elements: Range<usize>,
+    sums: &'a mut [K::Accumulator; COLUMNS],
+}
+
+impl<K: Reduction> Kernel for ByResult<'_, K> {
+    #[inline(always)]
+    fn run(self, _: Instructions) {
+        let ByResult { part, columns, elements, sums } = self;
+        let data = part.view.data().cast::<K::Input>();
+        let dense = part.runs.is_dense();
+        let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
+        for (sum, result) in sums.iter_mut().zip(columns.clone()) {
+            for first in elements.clone().step_by(TILE) {
+                let length = TILE.min(elements.end - first);
+                let position = result * part.count + first;
+                // SAFETY: the view's elements are of this type and may be read, and the positions
+                // lie in it; gathering fills the buffer.
+                let tile = unsafe {
+                    if dense {
+                        std::slice::from_raw_parts(data.add(position), length)
+                    } else {
+                        let buffer = &mut buffer[..length];
+                        part.runs.gather(data, position..position + length, buffer);
+                        buffer.assume_init_ref()
+                    }
+                };
+                *sum = K::add(*sum, sum_tile::<K>(tile));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn sum_tile<K: Reduction>(tile: &[K::Input]) -> K::Accumulator {
+    let mut lanes = [K::ZERO; LANES];
+    let mut rows = tile.chunks_exact(LANES);
+    for row in &mut rows {
+        for (lane, &element) in lanes.iter_mut().zip(row) {
+            *lane = K::add(*lane, K::widen(element));
+        }
+    }
+    for (lane, &element) in lanes.iter_mut().zip(rows.remainder()) {
+        *lane = K::add(*lane, K::widen(element));
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = K::add(lanes[lane], lanes[lane + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+struct Across<'a, K: Reduction> {
+    part: &'a Part<'a>,
+    results: usize,
+    columns: &'a Range<usize>,
+    elements: Range<usize>,
+    sums: &'a mut [K::Accumulator; COLUMNS],
+}
+
+impl<K: Reduction> Kernel for Across<'_, K> {
+    #[inline(always)]
+    fn run(self, _: Instructions) {
+        let Across { part, results, columns, elements, sums } = self;
+        let data = part.view.data().cast::<K::Input>();
+        let mut buffer = [MaybeUninit::<K::Input>::uninit(); COLUMNS];
+        let buffer = &mut buffer[..columns.len()];
+        for first in elements.clone().step_by(TILE) {
+            // Lane by lane, the sums that `sum_tile` makes, for all columns.
+            let mut lanes = [[K::ZERO; COLUMNS]; LANES];
+            for element in first..elements.end.min(first + TILE) {
+                let position = element * results + columns.start;
+                // SAFETY: as in `ByResult`.
+                let row = unsafe {
+                    part.runs.gather(data, position..position + columns.len(), buffer);
+                    buffer.assume_init_ref()
+                };
+                for (lane, &element) in lanes[(element - first) % LANES].iter_mut().zip(row) {
+                    *lane = K::add(*lane, K::widen(element));
+                }
+            }
+            let mut half = LANES / 2;
+            while half > 0 {
+                let (low, high) = lanes.split_at_mut(half);
+                for (low, high) in low.iter_mut().zip(high.iter()) {
+                    add_to::<K>(low, high);
+                }
+                half /= 2;
+            }
+            add_to::<K>(sums, &lanes[0]);
+        }
+    }
+}

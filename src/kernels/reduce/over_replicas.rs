@@ -1,0 +1,343 @@
+//! Element-wise reduction over replicas: one pass over all inputs, in replica order.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::copy::layouts::tiles;
+use crate::kernels::dtype::{DType, for_numeric};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
+use crate::kernels::streaming::{self, LINE};
+use crate::kernels::strided::{Runs, TILE};
+use crate::kernels::view::{View, ViewMut};
+
+/// Elements of one reduction that one worker works on at least: of the narrowest, a cache line.
+const BLOCK: usize = 64;
+
+/// A reduction over replicas that has been checked and not yet begun.
+pub struct Planned {
+    op: ReduceOp,
+    inputs: Vec<View>,
+    output: ViewMut,
+}
+
+impl Planned {
+    /// The sum or the mean of `inputs`, element by element, to be written to `output`. Inputs are
+    /// added from the first to the last in a wide accumulator that is rounded once (see
+    /// [`Reduction`]), so the result depends on nothing but their values and their order.
+    ///
+    /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
+    /// differ, if the output's dtype is not that of the result, and for bool.
+    pub fn new(op: ReduceOp, inputs: Vec<View>, output: ViewMut) -> Result<Planned> {
+        let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+        let (dtype, shape) = (first.dtype(), first.layout().shape);
+        if inputs.len() > MAX_ADDENDS {
+            let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+            return Err(Error::invalid("value", problem));
+        }
+        let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
+        if !inputs.iter().all(agree) {
+            return Err(Error::invalid("value", "the components differ in dtype or shape"));
+        }
+        check_output(op, dtype, &output)?;
+        if output.layout().shape != shape {
+            return Err(Error::invalid(
+                "output",
+                format!("shape {}; the result has {shape}", output.layout().shape),
+            ));
+        }
+        Ok(Planned { op, inputs, output })
+    }
+
+    fn elements(&self) -> usize {
+        self.output.layout().shape.elements()
+    }
+
+    fn bytes_per_element(&self) -> usize {
+        self.inputs.len() * self.inputs[0].dtype().size() + self.output.dtype().size()
+    }
+
+    fn bytes(&self) -> usize {
+        self.elements().saturating_mul(self.bytes_per_element())
+    }
+
+    /// One worker's part, which no other has.
+    fn run(&self, instructions: Instructions, range: Range<usize>, streaming: bool) {
+        for_numeric!(self.inputs[0].dtype(), T => match self.op {
+            ReduceOp::Sum => reduce::<Sum<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                instructions, &self.inputs, &self.output, range, streaming,
+            ),
+            ReduceOp::Mean => reduce::<Mean<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                instructions, &self.inputs, &self.output, range, streaming,
+            ),
+        }, else unreachable!("bool was refused"));
+    }
+}
+
+/// Carries out all reductions, sharing the work of all of them between the workers at once: they
+/// are entered one time, however many there are. No output shares memory with an input or another
+/// output.
+pub fn reduce_over_replicas(instructions: Instructions, all: &[Planned]) {
+    let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
+    let streaming = streaming::pays(bytes);
+    if let [one] = all {
+        workers::for_each_range(one.elements(), one.bytes_per_element(), &|range| {
+            one.run(instructions, range, streaming);
+        });
+        return;
+    }
+    let blocks = |planned: &Planned| planned.elements().div_ceil(BLOCK);
+    let total: usize = all.iter().map(blocks).sum();
+    workers::for_each_task(total, bytes / total.max(1), &|range| {
+        let mut end = 0;
+        for planned in all {
+            let start = end;
+            end += blocks(planned);
+            let (first, last) = (range.start.max(start), range.end.min(end));
+            if first < last {
+                let last = planned.elements().min((last - start) * BLOCK);
+                planned.run(instructions, (first - start) * BLOCK..last, streaming);
+            }
+        }
+    });
+}
+
+/// The dtype of a reduction of elements of type `dtype`.
+///
+/// Fails with INVALID_ARGUMENT for bool.
+pub fn result_dtype(op: ReduceOp, dtype: DType) -> Result<DType> {
+    let mean = dtype.mean_dtype().ok_or_else(not_reducible)?;
+    Ok(match op {
+        ReduceOp::Sum => dtype,
+        ReduceOp::Mean => mean,
+    })
+}
+
+/// The output has the dtype of the result.
+pub(super) fn check_output(op: ReduceOp, dtype: DType, output: &ViewMut) -> Result<()> {
+    let expected = result_dtype(op, dtype)?;
+    if output.dtype() != expected {
+        return Err(Error::invalid(
+            "output",
+            format!("{}; the {} of {dtype} is {expected}", output.dtype(), op.name()),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn not_reducible() -> Error {
+    Error::invalid("value", "bool values cannot be reduced; convert them to numbers first")
+}
+
+/// How many elements are so many cache lines.
+const fn in_lines<T>(lines: usize) -> usize {
+    lines * LINE / size_of::<T>()
+}
+
+/// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
+fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
+    instructions: Instructions,
+    inputs: &[View],
+    output: &ViewMut,
+    range: Range<usize>,
+    streaming: bool,
+) {
+    let runs = Runs::new(output.layout());
+    let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
+    if !(dense && few::<K, ONE, TWO>(instructions, inputs, output, &range, streaming)) {
+        let output = output.data().cast();
+        dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
+    }
+}
+
+/// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
+fn few<K: Reduction, const ONE: usize, const TWO: usize>(
+    instructions: Instructions,
+    inputs: &[View],
+    output: &ViewMut,
+    range: &Range<usize>,
+    streaming: bool,
+) -> bool {
+    fn exactly<K: Reduction, const R: usize, const N: usize>(
+        instructions: Instructions,
+        inputs: &[View],
+        output: &ViewMut,
+        range: &Range<usize>,
+        streaming: bool,
+    ) -> bool {
+        // SAFETY: the output's view promises exclusive elements, all of which are written by the
+        // worker that has their range; they need not be initialised.
+        let output = unsafe {
+            let first = output.data().cast::<MaybeUninit<K::Output>>().add(range.start);
+            std::slice::from_raw_parts_mut(first, range.len())
+        };
+        // SAFETY: the inputs are dense, of this element type (as `Planned::new` found),
+        // and not written meanwhile, as their views promise.
+        let inputs = std::array::from_fn(|replica| unsafe { dense_part(&inputs[replica], range) });
+        dispatch(instructions, Few::<K, R, N> { inputs, output, streaming });
+        true
+    }
+    match inputs.len() {
+        1 => exactly::<K, 1, TWO>(instructions, inputs, output, range, streaming),
+        2 => exactly::<K, 2, TWO>(instructions, inputs, output, range, streaming),
+        3 => exactly::<K, 3, ONE>(instructions, inputs, output, range, streaming),
+        4 => exactly::<K, 4, ONE>(instructions, inputs, output, range, streaming),
+        5 => exactly::<K, 5, ONE>(instructions, inputs, output, range, streaming),
+        6 => exactly::<K, 6, ONE>(instructions, inputs, output, range, streaming),
+        7 => exactly::<K, 7, ONE>(instructions, inputs, output, range, streaming),
+        8 => exactly::<K, 8, ONE>(instructions, inputs, output, range, streaming),
+        _ => false,
+    }
+}
+
+/// A range of a dense view.
+///
+/// # Safety
+/// The view is dense, its elements are of type `T`, and the range lies in it.
+unsafe fn dense_part<'a, T>(view: &'a View, range: &Range<usize>) -> &'a [T] {
+    // SAFETY: the caller's promise, and the view's that the elements may be read while it is used.
+    unsafe { std::slice::from_raw_parts(view.data().cast::<T>().add(range.start), range.len()) }
+}
+
+/// All inputs in one loop, `N` elements, one cache line or two, of each after the other: with eight
+/// inputs several lines of each are slower by a quarter, with two inputs one line is slower where
+/// the caches hold them. The slices are equally long.
+struct Few<'a, K: Reduction, const R: usize, const N: usize> {
+    inputs: [&'a [K::Input]; R],
+    output: &'a mut [MaybeUninit<K::Output>],
+    streaming: bool,
+}
+
+impl<K: Reduction, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let Few { inputs, output, streaming } = self;
+        // Whole lines are streamed: a block that begins at a line is some of them.
+        let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
+        let ahead = if streaming { ahead.min(output.len()) } else { 0 };
+        let blocks = (output.len() - ahead) / N;
+        for block in 0..blocks {
+            let start = ahead + block * N;
+            // SAFETY: all of the slices are as long as the output, and the block ends within it.
+            let (inputs, output) = unsafe {
+                let part = |slice: &[K::Input]| &*slice.as_ptr().add(start).cast();
+                (inputs.map(part), &mut *output.as_mut_ptr().add(start).cast())
+            };
+            // Of its own, so that no store to it can be one to an input.
+            let mut sums = Aligned([MaybeUninit::uninit(); N]);
+            K::block::<R, N>(instructions, inputs, &mut sums.0);
+            if streaming {
+                stream_block(instructions, &sums, output);
+            } else {
+                *output = sums.0;
+            }
+            keep_to_blocks();
+        }
+        for part in [0..ahead, ahead + blocks * N..output.len()] {
+            let inputs = inputs.map(|input| &input[part.clone()]);
+            few_slices::<K, R>(inputs, &mut output[part.clone()]);
+        }
+        streaming::finish();
+    }
+}
+
+/// A block in the first cache.
+#[repr(align(64))]
+struct Aligned<T, const N: usize>([MaybeUninit<T>; N]);
+
+/// Writes a block past the caches to a place that begins at a line.
+#[inline(always)]
+fn stream_block<T, const N: usize>(
+    instructions: Instructions,
+    from: &Aligned<T, N>,
+    to: &mut [MaybeUninit<T>; N],
+) {
+    const { assert!((N * size_of::<T>()).is_multiple_of(LINE)) };
+    debug_assert!(to.as_ptr().addr().is_multiple_of(LINE));
+    for line in 0..N * size_of::<T>() / LINE {
+        // SAFETY: the block is whole lines, as asserted, at a place of its own that its caller
+        // found to begin at one.
+        unsafe {
+            streaming::write_line(
+                instructions,
+                from.0.as_ptr().cast::<[u8; LINE]>().add(line),
+                to.as_mut_ptr().cast::<[u8; LINE]>().add(line),
+            );
+        }
+    }
+}
+
+/// A function of its own, for the compiler to know that `output` overlaps with nothing.
+#[inline(always)]
+fn few_slices<K: Reduction, const R: usize>(
+    inputs: [&[K::Input]; R],
+    output: &mut [MaybeUninit<K::Output>],
+) {
+    for (position, output) in output.iter_mut().enumerate() {
+        output.write(K::element(inputs.map(|input| input[position])));
+    }
+}
+
+/// Any number of inputs with any strides: a tile of sums at a time, to which one input after the
+/// other is added. The order of additions is that of `Few`.
+struct Tiles<'a, K: Reduction> {
+    inputs: &'a [View],
+    output: *mut K::Output,
+    runs: &'a Runs,
+    streaming: bool,
+    range: Range<usize>,
+}
+
+impl<K: Reduction> Kernel for Tiles<'_, K> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let count = self.inputs.len() as f64;
+        let stream_tiles = self.streaming && self.runs.is_dense();
+        let mut sums = [K::ZERO; TILE];
+        let mut buffer = [MaybeUninit::<K::Input>::uninit(); TILE];
+        let mut results = [MaybeUninit::<K::Output>::uninit(); TILE];
+        for tile in tiles(self.range) {
+            let sums = &mut sums[..tile.len()];
+            for (replica, input) in self.inputs.iter().enumerate() {
+                let runs = Runs::new(input.layout());
+                // SAFETY: the view's elements are of this type and may be read, and the tile lies
+                // in it; gathering fills the buffer.
+                let elements = unsafe {
+                    if runs.is_dense() {
+                        dense_part(input, &tile)
+                    } else {
+                        let buffer = &mut buffer[..tile.len()];
+                        runs.gather(input.data().cast::<K::Input>(), tile.clone(), buffer);
+                        buffer.assume_init_ref()
+                    }
+                };
+                for (sum, &element) in sums.iter_mut().zip(elements) {
+                    let element = K::widen(element);
+                    *sum = if replica == 0 { element } else { K::add(*sum, element) };
+                }
+            }
+            let results = &mut results[..tile.len()];
+            for (result, &sum) in results.iter_mut().zip(sums.iter()) {
+                result.write(K::finish(sum, count));
+            }
+            // SAFETY: the results were just written; the output may be written, and the tile is
+            // this worker's alone.
+            unsafe {
+                if stream_tiles {
+                    let to = self.output.add(tile.start).cast();
+                    streaming::write(
+                        instructions,
+                        results.as_ptr().cast(),
+                        to,
+                        size_of_val(results),
+                    );
+                } else {
+                    self.runs.scatter(self.output, tile, results.assume_init_ref());
+                }
+            }
+        }
+        streaming::finish();
+    }
+}

@@ -1,0 +1,244 @@
+//! Scatter updates: rows of a tensor changed by number, in order.
+
+use std::ops::Range;
+use std::slice;
+
+use half::{bf16, f16};
+
+use crate::device::cpu::workers;
+use crate::error::{Error, Result};
+use crate::kernels::dtype::{Element, for_numeric};
+use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::kernels::layout::Shape;
+use crate::kernels::view::{View, ViewMut};
+
+/// What a scatter update does with an element of the target and one of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterOp {
+    /// `to += from`
+    Add,
+    /// `to -= from`
+    Subtract,
+    /// `to *= from`
+    Multiply,
+    /// `to /= from`; integers are truncated towards zero.
+    Divide,
+    /// The smaller of the two; NaN if either is.
+    Minimum,
+    /// The larger of the two; NaN if either is.
+    Maximum,
+    /// `to = from`
+    Update,
+}
+
+impl ScatterOp {
+    /// The operation's name, such as `scatter_add`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScatterOp::Add => "scatter_add",
+            ScatterOp::Subtract => "scatter_sub",
+            ScatterOp::Multiply => "scatter_mul",
+            ScatterOp::Divide => "scatter_div",
+            ScatterOp::Minimum => "scatter_min",
+            ScatterOp::Maximum => "scatter_max",
+            ScatterOp::Update => "scatter_update",
+        }
+    }
+}
+
+/// Combines row `i` of `values` into row `indices[i]` of `target`, for all rows in order; a row
+/// that is named twice is changed twice. Integers wrap; 16-bit floats are computed in float32 and
+/// rounded after each row.
+///
+/// Both are contiguous, of one dtype, and agree in all dimensions but the first. Fails, with
+/// nothing changed, with OUT_OF_RANGE for an index that is no row of `target`, and with
+/// INVALID_ARGUMENT for views that do not fit each other, for arithmetic on bool, and for an
+/// integer divided by zero.
+pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &ViewMut) -> Result<()> {
+    let row = checked_row(values, indices.len(), target)?;
+    let rows = target.layout().shape[0];
+    if let Some(position) = indices.iter().position(|&index| index < 0 || index >= rows as i64) {
+        return Err(Error::out_of_range(
+            "indices",
+            format!("{} at position {position} is not in [0, {rows}), the rows", indices[position]),
+        ));
+    }
+    if op == ScatterOp::Update {
+        match values.dtype().size() {
+            1 => each_row(values, indices, target, row, |_: u8, from| from),
+            2 => each_row(values, indices, target, row, |_: u16, from| from),
+            4 => each_row(values, indices, target, row, |_: u32, from| from),
+            _ => each_row(values, indices, target, row, |_: u64, from| from),
+        }
+        return Ok(());
+    }
+    for_numeric!(values.dtype(), T => arithmetic::<T>(op, values, indices, target, row), else {
+        Err(Error::invalid(
+            "dtype",
+            format!("{} of bool; only scatter_update takes bool", op.name()),
+        ))
+    })
+}
+
+/// The elements of one row, after a check that the views fit each other.
+fn checked_row(values: &View, rows: usize, target: &ViewMut) -> Result<usize> {
+    let (from, to): (Shape, Shape) = (values.layout().shape, target.layout().shape);
+    let fits = values.dtype() == target.dtype()
+        && from.rank() == to.rank()
+        && from.first() == Some(&rows)
+        && from[1..] == to[1..]
+        && values.layout().is_contiguous()
+        && target.layout().is_contiguous();
+    if !fits {
+        return Err(Error::invalid(
+            "values",
+            format!(
+                "{rows} rows in {} of shape {from} for a contiguous {} of shape {to}",
+                values.dtype(),
+                target.dtype()
+            ),
+        ));
+    }
+    Ok(to[1..].iter().product())
+}
+
+fn arithmetic<T: Arithmetic>(
+    op: ScatterOp,
+    values: &View,
+    indices: &[i64],
+    target: &ViewMut,
+    row: usize,
+) -> Result<()> {
+    match op {
+        ScatterOp::Add => each_row(values, indices, target, row, T::add),
+        ScatterOp::Subtract => each_row(values, indices, target, row, T::subtract),
+        ScatterOp::Multiply => each_row(values, indices, target, row, T::multiply),
+        ScatterOp::Divide => {
+            let zero = values.as_slice::<T>().and_then(|elements| {
+                elements.iter().position(|element| T::is_zero_divisor(*element))
+            });
+            if let Some(position) = zero {
+                return Err(Error::invalid(
+                    "values",
+                    format!("element {position} is 0, and integers cannot be divided by 0"),
+                ));
+            }
+            each_row(values, indices, target, row, T::divide);
+        }
+        ScatterOp::Minimum => each_row(values, indices, target, row, T::minimum),
+        ScatterOp::Maximum => each_row(values, indices, target, row, T::maximum),
+        ScatterOp::Update => each_row(values, indices, target, row, |_: T, from| from),
+    }
+    Ok(())
+}
+
+/// The workers share out the columns, so that each goes through the rows in order: the result does
+/// not depend on their number.
+fn each_row<T: Copy + Send + Sync>(
+    values: &View,
+    indices: &[i64],
+    target: &ViewMut,
+    row: usize,
+    combine: impl Fn(T, T) -> T + Send + Sync,
+) {
+    let bytes = indices.len().saturating_mul(3 * size_of::<T>());
+    workers::for_each_range(row, bytes, &|columns: Range<usize>| {
+        let (from, to) = (values.data().cast::<T>(), target.data().cast::<T>());
+        for (position, &index) in indices.iter().enumerate() {
+            // SAFETY: the views promise contiguous, initialised elements of T's size at T's
+            // alignment that do not overlap. `checked_row` made sure that `values` has a row
+            // `position` of `row` elements and `scatter` that `target` has a row `index`. The
+            // columns are this worker's alone, so no two workers have a slice of the same element.
+            let (from, to) = unsafe {
+                (
+                    slice::from_raw_parts(from.add(position * row + columns.start), columns.len()),
+                    slice::from_raw_parts_mut(
+                        to.add(index as usize * row + columns.start),
+                        columns.len(),
+                    ),
+                )
+            };
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = combine(*to, *from);
+            }
+        }
+    });
+}
+
+/// The arithmetic of one element type.
+trait Arithmetic: Element {
+    fn add(to: Self, from: Self) -> Self;
+    fn subtract(to: Self, from: Self) -> Self;
+    fn multiply(to: Self, from: Self) -> Self;
+    fn divide(to: Self, from: Self) -> Self;
+    fn minimum(to: Self, from: Self) -> Self;
+    fn maximum(to: Self, from: Self) -> Self;
+    fn is_zero_divisor(divisor: Self) -> bool;
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl Arithmetic for $integer {
+            fn add(to: $integer, from: $integer) -> $integer {
+                to.wrapping_add(from)
+            }
+            fn subtract(to: $integer, from: $integer) -> $integer {
+                to.wrapping_sub(from)
+            }
+            fn multiply(to: $integer, from: $integer) -> $integer {
+                to.wrapping_mul(from)
+            }
+            fn divide(to: $integer, from: $integer) -> $integer {
+                to.wrapping_div(from)
+            }
+            fn minimum(to: $integer, from: $integer) -> $integer {
+                to.min(from)
+            }
+            fn maximum(to: $integer, from: $integer) -> $integer {
+                to.max(from)
+            }
+            fn is_zero_divisor(divisor: $integer) -> bool {
+                divisor == 0
+            }
+        }
+    )*};
+}
+
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+/// Floats through a type that computes: themselves, or float32 for the 16-bit ones.
+macro_rules! floats {
+    ($($float:ty, $widen:expr, $narrow:expr;)*) => {$(
+        impl Arithmetic for $float {
+            fn add(to: $float, from: $float) -> $float {
+                $narrow($widen(to) + $widen(from))
+            }
+            fn subtract(to: $float, from: $float) -> $float {
+                $narrow($widen(to) - $widen(from))
+            }
+            fn multiply(to: $float, from: $float) -> $float {
+                $narrow($widen(to) * $widen(from))
+            }
+            fn divide(to: $float, from: $float) -> $float {
+                $narrow($widen(to) / $widen(from))
+            }
+            fn minimum(to: $float, from: $float) -> $float {
+                // A comparison with NaN is false, so that NaN stays, whichever side it is on.
+                if to <= from || to.is_nan() { to } else { from }
+            }
+            fn maximum(to: $float, from: $float) -> $float {
+                if to >= from || to.is_nan() { to } else { from }
+            }
+            fn is_zero_divisor(_: $float) -> bool {
+                false
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16, f16_to_f32, f32_to_f16;
+    bf16, bf16_to_f32, f32_to_bf16;
+    f32, std::convert::identity, std::convert::identity;
+    f64, std::convert::identity, std::convert::identity;
+}

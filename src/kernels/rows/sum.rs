@@ -1,0 +1,235 @@
+//! Adding up the rows that replicas contribute to the gradient of a table.
+//!
+//! The sum of a row runs over all entries that name it, in the order in which they were added: by
+//! replica, then by position. It is float64, as that of a dense gradient
+//! ([`weighted_sum`](crate::kernels::update::weighted_sum)), so that an update finishes it in the
+//! same way. A row is added up by one worker, so threads do not show in the bits.
+
+use std::ops::Range;
+
+use crate::device::cpu::workers;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
+use crate::kernels::rows::order::RowOrder;
+use crate::kernels::view::{View, ViewMut};
+
+/// Some rows, one for each of as many entries of an order.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPart {
+    /// The rows: contiguous, and in the first dimension as many as there are entries.
+    pub values: View,
+    /// What each element is multiplied with.
+    pub factor: f64,
+}
+
+/// Writes, for every row of `order`, the sum of factor × row over the entries that name it to
+/// `sums`, in the order's own order.
+///
+/// The first entries are those of `accumulated`, float64 and of factor 1; then come those of
+/// `parts`, one after the other. Nothing is allocated.
+///
+/// Asserted, not reported: all are contiguous, their rows have the elements that those of `sums`
+/// have, entries and rows are as many as the order says, `parts` are of one dtype that
+/// gradients can have, and `sums` is float64.
+pub fn sum_rows(
+    instructions: Instructions,
+    order: &RowOrder,
+    accumulated: Option<View>,
+    parts: &[RowPart],
+    sums: &ViewMut,
+) {
+    let shape = sums.layout().shape;
+    let width = shape[1..].iter().product();
+    assert!(sums.layout().is_contiguous() && sums.dtype() == DType::Float64);
+    assert_eq!(shape[0], order.rows());
+    let dtype = parts.first().map_or(DType::Float64, |part| part.values.dtype());
+    let mut entries = 0;
+    for view in accumulated.iter().chain(parts.iter().map(|part| &part.values)) {
+        let shape = view.layout().shape;
+        assert!(view.layout().is_contiguous());
+        assert_eq!(shape[1..].iter().product::<usize>(), width);
+        entries += shape[0];
+    }
+    assert!(accumulated.is_none_or(|view| view.dtype() == DType::Float64));
+    assert!(parts.iter().all(|part| part.values.dtype() == dtype));
+    assert_eq!(entries, order.entries());
+    for_gradient_dtype!(dtype, T => {
+        let bytes = width * (size_of::<T>() + size_of::<f64>());
+        workers::for_each_task(order.entries(), bytes, &|range| {
+            let element = std::marker::PhantomData::<T>;
+            let rows = order.rows_within(range);
+            let part = Part { order, accumulated, parts, sums, width, rows, element };
+            dispatch(instructions, part);
+        });
+    });
+}
+
+/// One worker's part: the sums of some rows, which no other worker has. The views are as
+/// `sum_rows` asserted, and the parts of type `T`.
+struct Part<'a, T> {
+    order: &'a RowOrder,
+    accumulated: Option<View>,
+    parts: &'a [RowPart],
+    sums: &'a ViewMut,
+    width: usize,
+    rows: Range<usize>,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: GradientElement> Kernel for Part<'_, T> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        for position in self.rows.clone() {
+            let first = self.sums.data().cast::<f64>().wrapping_add(position * self.width);
+            // SAFETY: the sums have this row, which is this worker's alone; zeros are f64s.
+            let sum = unsafe {
+                first.write_bytes(0, self.width);
+                std::slice::from_raw_parts_mut(first, self.width)
+            };
+            for entry in self.order.entries_of(position) {
+                if let Some(Term::Fresh(row, _)) = self.term(entry + ROWS_AHEAD) {
+                    prefetch(row.as_ptr().cast(), size_of_val(row));
+                }
+                match self.term(entry) {
+                    None => {}
+                    Some(Term::Accumulated(row)) => {
+                        sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                    }
+                    Some(Term::Fresh(row, factor)) => {
+                        for (sum, value) in sum.iter_mut().zip(row) {
+                            let [value] = T::widened(instructions, [*value]);
+                            *sum += factor * value;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What an entry adds to the sum of its row.
+enum Term<'a, T> {
+    /// A sum of earlier runs.
+    Accumulated(&'a [f64]),
+    /// A row of a part, and its factor.
+    Fresh(&'a [T], f64),
+}
+
+impl<T: GradientElement> Part<'_, T> {
+    /// The term of a sorted entry, if there are as many.
+    #[inline(always)]
+    fn term(&self, entry: usize) -> Option<Term<'_, T>> {
+        let mut number = self.order.number(entry)?;
+        if let Some(accumulated) = &self.accumulated {
+            let rows = accumulated.layout().shape[0];
+            if number < rows {
+                return Some(Term::Accumulated(self.row(accumulated, number)));
+            }
+            number -= rows;
+        }
+        for part in self.parts {
+            let rows = part.values.layout().shape[0];
+            if number < rows {
+                return Some(Term::Fresh(self.row(&part.values, number), part.factor));
+            }
+            number -= rows;
+        }
+        None
+    }
+
+    /// Row `number` of a view of type `E` that has it.
+    #[inline(always)]
+    fn row<'v, E>(&self, view: &'v View, number: usize) -> &'v [E] {
+        let first = view.data().cast::<E>().wrapping_add(number * self.width);
+        // SAFETY: the view has this row, contiguous and of `width` elements (`sum_rows` asserted
+        // it), and its builder vouched for reading it.
+        unsafe { std::slice::from_raw_parts(first, self.width) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::tensor::{Element, Shape, Tensor};
+
+    fn rows<T: Element>(values: &[T], width: usize) -> Tensor {
+        let shape = Shape::new(&[values.len() / width, width]).unwrap();
+        Tensor::from_slice(values, shape, DeviceId::HOST).unwrap()
+    }
+
+    fn summed(order: &RowOrder, before: Option<&Tensor>, parts: &[(&Tensor, f64)]) -> Vec<f64> {
+        summed_by(Instructions::chosen(), order, before, parts)
+    }
+
+    fn summed_by(
+        instructions: Instructions,
+        order: &RowOrder,
+        before: Option<&Tensor>,
+        parts: &[(&Tensor, f64)],
+    ) -> Vec<f64> {
+        let width = parts[0].0.shape()[1];
+        let shape = Shape::new(&[order.rows(), width]).unwrap();
+        let sums = Tensor::from_slice(&vec![7.0; shape.elements()], shape, DeviceId::HOST).unwrap();
+        let parts: Vec<RowPart> = parts
+            .iter()
+            .map(|&(part, factor)| RowPart { values: part.reading().unwrap(), factor })
+            .collect();
+        let accumulated = before.map(|before| before.reading().unwrap());
+        sum_rows(instructions, order, accumulated, &parts, &sums.writing().unwrap());
+        sums.reading().unwrap().as_slice().unwrap().to_vec()
+    }
+
+    fn order(rows: &[usize]) -> RowOrder {
+        let mut order = RowOrder::default();
+        order.start(rows.len()).unwrap();
+        order.add_rows(rows);
+        order.sort(100);
+        order
+    }
+
+    #[test]
+    fn entries_are_added_with_their_factors() {
+        let (a, b) = (rows(&[1.0f32, 2.0, 3.0, 4.0], 2), rows(&[5.0f32, 6.0], 2));
+        let empty = rows::<f32>(&[], 2);
+        let parts = [(&a, 1.0), (&empty, 9.0), (&b, 0.5)];
+        assert_eq!(summed(&order(&[8, 3, 8]), None, &parts), [3.0, 4.0, 3.5, 5.0]);
+        let before = rows(&[100.0, 200.0], 2);
+        let sums = summed(&order(&[8, 8, 3, 8]), Some(&before), &parts);
+        assert_eq!(sums, [3.0, 4.0, 103.5, 205.0]);
+    }
+
+    /// 1e8 + 1 − 1e8 is 0 in float32.
+    #[test]
+    fn sums_are_wider_than_float32() {
+        let part = rows(&[1e8f32, 1.0, -1e8], 1);
+        assert_eq!(summed(&order(&[0, 0, 0]), None, &[(&part, 1.0)]), [1.0]);
+    }
+
+    #[test]
+    fn workers_and_instruction_sets_give_the_same_bits() {
+        const ENTRIES: usize = 3000;
+        const WIDTH: usize = 33;
+        let noise = |index: usize| ((index * 7919) % 1009) as f32 / 1009.0 - 0.3;
+        let values: Vec<f32> = (0..ENTRIES * WIDTH).map(noise).collect();
+        let part = rows(&values, WIDTH);
+        // One row has a third of all entries.
+        let named: Vec<usize> =
+            (0..ENTRIES).map(|index| if index % 3 == 0 { 5 } else { index % 97 }).collect();
+        let order = order(&named);
+        let mut results = Vec::new();
+        for instructions in Instructions::all() {
+            results.push(summed_by(instructions, &order, None, &[(&part, 1.0 / 3.0)]));
+        }
+        let mut expected = vec![0.0; 97 * WIDTH];
+        for (entry, &row) in named.iter().enumerate() {
+            for element in 0..WIDTH {
+                expected[row * WIDTH + element] +=
+                    1.0 / 3.0 * f64::from(values[entry * WIDTH + element]);
+            }
+        }
+        assert!(results.iter().all(|result| *result == expected));
+    }
+}

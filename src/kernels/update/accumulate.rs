@@ -1,0 +1,102 @@
+//! Adding contributions of one run to a float64 sum that an update some runs later starts from.
+//!
+//! The sum has eight bytes an element whatever the gradient's type. So the additions of several
+//! runs are those that one run with all of their contributions would do, in the same order, and
+//! give the same bits. A run costs R·g + 16 bytes an element, the first one R·g + 8.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::device::cpu::pieces::Part;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::update::weighted_sum::{Contribution, common_dtype};
+use crate::kernels::view::SpanMut;
+
+/// `sum` ← `sum` + Σ factor × gradient over `contributions`, or, if it is `fresh`, the latter alone
+/// (what it held before is not read), for the elements of `part`, on this thread.
+///
+/// Asserted, not reported: `sum` is float64, and the contributions, of which there is one at
+/// least, are of one type and of its length.
+pub fn accumulate(
+    instructions: Instructions,
+    sum: &SpanMut,
+    fresh: bool,
+    contributions: &[Contribution],
+    part: Part,
+) {
+    let (elements, range) = (sum.elements(), part.range());
+    assert!(sum.dtype() == DType::Float64 && range.end <= elements);
+    let dtype = common_dtype(contributions, elements).expect("a sum is of something");
+    let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
+    // SAFETY: the span promises exclusive elements, of which the range exists, and of those this is
+    // the only part that is worked on.
+    let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
+    for_gradient_dtype!(dtype, G => {
+        let element = std::marker::PhantomData::<G>;
+        dispatch(instructions, Stretch { sum, fresh, contributions, range, element });
+    });
+}
+
+/// The elements of the sum in the range. The contributions have the range, too, and are of type
+/// `G`. A sum that is not fresh is initialised.
+struct Stretch<'a, G> {
+    sum: &'a mut [MaybeUninit<f64>],
+    fresh: bool,
+    contributions: &'a [Contribution],
+    range: Range<usize>,
+    element: std::marker::PhantomData<G>,
+}
+
+impl<G: GradientElement> Kernel for Stretch<'_, G> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        const TILE: usize = 512;
+        let starts = self.range.clone().step_by(TILE);
+        for (sum, start) in self.sum.chunks_mut(TILE).zip(starts) {
+            if self.fresh {
+                sum.fill(MaybeUninit::new(-0.0));
+            }
+            for part in self.contributions {
+                let first = part.gradient.data().cast::<G>().wrapping_add(start);
+                // SAFETY: the tile lies in the range, and the view's builder vouched for reading.
+                let gradient = unsafe { std::slice::from_raw_parts(first, sum.len()) };
+                add(instructions, sum, part.factor, gradient);
+            }
+        }
+    }
+}
+
+/// `sum` is initialised.
+#[inline(always)]
+fn add<G: GradientElement>(
+    instructions: Instructions,
+    sum: &mut [MaybeUninit<f64>],
+    factor: f64,
+    gradient: &[G],
+) {
+    const BLOCK: usize = 16;
+    let (sums, last_sums) = sum.as_chunks_mut::<BLOCK>();
+    let (gradients, last_gradients) = gradient.as_chunks::<BLOCK>();
+    for (sum, gradient) in sums.iter_mut().zip(gradients) {
+        add_block(instructions, sum, factor, *gradient);
+    }
+    for (sum, gradient) in last_sums.iter_mut().zip(last_gradients) {
+        add_block(instructions, std::array::from_mut(sum), factor, [*gradient]);
+    }
+}
+
+#[inline(always)]
+fn add_block<G: GradientElement, const N: usize>(
+    instructions: Instructions,
+    sum: &mut [MaybeUninit<f64>; N],
+    factor: f64,
+    gradient: [G; N],
+) {
+    for (sum, gradient) in sum.iter_mut().zip(G::widened(instructions, gradient)) {
+        // SAFETY: the caller has initialised it.
+        let before = unsafe { sum.assume_init() };
+        sum.write(before + factor * gradient);
+    }
+}

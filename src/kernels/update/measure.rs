@@ -1,0 +1,467 @@
+//! Sums over the elements of one variable's update, before anything is updated: norms.
+//!
+//! A sum is float64 and its order of additions depends on the number of elements alone: tiles of
+//! 1024 elements are added in 16 interleaved lanes, which are added in halves; tiles follow each
+//! other within a chunk, and chunks within the variable. So threads and instruction sets do not
+//! show in the bits.
+
+use std::array;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::cpu::pieces::Part;
+use crate::device::cpu::workers;
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use crate::kernels::streaming;
+use crate::kernels::update::pass::Pass;
+use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
+use crate::kernels::view::SpanMut;
+
+/// Elements of one tile.
+const TILE: usize = 1024;
+
+/// Interleaved sums within a tile.
+const LANES: usize = 16;
+
+/// The most chunks that a variable is cut into.
+const CHUNKS: usize = 64;
+
+/// Elements of the smallest chunk.
+const SMALLEST_CHUNK: usize = 16 * TILE;
+
+/// What is added up over the elements. Implementations are marked `#[inline(always)]`; what they
+/// do not use is not read from memory.
+pub trait Measure<const SLOTS: usize, const SUMS: usize>: Copy + Sync {
+    /// The type of the elements.
+    type Element: Real;
+
+    /// What one element adds to each of the sums.
+    fn of(
+        self,
+        weight: Self::Element,
+        slots: [Self::Element; SLOTS],
+        gradient: Self::Element,
+    ) -> [f64; SUMS];
+}
+
+/// What [`WeightedSum::measure_squares`] finds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Squares {
+    /// The sum of the squares of all elements. Infinite also where it is past float64.
+    pub sum: f64,
+    /// Whether every element, rounded to its type, is finite.
+    pub finite: bool,
+}
+
+/// The sums of one chunk, as the bits of float64.
+pub type ChunkSums<const SUMS: usize> = [AtomicU64; SUMS];
+
+/// How a variable of some number of elements is cut into chunks.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    elements: usize,
+    /// Elements of each chunk but the last.
+    pub size: usize,
+}
+
+impl Chunks {
+    /// Of a variable with `elements` elements.
+    pub fn of(elements: usize) -> Chunks {
+        let size = elements.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
+        Chunks { elements, size }
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.elements.div_ceil(self.size)
+    }
+}
+
+impl WeightedSum<'_> {
+    /// Measures the chunks of `part`, whose boundaries are those of chunks, on this thread, for
+    /// [`Squares::of_chunks`]. `sums` are those of all of the variable's chunks.
+    ///
+    /// The same elements of `kept`, if there is one, become the gradient: past the caches if
+    /// `streaming` says so. It is asserted to be of the gradient's type and length. A sum that reads
+    /// more than two elements is read twice for less: written once, and read instead.
+    pub fn measure_squares(
+        &self,
+        instructions: Instructions,
+        part: &Part,
+        sums: &[ChunkSums<2>],
+        kept: Option<&SpanMut>,
+        streaming: bool,
+    ) {
+        let (chunks, range) = (Chunks::of(self.elements), part.range());
+        assert!(range.end <= self.elements && range.start.is_multiple_of(chunks.size));
+        if let Some(kept) = kept {
+            assert_eq!((kept.dtype(), kept.elements()), (self.dtype, self.elements));
+        }
+        let range = range.start / chunks.size..range.end.div_ceil(chunks.size);
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let kept = kept.map(|kept| kept.data().cast::<T>());
+            let terms = GradientSquares { instructions, kept, streaming };
+            chunks.add_up::<G, _, 2>(instructions, range, self, &terms, sums);
+        }));
+        if kept.is_some() && streaming {
+            streaming::finish();
+        }
+    }
+}
+
+impl Squares {
+    /// What the chunks of one variable amount to.
+    pub fn of_chunks(sums: &[ChunkSums<2>]) -> Squares {
+        let [sum, zero] = total(sums);
+        Squares { sum, finite: zero == 0.0 }
+    }
+}
+
+impl Pass<'_> {
+    /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
+    /// one that an update would use, without the L2 term. Nothing is written or allocated.
+    /// Asserted: the pass is one over the whole variable.
+    pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
+        &self,
+        measure: M,
+    ) -> [f64; SUMS] {
+        assert!(self.is_whole());
+        match self.sum().gradient_dtype {
+            DType::Float16 => self.measure_with::<<M::Element as Real>::Float16, M, _, _>(measure),
+            DType::BFloat16 => {
+                self.measure_with::<<M::Element as Real>::BFloat16, M, _, _>(measure)
+            }
+            _ => self.measure_with::<M::Element, M, _, _>(measure),
+        }
+    }
+
+    fn measure_with<G, M, const SLOTS: usize, const SUMS: usize>(&self, measure: M) -> [f64; SUMS]
+    where
+        G: GradientElement,
+        M: Measure<SLOTS, SUMS>,
+    {
+        let (weights, slots, sum) = (self.weights(), self.slots::<SLOTS>(), self.sum());
+        assert_eq!((self.dtype(), sum.gradient_dtype), (M::Element::DTYPE, G::DTYPE));
+        let chunks = Chunks::of(sum.elements);
+        let bytes = sum.bytes() + (1 + SLOTS) * size_of::<M::Element>();
+        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
+        let terms = PassTerms { weights, slots, measure };
+        let chunk_bytes = chunks.size.saturating_mul(bytes);
+        workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
+            chunks.add_up::<G, _, SUMS>(self.instructions(), range, sum, &terms, &sums);
+        });
+        total(&sums)
+    }
+}
+
+/// What the elements add to the sums.
+trait Terms<const SUMS: usize>: Sync {
+    type Element: Real;
+
+    /// Adds the terms of the elements from `start` on, whose gradient is `gradient`, to the lanes:
+    /// each to the one whose number is its place in `gradient` modulo their number. Inlined.
+    ///
+    /// # Safety
+    /// The elements exist, and no other call at the same time has one of them.
+    unsafe fn add(&self, gradient: &[Self::Element], start: usize, lanes: &mut [Lanes; SUMS]);
+}
+
+type Lanes = [f64; LANES];
+
+/// The squares of the gradient, which is also written, if it is to be kept, to as many elements
+/// from
+/// `kept` on.
+struct GradientSquares<T> {
+    instructions: Instructions,
+    kept: Option<*mut T>,
+    streaming: bool,
+}
+
+// SAFETY: a pointer to elements of which each worker writes its own.
+unsafe impl<T> Sync for GradientSquares<T> {}
+
+impl<T: Real> Terms<2> for GradientSquares<T> {
+    type Element = T;
+
+    #[inline(always)]
+    unsafe fn add(&self, gradient: &[T], start: usize, lanes: &mut [Lanes; 2]) {
+        if let Some(kept) = self.kept {
+            let (from, to) = (gradient.as_ptr(), kept.wrapping_add(start));
+            // SAFETY: the elements exist in what is kept, too (`measure_squares` asserted that),
+            // and are this call's.
+            unsafe {
+                if self.streaming {
+                    let bytes = size_of_val(gradient);
+                    streaming::write(self.instructions, from.cast(), to.cast(), bytes);
+                } else {
+                    to.copy_from_nonoverlapping(from, gradient.len());
+                }
+            }
+        }
+        let [squares, zeros] = lanes;
+        add(squares, gradient, |element| element * element);
+        // Zero times anything finite is zero, and NaN otherwise.
+        if T::DTYPE == DType::Float64 {
+            add(zeros, gradient, |element| element * 0.0);
+        } else {
+            // Squares of float32 are never past float64: their sum is finite if they are.
+            for (zero, square) in zeros.iter_mut().zip(squares) {
+                *zero += *square * 0.0;
+            }
+        }
+    }
+}
+
+/// Adds what `term` makes of each element to its lane.
+#[inline(always)]
+fn add<T: Real>(lanes: &mut Lanes, gradient: &[T], term: impl Fn(f64) -> f64) {
+    let (blocks, rest) = gradient.as_chunks::<LANES>();
+    let mut sums = *lanes;
+    for block in blocks {
+        for (sum, element) in sums.iter_mut().zip(block) {
+            *sum += term(element.to_f64());
+        }
+    }
+    for (sum, element) in sums.iter_mut().zip(rest) {
+        *sum += term(element.to_f64());
+    }
+    *lanes = sums;
+}
+
+struct PassTerms<'a, M, const SLOTS: usize> {
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut; SLOTS],
+    measure: M,
+}
+
+impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
+    for PassTerms<'_, M, SLOTS>
+{
+    type Element = M::Element;
+
+    #[inline(always)]
+    unsafe fn add(&self, gradient: &[M::Element], start: usize, lanes: &mut [Lanes; SUMS]) {
+        let elements = |span: &SpanMut| {
+            let first = span.data().cast::<M::Element>().cast_const().wrapping_add(start);
+            // SAFETY: the operands of a pass are as long as the weights, of the element type that
+            // `measure` asserted, initialised, and written by nobody while the pass is borrowed.
+            unsafe { std::slice::from_raw_parts(first, gradient.len()) }
+        };
+        let (weights, slots) = (elements(self.weights), self.slots.each_ref().map(elements));
+        for index in 0..gradient.len() {
+            let state = slots.each_ref().map(|slot| slot[index]);
+            let terms = self.measure.of(weights[index], state, gradient[index]);
+            for (lanes, term) in lanes.iter_mut().zip(terms) {
+                lanes[index % LANES] += term;
+            }
+        }
+    }
+}
+
+impl Chunks {
+    /// The sums of the chunks `range` of `sum`, whose contributions are of type `G`, on this
+    /// thread.
+    fn add_up<G: GradientElement, T: Terms<SUMS>, const SUMS: usize>(
+        self,
+        instructions: Instructions,
+        range: Range<usize>,
+        sum: &WeightedSum<'_>,
+        terms: &T,
+        sums: &[ChunkSums<SUMS>],
+    ) {
+        let finish = sum.finish();
+        for chunk in range {
+            let mut result = [0.0; SUMS];
+            let start = chunk * self.size;
+            let range = start..self.elements.min(start + self.size);
+            let gradient = PhantomData::<G>;
+            let part = Chunk { sum, finish, terms, range, result: &mut result, gradient };
+            dispatch(instructions, part);
+            for (sum, result) in sums[chunk].iter().zip(result) {
+                sum.store(result.to_bits(), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The sums of all chunks, one after the other.
+fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
+    let of_chunk = |sum: &AtomicU64| f64::from_bits(sum.load(Ordering::Relaxed));
+    // Not `sum`, whose start is −0.
+    array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
+}
+
+/// One chunk of the sums. Whoever makes it sees to it that the range lies within the elements, and
+/// that the contributions are of type `G`.
+struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
+    sum: &'a WeightedSum<'a>,
+    finish: Finish<T::Element>,
+    terms: &'a T,
+    range: Range<usize>,
+    result: &'a mut [f64; SUMS],
+    gradient: PhantomData<G>,
+}
+
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, G, T, SUMS> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        self.sum.run::<G, _>(instructions, self.finish, self);
+    }
+}
+
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chunk<'_, G, T, SUMS> {
+    #[inline(always)]
+    fn run(
+        self,
+        instructions: Instructions,
+        contributions: impl AsRef<[Contribution]>,
+        way: impl Way,
+    ) {
+        let Chunk { sum, finish, terms, range, result, .. } = self;
+        let contributions = contributions.as_ref();
+        let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
+        for start in range.clone().step_by(TILE) {
+            let gradient = &mut tile[..(range.end - start).min(TILE)];
+            let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
+            let mut next = start;
+            for block in blocks {
+                // SAFETY: these elements are in the range.
+                let elements = unsafe {
+                    sum.block::<G, _, LANES>(instructions, contributions, way, finish, next)
+                };
+                *block = elements.map(MaybeUninit::new);
+                next += LANES;
+                keep_to_blocks();
+            }
+            for element in rest {
+                // SAFETY: this element is in the range.
+                let elements =
+                    unsafe { sum.block::<G, _, 1>(instructions, contributions, way, finish, next) };
+                [*element] = elements.map(MaybeUninit::new);
+                next += 1;
+            }
+            // SAFETY: the blocks and the rest are all of it, and were just written.
+            let gradient = unsafe { gradient.assume_init_ref() };
+            let mut lanes = [[0.0; LANES]; SUMS];
+            // SAFETY: these elements are in the range, which is this part's.
+            unsafe { terms.add(gradient, start, &mut lanes) };
+            for (result, mut lanes) in result.iter_mut().zip(lanes) {
+                let mut half = LANES / 2;
+                while half > 0 {
+                    for lane in 0..half {
+                        lanes[lane] += lanes[lane + half];
+                    }
+                    half /= 2;
+                }
+                *result += lanes[0];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu::pieces::Pieces;
+    use crate::kernels::instruction_set::InstructionSet;
+    use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::update::weighted_sum::Contribution;
+    use crate::kernels::view::{View, ViewMut};
+
+    #[derive(Clone, Copy)]
+    struct Norms;
+
+    impl Measure<0, 2> for Norms {
+        type Element = f32;
+
+        #[inline(always)]
+        fn of(self, weight: f32, _: [f32; 0], gradient: f32) -> [f64; 2] {
+            [weight, gradient].map(|value| f64::from(value) * f64::from(value))
+        }
+    }
+
+    /// The squares of a sum, measured on the workers.
+    fn squares(instructions: Instructions, sum: &WeightedSum<'_>) -> Squares {
+        let chunks = Chunks::of(sum.elements);
+        let sums: Vec<ChunkSums<2>> = (0..chunks.count()).map(|_| Default::default()).collect();
+        let mut pieces = Pieces::default();
+        pieces.push(sum.elements, chunks.size, sum.bytes());
+        pieces.for_each_share(usize::MAX, &|share| {
+            for (_, part) in share.parts() {
+                sum.measure_squares(instructions, &part, &sums, None, false);
+            }
+        });
+        Squares::of_chunks(&sums)
+    }
+
+    fn norms(instructions: Instructions, elements: usize) -> [u64; 2] {
+        let layout = Layout::row_major(Shape::new(&[elements]).unwrap());
+        let mut weights: Vec<f32> = (0..elements).map(|index| 1.0 / (index + 3) as f32).collect();
+        let gradient: Vec<f32> = (0..elements).map(|index| (index % 1009) as f32 / 7.0).collect();
+        // SAFETY: the views are used while both vectors live, and nobody else uses the weights.
+        let (weights, gradient) = unsafe {
+            (
+                ViewMut::new(weights.as_mut_ptr().cast(), f32::DTYPE, layout).into_span().unwrap(),
+                View::new(gradient.as_ptr().cast(), DType::Float32, layout).span().unwrap(),
+            )
+        };
+        let contributions = [Contribution { gradient, factor: 3.0 }];
+        let sums = Pass::new(instructions, &weights, &[], &contributions, 2.0).measure(Norms);
+        let sum = WeightedSum::new(DType::Float32, elements, &contributions, 2.0);
+        let alone = squares(instructions, &sum);
+        assert_eq!(alone, Squares { sum: sums[1], finite: true });
+        sums.map(f64::to_bits)
+    }
+
+    #[test]
+    fn elements_that_are_not_finite_are_seen() {
+        for (value, finite) in [(1e30, true), (f32::MAX, true), (f32::NAN, false), (1e38, false)] {
+            for position in [0, 1029] {
+                let mut gradient = [1.0f32; 1030];
+                gradient[position] = value;
+                let layout = Layout::row_major(Shape::new(&[gradient.len()]).unwrap());
+                // SAFETY: the view is used while the array lives, and nobody writes it.
+                let gradient =
+                    unsafe { View::new(gradient.as_ptr().cast(), DType::Float32, layout) };
+                let gradient = gradient.span().unwrap();
+                // 8 × 1e38 is finite before it is rounded to float32.
+                let factor = if value == 1e38 { 8.0 } else { 1.0 };
+                let contributions = [Contribution { gradient, factor }];
+                let sum = WeightedSum::new(DType::Float32, 1030, &contributions, 1.0);
+                assert_eq!(
+                    squares(Instructions::chosen(), &sum).finite,
+                    finite,
+                    "{value} at {position}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn threads_and_instruction_sets_do_not_show() {
+        let baseline = Instructions::of(InstructionSet::Baseline).unwrap();
+        let count = workers::count();
+        for elements in [0, 1, 15, 17, 1024, 1039, 16_385, 250_001] {
+            workers::set_count(1).unwrap();
+            let expected = norms(baseline, elements);
+            let plain: f64 = (0..elements)
+                .map(|index| f64::from(((index % 1009) as f32 / 7.0) * 1.5).powi(2))
+                .sum();
+            let ours = f64::from_bits(expected[1]);
+            assert!((ours - plain).abs() <= 1e-11 * plain, "{ours} for {plain}");
+            for instructions in Instructions::all() {
+                for count in [1, 2, 3] {
+                    workers::set_count(count).unwrap();
+                    let found = norms(instructions, elements);
+                    assert_eq!(found, expected, "{elements} {instructions:?} {count}");
+                }
+            }
+        }
+        workers::set_count(count).unwrap();
+    }
+}

@@ -1,0 +1,8 @@
+//! Gradients of all replicas into the update of a variable, and norms of them.
+
+pub mod accumulate;
+pub mod formula;
+pub mod measure;
+pub mod pass;
+mod pass_loop;
+pub mod weighted_sum;

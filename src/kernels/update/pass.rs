@@ -1,0 +1,386 @@
+//! Reducing the gradients of all replicas and updating one variable, in a single pass.
+//!
+//! The gradient of an update is a [`WeightedSum`]. If the pass has an L2 factor, that times the
+//! weight is added to it.
+//!
+//! A pass reads each gradient buffer once and reads and writes the weights and each state slot
+//! once: for R buffers of g bytes an element, R·g + 8 bytes for SGD, R·g + 16 with momentum,
+//! R·g + 24 for Adam, all float32. Nothing is written in between.
+//!
+//! If the weights have low-precision copies ([`Pass::with_copies`]), the pass writes them, too: it
+//! works in tiles, and rounds the new weights of a tile while they are in the cache. That is 2
+//! bytes an element and copy more.
+//!
+//! The pass over a table ([`Pass::at_rows`]) updates some of its rows by sums that were added up
+//! before, and touches no others.
+//!
+//! An element's result depends on that element alone: the sum runs over the buffers in their
+//! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
+//! division and square root are IEEE's. So the bits are the same for any split into ranges and any
+//! instruction set.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::device::cpu::pieces::Part;
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::narrow::{narrow, narrow_rows};
+use crate::kernels::float::real::Real;
+use crate::kernels::instruction_set::{Instructions, dispatch};
+use crate::kernels::streaming;
+use crate::kernels::update::formula::Formula;
+use crate::kernels::update::pass_loop::{Update, UpdateRange, UpdateRows};
+use crate::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
+use crate::kernels::view::{Span, SpanMut};
+
+/// The operands of one variable's update, all of one length and (but for the gradients and the
+/// accumulated sum) of one dtype, and the elements that it is about.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    instructions: Instructions,
+    weights: &'a SpanMut,
+    slots: &'a [SpanMut],
+    sum: WeightedSum<'a>,
+    l2: f64,
+    /// The rows that are updated; all if it is not said.
+    rows: Option<Rows<'a>>,
+    /// Of the elements, or of the rows, those that are updated.
+    range: Range<usize>,
+    /// The weights' low-precision copies.
+    copies: &'a [Option<&'a SpanMut>],
+    /// Whether those are written past the caches.
+    streaming: bool,
+}
+
+/// Rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Which.
+    pub numbers: &'a [usize],
+    /// The elements of one row.
+    pub elements: usize,
+}
+
+/// Elements whose new weights go to low-precision copies together. While they do, which takes a
+/// tenth of a microsecond, memory works on what the processor has asked for ahead: for more
+/// elements it would run out of that.
+const TILE: usize = 512;
+
+impl<'a> Pass<'a> {
+    /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
+    /// divided by `divisor`, with `instructions`.
+    ///
+    /// The operands are the caller's own selection and are asserted, not reported: of the dtype
+    /// and number of elements of `weights`, or gradients that can be added to those.
+    #[inline]
+    pub fn new(
+        instructions: Instructions,
+        weights: &'a SpanMut,
+        slots: &'a [SpanMut],
+        contributions: &'a [Contribution],
+        divisor: f64,
+    ) -> Pass<'a> {
+        let (dtype, elements) = (weights.dtype(), weights.elements());
+        for slot in slots {
+            assert_eq!((slot.dtype(), slot.elements()), (dtype, elements));
+        }
+        let sum = WeightedSum::new(dtype, elements, contributions, divisor);
+        let (l2, rows, range) = (0.0, None, 0..elements);
+        Pass { instructions, weights, slots, sum, l2, rows, range, copies: &[], streaming: false }
+    }
+
+    /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
+    /// divided by `divisor`. No other row is touched.
+    ///
+    /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
+    /// the pass is run: the rows ascend, none comes twice, and the weights have them.
+    pub fn at_rows(
+        instructions: Instructions,
+        weights: &'a SpanMut,
+        slots: &'a [SpanMut],
+        rows: Rows<'a>,
+        sums: Span,
+        divisor: f64,
+    ) -> Pass<'a> {
+        let mut pass = Pass::new(instructions, weights, slots, &[], divisor);
+        let elements = rows.numbers.len() * rows.elements;
+        let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
+        pass.sum = sum.starting_from(Some(sums));
+        pass.range = 0..rows.numbers.len();
+        pass.rows = Some(rows);
+        pass
+    }
+
+    /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
+    #[inline]
+    pub fn starting_from(mut self, accumulated: Option<Span>) -> Pass<'a> {
+        self.sum = self.sum.starting_from(accumulated);
+        self
+    }
+
+    /// The same for one worker's part of the elements, or of the rows.
+    #[inline]
+    pub fn over(mut self, part: &Part) -> Pass<'a> {
+        let whole = self.rows.map_or(self.weights.elements(), |rows| rows.numbers.len());
+        self.range = part.range();
+        assert!(self.range.end <= whole);
+        self
+    }
+
+    /// The same, with gradients that are clipped.
+    #[inline]
+    pub fn clipped(mut self, clipping: Clipping) -> Pass<'a> {
+        self.sum.clipping = clipping;
+        self
+    }
+
+    /// The same, with `l2` × weight added to each gradient after clipping: the gradient of
+    /// `l2`/2 · ‖w‖².
+    #[inline]
+    pub fn with_l2(mut self, l2: f64) -> Pass<'a> {
+        self.l2 = l2;
+        self
+    }
+
+    /// The same, with the new weights of all elements that the pass updates rounded to the same
+    /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all
+    /// rows are updated. The copies are asserted to be as long as the weights, which are float32.
+    #[inline]
+    pub fn with_copies(mut self, copies: &'a [Option<&'a SpanMut>], streaming: bool) -> Pass<'a> {
+        (self.copies, self.streaming) = (copies, streaming && self.is_whole());
+        self
+    }
+
+    /// The element type of all operands.
+    pub fn dtype(&self) -> DType {
+        self.weights.dtype()
+    }
+
+    /// Updates the elements by `formula`, on this thread. Nothing is allocated.
+    pub fn run<F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
+        if let Some(rows) = self.rows {
+            return self.run_at(rows, formula);
+        }
+        match self.sum.gradient_dtype {
+            DType::Float16 => self.run_with::<<F::Element as Real>::Float16, F, SLOTS>(formula),
+            DType::BFloat16 => self.run_with::<<F::Element as Real>::BFloat16, F, SLOTS>(formula),
+            _ => self.run_with::<F::Element, F, SLOTS>(formula),
+        }
+    }
+
+    fn run_with<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(&self, formula: F) {
+        let update = &self.update::<G, F, SLOTS>(formula);
+        self.in_tiles(TILE, |range| dispatch(self.instructions, UpdateRange { update, range }));
+    }
+
+    /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
+    /// them. Without copies there is one range, otherwise they are of `tile`.
+    fn in_tiles(&self, tile: usize, update: impl Fn(Range<usize>)) {
+        let Range { mut start, end } = self.range;
+        let has_copies = self.copies.iter().any(Option::is_some);
+        while start < end {
+            let next = if has_copies { end.min(start + tile) } else { end };
+            update(start..next);
+            self.round_to_copies(start..next);
+            start = next;
+        }
+        if self.streaming {
+            streaming::finish();
+        }
+    }
+
+    fn round_to_copies(&self, range: Range<usize>) {
+        let (instructions, weights) = (self.instructions, self.weights.reading());
+        for copy in self.copies.iter().flatten() {
+            match self.rows {
+                Some(rows) => {
+                    let numbers = &rows.numbers[range.clone()];
+                    narrow_rows(instructions, weights, copy, numbers, rows.elements);
+                }
+                None => narrow(instructions, weights, copy, range.clone(), self.streaming),
+            }
+        }
+    }
+
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: Rows<'_>, formula: F) {
+        let Rows { numbers, elements } = rows;
+        // With the row before, which may be another worker's.
+        let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
+        let table = self.weights.elements();
+        assert!(own.is_sorted_by(|before, after| before < after));
+        assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
+        let update = &self.update::<F::Element, F, SLOTS>(formula);
+        let rows = &numbers[..self.range.end];
+        let tile = (TILE / elements.max(1)).max(1);
+        self.in_tiles(tile, |range| {
+            dispatch(self.instructions, UpdateRows { update, rows, range, elements });
+        });
+    }
+
+    fn update<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize>(
+        &self,
+        formula: F,
+    ) -> Update<'_, G, F, SLOTS> {
+        assert_eq!((self.weights.dtype(), self.sum.gradient_dtype), (F::Element::DTYPE, G::DTYPE));
+        Update {
+            weights: self.weights,
+            slots: self.slots(),
+            sum: &self.sum,
+            finish: self.sum.finish(),
+            l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
+            formula,
+            gradient: PhantomData::<G>,
+        }
+    }
+
+    /// What it is done with.
+    pub(super) fn instructions(&self) -> Instructions {
+        self.instructions
+    }
+
+    /// Whether all rows are updated.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows.is_none()
+    }
+
+    /// The weights.
+    pub(super) fn weights(&self) -> &SpanMut {
+        self.weights
+    }
+
+    /// The state; a formula is run with as many slots as its rule names, which is asserted.
+    pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut; SLOTS] {
+        let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
+        slots.expect("a formula is run with the slots that its rule names")
+    }
+
+    /// What the gradient is made of.
+    pub(super) fn sum(&self) -> &WeightedSum<'a> {
+        &self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::instruction_set::InstructionSet;
+    use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::view::{View, ViewMut};
+
+    /// Uses every operation that formulas may use.
+    #[derive(Clone, Copy)]
+    struct Everything<T>(T);
+
+    impl<T: Real> Formula<2> for Everything<T> {
+        type Element = T;
+
+        #[inline(always)]
+        fn apply(self, weight: T, [a, b]: [T; 2], gradient: T) -> (T, [T; 2]) {
+            let a = a * self.0 + gradient;
+            let b = b + gradient * gradient;
+            (weight - a / (b.sqrt() + self.0), [a, -b + b + b])
+        }
+    }
+
+    fn layout(elements: usize) -> Layout {
+        Layout::row_major(Shape::new(&[elements]).unwrap())
+    }
+
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+        // SAFETY: the view is used while `data` is borrowed by the caller alone.
+        unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout(data.len())) }
+    }
+
+    fn span_mut<T: Element>(data: &mut [T]) -> SpanMut {
+        view_mut(data).into_span().unwrap()
+    }
+
+    fn span<T: Element>(data: &[T]) -> Span {
+        // SAFETY: the view is used while `data` is borrowed by the caller, and nobody writes it.
+        unsafe { View::new(data.as_ptr().cast(), T::DTYPE, layout(data.len())) }.span().unwrap()
+    }
+
+    fn noise<T: Real>(elements: usize, seed: usize) -> Vec<T> {
+        let number = |index: usize| ((index * 7919 + seed * 104729) % 1009) as f64 / 1009.0 - 0.3;
+        (0..elements).map(|index| T::from_f64(number(index))).collect()
+    }
+
+    /// One update in ranges of `part` elements.
+    fn updated<T: Real>(
+        instructions: Instructions,
+        elements: usize,
+        replicas: usize,
+        divisor: f64,
+        part: usize,
+    ) -> [Vec<u64>; 3] {
+        let mut operands = [1, 2, 3].map(|seed| noise::<T>(elements, seed));
+        let [weights, a, b] = &mut operands;
+        b.iter_mut().for_each(|b| *b = *b * *b);
+        let buffers: Vec<Vec<T>> = (0..replicas).map(|r| noise(elements, 10 + r)).collect();
+        let contributions: Vec<Contribution> = buffers
+            .iter()
+            .enumerate()
+            .map(|(replica, buffer)| {
+                let factor = 1.0 + replica as f64 / 3.0;
+                Contribution { gradient: span(buffer), factor }
+            })
+            .collect();
+        let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
+        for start in (0..elements).step_by(part) {
+            let mut pass = Pass::new(instructions, &weights, &slots, &contributions, divisor);
+            pass.range = start..(start + part).min(elements);
+            pass.run(Everything(T::from_f64(0.3)));
+        }
+        operands.map(|data| data.iter().map(|value| value.to_f64().to_bits()).collect())
+    }
+
+    /// The bits of updates of many sizes, in ranges of `part` elements.
+    fn all_updated<T: Real>(instructions: Instructions, part: usize) -> Vec<[Vec<u64>; 3]> {
+        let mut results = Vec::new();
+        for elements in [0, 1, 15, 16, 17, 100] {
+            for replicas in [0, 1, 2, 3, 4, 8, 9] {
+                for divisor in [1.0, 0.25, 7.0] {
+                    results.push(updated::<T>(instructions, elements, replicas, divisor, part));
+                }
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn instruction_sets_and_ranges_give_the_same_bits() {
+        let all = |of, part| (all_updated::<f32>(of, part), all_updated::<f64>(of, part));
+        let expected = all(Instructions::of(InstructionSet::Baseline).unwrap(), 1000);
+        for instructions in Instructions::all() {
+            for part in [1, 5, 33, 1000] {
+                assert!(
+                    all(instructions, part) == expected,
+                    "{instructions:?} in ranges of {part}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn division_is_exact_where_its_result_is() {
+        #[derive(Clone, Copy)]
+        struct Take;
+        impl Formula<0> for Take {
+            type Element = f64;
+
+            #[inline(always)]
+            fn apply(self, _: f64, _: [f64; 0], gradient: f64) -> (f64, [f64; 0]) {
+                (gradient, [])
+            }
+        }
+        // Reciprocals of 49 and 2^-1074 would give 0.99..9 and infinity.
+        for divisor in [49.0, 3.0, 8.0, 0.5, f64::from_bits(1)] {
+            let (gradient, mut weight) = ([divisor], [0.0]);
+            let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];
+            let weights = span_mut(&mut weight);
+            Pass::new(Instructions::chosen(), &weights, &[], &contributions, divisor).run(Take);
+            assert_eq!(weight, [1.0], "{divisor}");
+        }
+    }
+}

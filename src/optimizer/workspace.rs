@@ -1,0 +1,45 @@
+//! The memory that applies work in. What is done in it stands in `work`.
+
+use parking_lot::Mutex;
+
+use crate::device::cpu::pieces::Pieces;
+use crate::kernels::update::measure::ChunkSums;
+use crate::kernels::update::weighted_sum::Contribution;
+use crate::optimizer::rule::Scalars;
+use crate::values::buffer::OfCopies;
+
+/// The memory that an apply works in. One apply leaves it to the next, so that a steady step
+/// allocates nothing.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) items: Vec<Item>,
+    pub(super) pieces: Pieces,
+    pub(super) sums: Vec<ChunkSums<2>>,
+    /// For each share of the work, the contributions to the variable that it is at.
+    pub(super) contributions: Vec<Mutex<Vec<Contribution>>>,
+}
+
+/// One variable of an apply.
+pub(super) struct Item {
+    /// Which of the gradients' variables it is.
+    pub(super) index: usize,
+    /// Where the sums of its chunks begin.
+    pub(super) first_sum: usize,
+    /// What has been accumulated of it does not count.
+    pub(super) fresh: bool,
+    /// Its gradient was kept when it was measured.
+    pub(super) kept: bool,
+    /// Once it is prepared.
+    pub(super) update: Option<Update>,
+}
+
+/// A prepared update: where the optimizer keeps the variable's state, which of the variable's
+/// buffers it writes, which low-precision copies of that along with it, and its scalars.
+pub(super) struct Update {
+    pub(super) position: usize,
+    pub(super) buffer: usize,
+    /// Once it is about to be done.
+    pub(super) copies: OfCopies<bool>,
+    pub(super) l2: f64,
+    pub(super) scalars: Scalars,
+}

@@ -1,0 +1,51 @@
+//! `umbo bench`: measures the library on this machine.
+
+mod gather;
+mod input;
+mod memory;
+mod plot;
+mod probe;
+mod reduce;
+mod rows;
+mod rules;
+mod run;
+mod table;
+mod update;
+
+use lexopt::Arg::{Long, Short, Value};
+
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench BENCHMARK [OPTIONS]
+
+Measures the library on this machine, together with probes of what the machine can do at best.
+
+Benchmarks:
+  run      what a step costs that does nothing
+  reduce   sums and means over replicas, against the speed of memory
+  gather   concatenations, against the speed of memory
+  input    batches on their way to the replicas, against the speed of a copy
+  update   optimizers' updates from all replicas' gradients, against the speed of memory
+  rows     the same of some rows of a table, against the speed of memory for as many bytes
+
+Options:
+  -h, --help   show this help; after a benchmark, that benchmark's
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+    match arguments.next()? {
+        None => Err("which benchmark?".into()),
+        Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
+        Some(Value(benchmark)) => match benchmark.to_str() {
+            Some("run") => run::run(arguments),
+            Some("reduce") => reduce::run(arguments),
+            Some("gather") => gather::run(arguments),
+            Some("input") => input::run(arguments),
+            Some("update") => update::run(arguments),
+            Some("rows") => rows::run(arguments),
+            _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
+        },
+        Some(other) => Err(other.unexpected()),
+    }
+}

@@ -1,0 +1,278 @@
+//! What memory can do at best: a loop that only moves bytes, for comparison with those that
+//! compute.
+//!
+//! A probe has the same streams as the operation that it stands beside: the same memory is read,
+//! written, or read and written, by the same workers in the same ranges. All that it computes is
+//! an exclusive or.
+
+use std::ops::Range;
+
+use umbo::device::cpu::workers;
+use umbo::error::{Error, Result};
+use umbo::kernels::dtype::DType;
+use umbo::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use umbo::kernels::layout::Layout;
+use umbo::kernels::streaming::{self, LINE};
+use umbo::kernels::view::{View, ViewMut};
+use umbo::tensor::Tensor;
+
+type Line = [u64; LINE / 8];
+
+/// Moves the bytes that an operation would move, and does nothing else: reads `reads`, writes
+/// something to `write`, past the caches if `streaming`, and reads and writes back `in_place`.
+/// There are 1, 2, 4 or 8 `reads` and at most three tensors `in_place`.
+///
+/// The tensors of one kind agree in their bytes, and the bytes of all kinds are multiples of the
+/// fewest. All are contiguous, start at a cache line, and share no memory. Fails with
+/// INVALID_ARGUMENT if they do not.
+pub fn move_bytes(
+    reads: &[Tensor],
+    write: Option<&Tensor>,
+    in_place: &[Tensor],
+    streaming: bool,
+) -> Result<()> {
+    let reads: Vec<View> = reads.iter().map(Tensor::reading).collect::<Result<_>>()?;
+    let in_place = in_place.iter().map(Tensor::writing).collect::<Result<Vec<_>>>()?;
+    let write = write.map(Tensor::writing).transpose()?;
+    move_views(&reads, write.as_ref(), &in_place, streaming)
+}
+
+/// Reads all of `reads`, of which there are 1, 2, 4 or 8, writes something to `write` (past the
+/// caches if `streaming` says so), and writes to each of `in_place`, at most three, what it held.
+/// Bytes behind the last whole line are left out. Reading alone is possible.
+///
+/// The streams of one kind are of one size, and the sizes of all kinds are multiples of the
+/// smallest: gradients or copies may be narrower than the weights, results wider than what is
+/// reduced.
+///
+/// Fails with INVALID_ARGUMENT for other numbers or sizes of streams, and if one is not contiguous
+/// or does not start at a line.
+fn move_views(
+    reads: &[View],
+    write: Option<&ViewMut>,
+    in_place: &[ViewMut],
+    streaming: bool,
+) -> Result<()> {
+    let of = |data: *const u8, layout: &Layout, dtype: DType| {
+        let whole = layout.is_contiguous() && data.addr().is_multiple_of(LINE);
+        whole.then_some(layout.shape.elements() * dtype.size())
+    };
+    let of_view = |view: &View| of(view.data(), view.layout(), view.dtype());
+    let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype());
+    let kinds = [
+        common(reads.iter().map(of_view)),
+        common(write.into_iter().map(of_mut)),
+        common(in_place.iter().map(of_mut)),
+    ];
+    let [Some(read), Some(written), Some(kept)] = kinds else {
+        return Err(Error::invalid(
+            "value",
+            "the streams of a probe are contiguous, those of one kind of one size, and start at a \
+             cache line",
+        ));
+    };
+    let sizes = [read, written, kept].into_iter().flatten();
+    let smallest = sizes.clone().min().unwrap_or(0);
+    if sizes.clone().any(|size| size % smallest.max(1) != 0) {
+        let sizes: Vec<usize> = sizes.collect();
+        return Err(Error::invalid("value", format!("{sizes:?} bytes; not multiples of one")));
+    }
+    let lines_of = |size: Option<usize>| size.map_or(0, |size| size / smallest.max(1));
+    let streams = Streams {
+        reads,
+        write,
+        in_place,
+        streaming,
+        units: smallest / LINE,
+        lines: Unit { read: lines_of(read), written: lines_of(written), kept: lines_of(kept) },
+    };
+    match reads.len() {
+        1 => streams.with_reads::<1>(),
+        2 => streams.with_reads::<2>(),
+        4 => streams.with_reads::<4>(),
+        8 => streams.with_reads::<8>(),
+        other => Err(Error::invalid("value", format!("{other} components; not 1, 2, 4 or 8"))),
+    }
+}
+
+/// The size that all streams of a kind have; `Some(None)` if there are no streams.
+fn common(mut sizes: impl Iterator<Item = Option<usize>>) -> Option<Option<usize>> {
+    let Some(first) = sizes.next() else { return Some(None) };
+    first.filter(|_| sizes.all(|size| size == first)).map(Some)
+}
+
+/// The lines that one line of the narrowest stream goes with: of one stream of each kind.
+#[derive(Clone, Copy)]
+struct Unit {
+    read: usize,
+    written: usize,
+    kept: usize,
+}
+
+struct Streams<'a> {
+    reads: &'a [View],
+    write: Option<&'a ViewMut>,
+    in_place: &'a [ViewMut],
+    streaming: bool,
+    units: usize,
+    lines: Unit,
+}
+
+impl Streams<'_> {
+    fn with_reads<const R: usize>(&self) -> Result<()> {
+        match self.in_place.len() {
+            0 => self.run::<R, 0>(),
+            1 => self.run::<R, 1>(),
+            2 => self.run::<R, 2>(),
+            3 => self.run::<R, 3>(),
+            other => {
+                return Err(Error::invalid("in_place", format!("{other} streams; at most 3")));
+            }
+        }
+        Ok(())
+    }
+
+    fn run<const R: usize, const S: usize>(&self) {
+        // Most probes move line by line, and their loop knows it.
+        let single = matches!(self.lines, Unit { read: 1, written: 0 | 1, kept: 0 | 1 });
+        match (single, self.streaming) {
+            (true, true) => self.run_in::<R, S, true, true>(),
+            (true, false) => self.run_in::<R, S, true, false>(),
+            (false, true) => self.run_in::<R, S, false, true>(),
+            (false, false) => self.run_in::<R, S, false, false>(),
+        }
+    }
+
+    fn run_in<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool>(&self) {
+        let Unit { read, written, kept } = self.lines;
+        let lines = R * read + written + 2 * S * kept;
+        // Not known to the compiler, which could leave out what changes nothing.
+        let mask = std::hint::black_box(0);
+        workers::for_each_range(self.units, lines * LINE, &|range| {
+            let lines = Lines::<R, S, SINGLE, STREAMING> {
+                reads: std::array::from_fn(|stream| self.reads[stream].data().cast()),
+                write: self.write.map(|view| view.data().cast()),
+                in_place: std::array::from_fn(|stream| self.in_place[stream].data().cast()),
+                lines: self.lines,
+                mask,
+                range,
+            };
+            dispatch(Instructions::chosen(), lines);
+        });
+    }
+}
+
+/// One worker's units. `move_views` checked that all pointers have them. With `SINGLE` a unit is
+/// one line of each stream; with `STREAMING` lines are written past the caches.
+struct Lines<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> {
+    reads: [*const Line; R],
+    write: Option<*mut Line>,
+    in_place: [*mut Line; S],
+    lines: Unit,
+    mask: u64,
+    range: Range<usize>,
+}
+
+impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> Kernel
+    for Lines<R, S, SINGLE, STREAMING>
+{
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let Unit { read, written, kept } = self.lines;
+        let (read, written, kept) = if SINGLE { (1, 1, 1) } else { (read, written, kept) };
+        for unit in self.range {
+            let mut sum = [0; LINE / 8];
+            for stream in self.reads {
+                for line in unit * read..(unit + 1) * read {
+                    // SAFETY: the views have this line, their builders vouched for reading it, and
+                    // any bytes are integers.
+                    let more = unsafe { stream.add(line).read() };
+                    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum ^= more);
+                    keep_to_blocks();
+                }
+            }
+            for stream in self.in_place {
+                for line in unit * kept..(unit + 1) * kept {
+                    // SAFETY: as above, and the line is this worker's alone; with a mask of 0 it is
+                    // written as it was.
+                    unsafe {
+                        let stream = stream.add(line);
+                        let mut same = stream.read();
+                        same.iter_mut().zip(sum).for_each(|(same, sum)| *same ^= sum & self.mask);
+                        stream.write(same);
+                    }
+                }
+            }
+            if let Some(write) = self.write {
+                for line in unit * written..(unit + 1) * written {
+                    // SAFETY: as above; views that a probe takes start at a line.
+                    unsafe {
+                        let to = write.add(line);
+                        if STREAMING {
+                            let line = (&raw const sum).cast();
+                            streaming::write_line(instructions, line, to.cast());
+                        } else {
+                            to.write(sum);
+                        }
+                    }
+                }
+            } else if S == 0 {
+                // Else nothing need have been read.
+                std::hint::black_box(sum);
+            }
+            keep_to_blocks();
+        }
+        streaming::finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use umbo::device::DeviceId;
+    use umbo::error::Result;
+    use umbo::tensor::{Shape, Tensor};
+
+    #[test]
+    fn a_probe_writes_its_output_and_keeps_what_is_in_place() {
+        let shape = Shape::new(&[4096]).unwrap();
+        let filled =
+            |value: i32| Tensor::from_slice(&vec![value; 4096], shape, DeviceId::HOST).unwrap();
+        let [read, other, kept, output] = [3, 5, 7, 0].map(filled);
+        for streaming in [false, true] {
+            output.fill_zeros().unwrap();
+            let reads = [read.reading().unwrap(), other.reading().unwrap()];
+            let in_place = [kept.writing().unwrap()];
+            let write = output.writing().unwrap();
+            super::move_views(&reads, Some(&write), &in_place, streaming).unwrap();
+            assert!(output.to_vec::<i32>().unwrap().iter().all(|&value| value == 3 ^ 5));
+            assert!(kept.to_vec::<i32>().unwrap().iter().all(|&value| value == 7));
+            assert!(super::move_views(&reads[..0], Some(&write), &[], streaming).is_err());
+        }
+    }
+
+    #[test]
+    fn streams_may_be_narrower_or_wider() {
+        let filled = |elements: usize, value: i16| {
+            let shape = Shape::new(&[elements]).unwrap();
+            Tensor::from_slice(&vec![value; elements], shape, DeviceId::HOST).unwrap()
+        };
+        let moved = |read: usize, kept: usize, written: usize| -> Result<()> {
+            let smallest = read.min(kept).min(written);
+            // An even number of equal lines cancels out.
+            let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
+            let [source, same, output] = [(read, 3), (kept, 7), (written, -1)]
+                .map(|(elements, value)| filled(elements, value));
+            let (views, write) = ([source.reading().unwrap()], output.writing().unwrap());
+            super::move_views(&views, Some(&write), &[same.writing().unwrap()], false)?;
+            assert!(same.to_vec::<i16>().unwrap().iter().all(|&value| value == 7));
+            assert!(output.to_vec::<i16>().unwrap().iter().all(|&value| value == expected));
+            Ok(())
+        };
+        for (read, kept, written) in
+            [(4096, 4096, 2048), (2048, 4096, 2048), (2048, 4096, 4096), (2048, 2048, 8192)]
+        {
+            moved(read, kept, written).unwrap();
+        }
+        assert!(moved(4096, 4096, 3072).is_err());
+    }
+}

@@ -1,0 +1,153 @@
+//! `umbo bench reduce`: reductions over replicas into a tensor that is used again.
+
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::collectives::{ReduceOp, reduce};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result};
+use umbo::kernels::reduce::over_replicas::result_dtype;
+use umbo::tensor::{DType, Shape, Tensor};
+
+use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
+use super::probe::move_bytes;
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench reduce [OPTIONS]
+
+Measures the reduction of one tensor per replica into a tensor that is used again, beside a probe
+that reads and writes the same memory with the same threads, once through the caches and once past
+them; the faster of the two is the roof. Of all numbers medians are shown.
+
+Options:
+      --dtype LIST       element types (default: float32,float64,bfloat16,float16,int32)
+      --op LIST          sum, mean (default: both)
+      --fresh            allocate a result in each call, instead of one for all
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let dtypes = [DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32];
+    let mut ops = vec![ReduceOp::Sum, ReduceOp::Mean];
+    let mut fresh = false;
+    let options = Options::parse(&mut arguments, &dtypes, |name, arguments| {
+        match name {
+            "op" => {
+                ops = arguments.value()?.parse_with(|text| {
+                    let all = [ReduceOp::Sum, ReduceOp::Mean].into_iter();
+                    list(text, |item| all.clone().find(|op| op.name().eq_ignore_ascii_case(item)))
+                })?;
+            }
+            "fresh" => fresh = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    let rows = measure(&options, &ops, fresh).map_err(|error| error.to_string())?;
+    options.report("reduce", &rows)
+}
+
+fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for &op in ops {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    rows.push(row(options.rounds, dtype, op, replicas, bytes, fresh)?);
+                }
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn row(
+    rounds: usize,
+    dtype: DType,
+    op: ReduceOp,
+    replicas: usize,
+    bytes: usize,
+    fresh: bool,
+) -> Result<Row> {
+    let shape = Shape::new(&[bytes / dtype.size()])?;
+    let result = result_dtype(op, dtype)?;
+    let components: Vec<Tensor> =
+        (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
+    let output = Tensor::zeros(result, shape, DeviceId::HOST)?;
+    let written = shape.bytes(result)?;
+    let ours = whole(|| {
+        reduce(op, &components, None, DeviceId::HOST, (!fresh).then_some(&output)).map(drop)
+    });
+    let probe = |streaming| {
+        let (components, output) = (&components, &output);
+        whole(move || move_bytes(components, Some(output), &[], streaming))
+    };
+    let labels = vec![
+        ("bytes", json!(bytes)),
+        ("dtype", json!(dtype.name())),
+        ("op", json!(op.name())),
+        ("replicas", json!(replicas)),
+    ];
+    let traffic = replicas * bytes + written;
+    Row::measure(labels, traffic, rounds, ours, vec![probe(false), probe(true)])
+}
+
+/// The same elements for all: 1.0 for floats, 3 in each byte of integers.
+pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
+    let pattern: &[u8] = match dtype {
+        DType::Float16 => &[0x00, 0x3c],
+        DType::BFloat16 => &[0x80, 0x3f],
+        DType::Float32 => &[0x00, 0x00, 0x80, 0x3f],
+        DType::Float64 => &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f],
+        _ => &[3],
+    };
+    from_iter(dtype, shape, pattern.iter().copied().cycle())
+}
+
+/// Elements that differ between positions and replicas; floats lie between 0.5 and 2. Where all are
+/// the same a probe, which is an exclusive or, may write nothing but zeros, and there are processors
+/// on which lines of zeros are cheaper to write than any others.
+pub fn varied(dtype: DType, shape: Shape, replica: usize) -> Result<Tensor> {
+    let mut state = replica as u64;
+    let mut random = move || {
+        // SplitMix64's sequence and the first of its multiplications.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()
+    };
+    let bytes = std::iter::repeat_with(move || {
+        let mut bytes = random();
+        // The sign and all but the last of the exponent, in the place of each element's last bytes.
+        let fixed: &[(u8, u8)] = match dtype {
+            DType::Float16 => &[(0xff, 0), (0x03, 0x3c)],
+            DType::BFloat16 => &[(0xff, 0), (0, 0x3f)],
+            DType::Float32 => &[(0xff, 0), (0xff, 0), (0xff, 0), (0, 0x3f)],
+            DType::Float64 => &[
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0xff, 0),
+                (0x0f, 0xf0),
+                (0, 0x3f),
+            ],
+            _ => &[(0xff, 0)],
+        };
+        for (byte, (kept, set)) in bytes.iter_mut().zip(fixed.iter().cycle()) {
+            *byte = *byte & kept | set;
+        }
+        bytes
+    });
+    from_iter(dtype, shape, bytes.flatten())
+}
+
+fn from_iter(dtype: DType, shape: Shape, elements: impl Iterator<Item = u8>) -> Result<Tensor> {
+    let bytes = shape.bytes(dtype)?;
+    let mut data = Vec::new();
+    data.try_reserve_exact(bytes)
+        .map_err(|_| Error::ResourceExhausted(format!("{bytes} bytes to fill a tensor with")))?;
+    data.extend(elements.take(bytes));
+    Tensor::from_bytes(dtype, shape, &data, DeviceId::HOST)
+}

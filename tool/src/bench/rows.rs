@@ -1,0 +1,195 @@
+//! `umbo bench rows`: merging the rows of all replicas and updating them in their table.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::error::{Error, Result};
+use umbo::optimizer::{Gradients, GradientsOptions, LossReduction, Optimizer, apply};
+use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::variables::{Initial, NewVariable, create};
+use umbo::strategy::{Options as StrategyOptions, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
+use super::probe::move_bytes;
+use super::reduce::filled;
+use super::rules::{RULES, USUAL, rule_of};
+use super::update::state_like;
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench rows [OPTIONS]
+
+Measures an optimizer's apply to a table of which replicas contribute some rows: each names the same
+rows, in an order that looks random; they are merged and updated. Beside it a probe reads as many
+bytes of gradients, and reads and writes as many bytes of weights and state, all in one piece, with
+the same threads. The time does not depend on the size of the table but for its caches. Of all
+numbers medians are shown; --from and --to are the bytes of the rows of one replica.
+
+Options:
+      --dtype LIST       element types: float32, float64 (default: float32)
+      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, ftrl
+                         (default: sgd,momentum,adamw)
+      --width N          elements of a row (default: 64)
+      --share N          the table has N times the rows that are named (default: 16)
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let mut rules = USUAL.to_vec();
+    let (mut width, mut share) = (64, 16);
+    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+        match name {
+            "rule" => {
+                // LAMB cannot update some rows without the others.
+                let rule =
+                    |item: &str| RULES.into_iter().find(|rule| *rule == item && item != "lamb");
+                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+            }
+            "width" => width = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),
+            "share" => share = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for rule in &rules {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    let named = (bytes / dtype.size() / width).max(1);
+                    let table = Table { dtype, named, width, rows: named.saturating_mul(share) };
+                    let row = row(options.rounds, &table, rule, replicas);
+                    rows.push(row.map_err(|error| error.to_string())?);
+                }
+            }
+        }
+    }
+    options.report("rows", &rows)
+}
+
+struct Table {
+    dtype: DType,
+    /// Rows that each replica names in a step.
+    named: usize,
+    width: usize,
+    rows: usize,
+}
+
+impl Table {
+    /// The rows that a replica names: all replicas the same, each in an order of its own.
+    fn indices(&self, replica: usize) -> Vec<i64> {
+        let distance = distance(self.rows);
+        let row = |position: usize| {
+            let turned = (position + replica * self.named / 8) % self.named;
+            (turned as u128 * distance as u128 % self.rows as u128) as i64
+        };
+        (0..self.named).map(row).collect()
+    }
+
+    /// As many bytes as the rows of one replica.
+    fn piece(&self) -> Result<Tensor> {
+        filled(self.dtype, Shape::new(&[self.named * self.width])?)
+    }
+}
+
+/// A step through `rows` rows that comes to each of them once, and jumps about.
+fn distance(rows: usize) -> usize {
+    fn divisor(a: usize, b: usize) -> usize {
+        if b == 0 { a } else { divisor(b, a % b) }
+    }
+    let golden = (rows as f64 * 0.618_033_988_749_895) as usize;
+    (golden.max(1)..).find(|&step| divisor(step, rows) == 1).unwrap_or(1)
+}
+
+/// The gradients of a table, whose rows the replicas have written once.
+struct Model<'a> {
+    table: &'a Table,
+    gradients: Arc<Gradients>,
+    replicas: usize,
+    step: u64,
+}
+
+impl Model<'_> {
+    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    fn contribute(&mut self, written: bool) -> Result<()> {
+        self.step += 1;
+        self.gradients.first_touch(self.step);
+        for replica in 0..self.replicas {
+            let added = self.gradients.add_rows(replica, self.step, 0, self.table.named)?;
+            if !written {
+                let indices = self.table.indices(replica);
+                let shape = added.indices.shape();
+                let indices = Tensor::from_slice(&indices, shape, added.indices.device())?;
+                added.indices.copy_from(&indices)?;
+                added.values.copy_from(&self.table.piece()?.reshape(added.values.shape())?)?;
+            }
+        }
+        for replica in 0..self.replicas {
+            self.gradients.submit(replica, self.step, 3.0)?;
+        }
+        self.gradients.commit(self.step);
+        Ok(())
+    }
+}
+
+fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row> {
+    let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
+    let strategy = Strategy::new(&options)?;
+    let new = NewVariable {
+        name: "table".to_owned(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+    };
+    let whole_table = table.rows.checked_mul(table.width).ok_or_else(|| {
+        Error::invalid("share", "a table larger than memory can address; use a smaller one")
+    })?;
+    let initial = filled(table.dtype, Shape::new(&[whole_table])?)?;
+    let initial = initial.reshape(Shape::new(&[table.rows, table.width])?)?;
+    let variable = create(Some(&strategy), new, Initial::Value(&initial))?;
+    drop(initial);
+    let devices = vec![strategy.parameter_device(); replicas];
+    let choice = GradientsOptions { row_sparse: &[true], ..GradientsOptions::default() };
+    let gradients = Gradients::with_options(
+        strategy.id(),
+        &devices,
+        vec![variable],
+        LossReduction::Sum,
+        choice,
+    )?;
+    let mut model = Model { table, gradients, replicas, step: 0 };
+    let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
+    let slots = optimizer.rule().slots().len();
+    model.contribute(false)?;
+    apply(&optimizer, &model.gradients)?;
+
+    let reads: Vec<Tensor> = (0..replicas).map(|_| table.piece()).collect::<Result<_>>()?;
+    let mut in_place = vec![table.piece()?];
+    for slot in 0..slots {
+        in_place.push(state_like(table.dtype, in_place[0].shape(), slot)?);
+    }
+    let bytes = table.named * table.width * table.dtype.size();
+    let labels = vec![
+        ("bytes", json!(bytes)),
+        ("dtype", json!(table.dtype.name())),
+        ("rule", json!(rule)),
+        ("width", json!(table.width)),
+        ("rows", json!(table.rows)),
+        ("replicas", json!(replicas)),
+    ];
+    let traffic = bytes * (replicas + 2 * (1 + slots));
+    let ours: Timed<'_> = Box::new(move || {
+        model.contribute(true)?;
+        let start = Instant::now();
+        apply(&optimizer, &model.gradients)?;
+        Ok(start.elapsed())
+    });
+    let probe = whole(|| move_bytes(&reads, None, &in_place, false));
+    Row::measure(labels, traffic, rounds, ours, vec![probe])
+}

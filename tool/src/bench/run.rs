@@ -1,0 +1,223 @@
+//! `umbo bench run`: what a step costs that does nothing.
+
+use std::hint::{black_box, spin_loop};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::collectives::ReduceOp;
+use umbo::error::Result;
+use umbo::strategy::run::Limits;
+use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo::tensor::Tensor;
+use umbo::values::Value;
+
+use super::plot::Plot;
+use super::table::{Row, as_json, as_table, spans};
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench run [OPTIONS]
+
+Measures an empty run, right after another one and after a pause, and the all-reduce of one
+number; in the same rounds the two probes: a hand-off between two threads that spin, there and
+back, and one to a thread that sleeps.
+
+Options:
+      --replicas N   replicas on logical CPUs (default: 2)
+      --rounds N     rounds, each of 20 samples, or of one after a pause (default: 200)
+      --idle-us N    microseconds of the pause (default: 2000)
+      --deadline     measure runs with a deadline too
+      --json         print one JSON object for each row
+      --plot FILE.svg
+                     draw the microseconds of each row and of its probe
+  -h, --help         show this help
+";
+
+/// Samples of each row in a round, of those that need no pause.
+const SAMPLES: usize = 20;
+/// What is done before those samples, unmeasured, so that all threads are awake.
+const WARM_UP: usize = 20;
+
+const HAND_OFF: &str = "hand-off, spinning";
+const WAKE: &str = "hand-off, sleeping";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let (mut replicas, mut rounds, mut idle_us) = (2usize, 200usize, 2000u64);
+    let (mut deadline, mut json, mut plot) = (false, false, None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("replicas") => replicas = arguments.value()?.parse()?,
+            Long("rounds") => rounds = arguments.value()?.parse()?,
+            Long("idle-us") => idle_us = arguments.value()?.parse()?,
+            Long("deadline") => deadline = true,
+            Long("json") => json = true,
+            Long("plot") => plot = Some(Plot::create(Path::new(&arguments.value()?))?),
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let idle = Duration::from_micros(idle_us);
+    let rows = measure(replicas, rounds, idle, deadline).map_err(|error| error.to_string())?;
+    if let Some(plot) = plot {
+        let title = format!("umbo bench run, {replicas} replicas: medians to 99th percentiles");
+        plot.durations(&title, &spans(&rows))?;
+    }
+    Ok(Report::fine(if json {
+        as_json(&rows, rounds, &json!({ "replicas": replicas, "idle_us": idle_us }))
+    } else {
+        as_table(&rows)
+    }))
+}
+
+fn measure(replicas: usize, rounds: usize, idle: Duration, deadline: bool) -> Result<Vec<Row>> {
+    let options = Options { cpu_replicas: replicas, ..Options::default() };
+    let strategy = Strategy::new(&options)?;
+    let empty = |context: &ReplicaContext| {
+        black_box(context.replica());
+        Ok(None)
+    };
+    let owned: Arc<ReplicaFunction> = Arc::new(empty);
+    let mut empty_run = || strategy.run(&empty, None).map(drop);
+    let mut late_run = || {
+        let deadline = Some(Instant::now() + Duration::from_secs(3600));
+        let limits = Limits { deadline, ..Limits::default() };
+        strategy.run_within(Arc::clone(&owned), None, limits, None).map(drop)
+    };
+    let mut all_reduce = || {
+        let sum = |context: &ReplicaContext| {
+            let one = Value::Tensor(Tensor::scalar(1.0f32)?);
+            context.all_reduce(ReduceOp::Sum, one).map(|sum| {
+                black_box(sum);
+                None
+            })
+        };
+        strategy.run(&sum, None).map(drop)
+    };
+    let partner = Partner::new();
+    let mut hand_off = || {
+        partner.hand_off();
+        Ok(())
+    };
+
+    let mut rows = [
+        Row::new(HAND_OFF, None),
+        Row::new(WAKE, None),
+        Row::new("empty run", Some(HAND_OFF)),
+        Row::new("empty run after a pause", Some(WAKE)),
+        Row::new("all-reduce of a number", Some(HAND_OFF)),
+        Row::new("with a deadline", Some(WAKE)),
+        Row::new("with one after a pause", Some(WAKE)),
+    ];
+    for _ in 0..rounds {
+        // The partner spins only here: it would take a processor from the replicas.
+        partner.spin(true);
+        busy(&mut rows[0], &mut hand_off)?;
+        partner.spin(false);
+        thread::sleep(idle);
+        rows[1].add(timed(&mut hand_off)?);
+        busy(&mut rows[2], &mut empty_run)?;
+        thread::sleep(idle);
+        rows[3].add(timed(&mut empty_run)?);
+        busy(&mut rows[4], &mut all_reduce)?;
+        if deadline {
+            busy(&mut rows[5], &mut late_run)?;
+            thread::sleep(idle);
+            rows[6].add(timed(&mut late_run)?);
+        }
+    }
+    let shown = if deadline { rows.len() } else { rows.len() - 2 };
+    Ok(rows.into_iter().take(shown).collect())
+}
+
+fn timed(work: &mut impl FnMut() -> Result<()>) -> Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+fn busy(row: &mut Row, work: &mut impl FnMut() -> Result<()>) -> Result<()> {
+    for _ in 0..WARM_UP {
+        work()?;
+    }
+    for _ in 0..SAMPLES {
+        row.add(timed(work)?);
+    }
+    Ok(())
+}
+
+/// A thread that answers numbers: what dispatching to one thread costs at least.
+struct Partner {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    asked: CachePadded<AtomicU64>,
+    answered: CachePadded<AtomicU64>,
+    spinning: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Partner {
+    fn new() -> Partner {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let mut answered = 0;
+            while !own.ended.load(Ordering::Acquire) {
+                let asked = own.asked.load(Ordering::Acquire);
+                if asked != answered {
+                    answered = asked;
+                    own.answered.store(answered, Ordering::Release);
+                } else if own.spinning.load(Ordering::Relaxed) {
+                    spin_loop();
+                } else {
+                    thread::park();
+                }
+            }
+        });
+        Partner { shared, thread: Some(thread) }
+    }
+
+    fn spin(&self, spin: bool) {
+        self.shared.spinning.store(spin, Ordering::Relaxed);
+        self.wake();
+        self.hand_off();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    fn hand_off(&self) {
+        let number = self.shared.asked.load(Ordering::Relaxed) + 1;
+        self.shared.asked.store(number, Ordering::Release);
+        if !self.shared.spinning.load(Ordering::Relaxed) {
+            self.wake();
+        }
+        while self.shared.answered.load(Ordering::Acquire) != number {
+            spin_loop();
+        }
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic.
+            let _ = thread.join();
+        }
+    }
+}

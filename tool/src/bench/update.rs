@@ -1,0 +1,262 @@
+//! `umbo bench update`: reducing the gradients of all replicas and updating the variables.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::error::{Error, Result};
+use umbo::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, apply,
+};
+use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
+use umbo::strategy::{Options as StrategyOptions, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::buffer::COPY_DTYPES;
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
+use super::probe::move_bytes;
+use super::reduce::{filled, varied};
+use super::rules::{RULES, USUAL, rule_of};
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench update [OPTIONS]
+
+Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
+in one pass. Beside it a probe reads the same gradients, reads and writes the same variable and as
+much state, and writes the same low-precision copy, with the same threads. Of all numbers medians are
+shown. With several variables the probe runs over one that is as large as all of them.
+
+Options:
+      --dtype LIST       element types: float32, float64 (default: float32)
+      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+                         (default: sgd,momentum,adamw). lamb reads everything twice, since it needs
+                         norms of the whole variable; the probe does not
+      --variables N      variables of --from to --to bytes in all (default: 1)
+      --gradient TYPE    float16 or bfloat16 gradients of float32 variables
+      --copy TYPE        float16 or bfloat16 copies of float32 variables, kept in step
+      --clip             clip by the norm of all gradients, which has to be known before the update.
+                         The probe reads the gradients twice, or writes their sum and then reads
+                         that: whichever moves fewer bytes
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let mut rules = USUAL.to_vec();
+    let (mut variables, mut gradient, mut copy, mut clip) = (1usize, None, None, false);
+    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+        match name {
+            "rule" => {
+                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
+                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+            }
+            "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
+            "gradient" => gradient = Some(arguments.value()?.parse_with(half)?),
+            "copy" => copy = Some(arguments.value()?.parse_with(half)?),
+            "clip" => clip = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for rule in &rules {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    let what =
+                        What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
+                    let row = row(options.rounds, &what);
+                    rows.push(row.map_err(|error| error.to_string())?);
+                }
+            }
+        }
+    }
+    options.report("update", &rows)
+}
+
+/// A 16-bit float.
+fn half(text: &str) -> std::result::Result<DType, String> {
+    let dtype = COPY_DTYPES.into_iter().find(|dtype| dtype.name() == text);
+    dtype.ok_or_else(|| format!("'{text}' is not possible here; float16 and bfloat16 are"))
+}
+
+/// What one row is about.
+struct What<'a> {
+    /// Of the variables.
+    dtype: DType,
+    /// Of the gradients, if it is another.
+    gradient: Option<DType>,
+    /// Of the variables' copies, if there are any.
+    copy: Option<DType>,
+    /// Whether the gradients are clipped.
+    clip: bool,
+    rule: &'a str,
+    replicas: usize,
+    /// Of all variables together.
+    bytes: usize,
+    variables: usize,
+}
+
+/// Gradients of some variables, the replicas' parts of which are written by hand.
+struct Model {
+    gradients: Arc<Gradients>,
+    replicas: usize,
+    step: u64,
+}
+
+impl Model {
+    /// With the bytes of `what` in `count` variables.
+    fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
+        let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
+        let initial = filled(what.dtype, shape)?;
+        let new = NewVariable {
+            name: "w".to_owned(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let variables = (0..count)
+            .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
+            .collect::<Result<_>>()?;
+        let replicas = strategy.num_replicas();
+        let devices = vec![strategy.parameter_device(); replicas];
+        let sum = LossReduction::Sum;
+        let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
+        let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
+        let mut model = Model { gradients, replicas, step: 0 };
+        model.contribute()?;
+        for replica in 0..replicas {
+            let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
+            for index in 0..count {
+                model.buffer(replica, index)?.copy_from(&contribution)?;
+            }
+        }
+        Ok(model)
+    }
+
+    /// Makes the variables' copies in `dtype`.
+    fn make_copies(&self, dtype: DType) -> Result<()> {
+        let mut variables = self.gradients.variables().iter();
+        variables.try_for_each(|variable| bring_in_step(None, variable, dtype).map(drop))
+    }
+
+    fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
+        self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
+    }
+
+    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    fn contribute(&mut self) -> Result<()> {
+        self.step += 1;
+        self.gradients.first_touch(self.step);
+        for replica in 0..self.replicas {
+            for index in 0..self.gradients.variables().len() {
+                self.buffer(replica, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<()> {
+        for replica in 0..self.replicas {
+            self.gradients.submit(replica, self.step, 3.0)?;
+        }
+        self.gradients.commit(self.step);
+        Ok(())
+    }
+}
+
+fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
+    let &What { dtype, gradient, copy, clip, rule, replicas, bytes, variables } = what;
+    if bytes / dtype.size() < variables {
+        let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
+        return Err(Error::invalid("variables", problem));
+    }
+    let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
+    let strategy = Strategy::new(&options)?;
+    let mut model = Model::new(&strategy, what, variables)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
+    let slots = optimizer.rule().slots().len();
+    if clip {
+        // Less than any norm here, so that there is something to clip.
+        let settings = Settings { clip_norm: Some(1e-6), ..Settings::default() };
+        optimizer.configure(settings)?;
+    }
+
+    let whole_model = if variables == 1 { None } else { Some(Model::new(&strategy, what, 1)?) };
+    let probed = whole_model.as_ref().unwrap_or(&model);
+    let reads: Vec<Tensor> =
+        (0..replicas).map(|replica| probed.buffer(replica, 0).cloned()).collect::<Result<_>>()?;
+    let mut in_place = vec![probed.gradients.variables()[0].committed().clone()];
+    let shape = in_place[0].shape();
+    for slot in 0..slots {
+        in_place.push(state_like(dtype, shape, slot)?);
+    }
+    let write = copy.map(|dtype| Tensor::zeros(dtype, shape, in_place[0].device())).transpose()?;
+    if let Some(dtype) = copy {
+        model.make_copies(dtype)?;
+    }
+    model.commit()?;
+    apply(&optimizer, &model.gradients)?;
+
+    let name_of = |dtype: Option<DType>| json!(dtype.map_or("none", DType::name));
+    let labels = vec![
+        ("bytes", json!(bytes)),
+        ("dtype", json!(dtype.name())),
+        ("gradient", name_of(gradient.or(Some(dtype)))),
+        ("copy", name_of(copy)),
+        ("clip", json!(clip)),
+        ("rule", json!(rule)),
+        ("variables", json!(variables)),
+        ("replicas", json!(replicas)),
+    ];
+    let read = gradient.unwrap_or(dtype).size() * replicas;
+    let written = copy.map_or(0, DType::size);
+    let state = 2 * (1 + slots) * dtype.size();
+    // For the norm the gradients are read once more, or their sum is written and read instead.
+    let sums = clip && read > 2 * dtype.size();
+    let norm = match (clip, sums) {
+        (false, _) => 0,
+        (true, false) => read,
+        (true, true) => 2 * dtype.size(),
+    };
+    let traffic = bytes / dtype.size() * (norm + read + state + written);
+    let ours: Timed<'_> = Box::new(move || {
+        model.contribute()?;
+        model.commit()?;
+        let start = Instant::now();
+        apply(&optimizer, &model.gradients)?;
+        Ok(start.elapsed())
+    });
+    let sum = sums.then(|| filled(dtype, shape).map(|sum| vec![sum])).transpose()?;
+    let probe = |stream_sum, stream_copy| {
+        let (reads, sum, write, in_place) = (&reads, &sum, write.as_ref(), &in_place);
+        whole(move || {
+            if clip {
+                move_bytes(reads, sum.as_ref().map(|sum| &sum[0]), &[], stream_sum)?;
+            }
+            move_bytes(sum.as_ref().unwrap_or(reads), write, in_place, stream_copy)
+        })
+    };
+    // Both ways of what is written only.
+    let ways = |is_written: bool| if is_written { &[false, true][..] } else { &[false] };
+    let probes = ways(sums)
+        .iter()
+        .flat_map(|&stream_sum| ways(copy.is_some()).iter().map(move |&it| (stream_sum, it)))
+        .map(|(stream_sum, stream_copy)| probe(stream_sum, stream_copy))
+        .collect();
+    Row::measure(labels, traffic, rounds, ours, probes)
+}
+
+/// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of
+/// an optimizer's state does.
+pub(super) fn state_like(dtype: DType, shape: Shape, slot: usize) -> Result<Tensor> {
+    let skipped = (slot + 1) * 61 * 1024 / dtype.size();
+    let elements = shape.elements();
+    let whole = filled(dtype, Shape::new(&[elements + skipped])?)?;
+    whole.slice(0, skipped, skipped + elements, 1)?.reshape(shape)
+}

@@ -1,0 +1,302 @@
+//! `umbo doctor`: checks what training on this machine needs.
+
+use std::fmt::Write;
+use std::thread::available_parallelism;
+
+use lexopt::Arg::{Long, Short};
+use serde_json::{Value, json};
+use umbo::device::cpu::affinity::{self, CpuSet};
+use umbo::device::cpu::workers;
+use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
+use umbo::error::Result;
+use umbo::kernels::instruction_set::Instructions;
+
+use crate::{Report, bytes_text, json_text};
+
+const HELP: &str = "\
+Usage: umbo doctor [OPTIONS]
+
+Checks what training on this machine needs and says what is fine, what is worth knowing (note)
+and what is wrong (problem). Ends with 1 if there is a problem.
+
+Options:
+      --json   print one JSON object
+  -h, --help   show this help
+";
+
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+    let mut json = false;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("json") => json = true,
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let findings = examine();
+    let fine = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
+    let text = if json { json_text(&as_json(&findings, fine)) } else { as_text(&findings) };
+    Ok(Report { text, fine })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    /// It works, but the reader may not expect it or may want it otherwise.
+    Note,
+    Problem,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Fine => "fine",
+            Verdict::Note => "note",
+            Verdict::Problem => "problem",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Finding {
+    verdict: Verdict,
+    subject: &'static str,
+    text: String,
+}
+
+impl Finding {
+    fn new(verdict: Verdict, subject: &'static str, text: impl Into<String>) -> Finding {
+        Finding { verdict, subject, text: text.into() }
+    }
+}
+
+fn examine() -> Vec<Finding> {
+    let processors = affinity::process_processors();
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let quota = available_parallelism().map_or(processors.count(), |count| count.get());
+    vec![
+        version(),
+        instructions(),
+        processors_finding(processors, online.as_deref().map(str::trim), quota),
+        binding(),
+        central_work(),
+        memory(registry::memory_info(DeviceId::HOST)),
+        huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
+        gpus(cuda::probe()),
+    ]
+}
+
+/// What reductions, gathers and updates run on.
+fn central_work() -> Finding {
+    let (workers, instructions) = (workers::count(), Instructions::chosen().set().name());
+    let text = format!("{workers} workers, {instructions} instructions");
+    Finding::new(Verdict::Fine, "central work", text)
+}
+
+fn version() -> Finding {
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let (architecture, system) = (std::env::consts::ARCH, std::env::consts::OS);
+    let text = format!("umbo {}, {build}, {architecture} {system}", env!("CARGO_PKG_VERSION"));
+    if cfg!(debug_assertions) {
+        let text = format!("{text}: a debug build is many times slower; build with --release");
+        return Finding::new(Verdict::Note, "version", text);
+    }
+    Finding::new(Verdict::Fine, "version", text)
+}
+
+/// The vector instructions of the processor, which decide how fast the central work can be.
+fn instructions() -> Finding {
+    #[cfg(target_arch = "x86_64")]
+    let present = [
+        ("AVX2", is_x86_feature_detected!("avx2")),
+        ("FMA", is_x86_feature_detected!("fma")),
+        ("F16C", is_x86_feature_detected!("f16c")),
+        ("AVX-512F", is_x86_feature_detected!("avx512f")),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let present = [("NEON", std::arch::is_aarch64_feature_detected!("neon"))];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let present: [(&str, bool); 0] = [];
+    let names: Vec<&str> = present.iter().filter(|each| each.1).map(|each| each.0).collect();
+    if names.is_empty() {
+        let text = "none of those that umbo looks for; central work runs at its portable speed";
+        return Finding::new(Verdict::Note, "vector instructions", text);
+    }
+    Finding::new(Verdict::Fine, "vector instructions", names.join(", "))
+}
+
+/// `quota` is how many processors' worth of time the system grants, where that is limited.
+fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -> Finding {
+    let count = processors.count();
+    let text = format!("{count} for this process: {processors}");
+    if quota < count {
+        let text = format!(
+            "{text}, but a quota grants the time of {quota} only; more replicas than that wait \
+             for each other"
+        );
+        return Finding::new(Verdict::Note, "processors", text);
+    }
+    match online {
+        Some(online) if online != processors.to_string() => {
+            let text = format!(
+                "{text}, while {online} are online; taskset, a cpuset or OMP_PROC_BIND keeps it \
+                 from the others"
+            );
+            Finding::new(Verdict::Note, "processors", text)
+        }
+        _ => Finding::new(Verdict::Fine, "processors", text),
+    }
+}
+
+fn binding() -> Finding {
+    let bound = affinity::current_thread_processors()
+        .and_then(|processors| affinity::bind_current_thread(&processors));
+    match bound {
+        Ok(()) => Finding::new(Verdict::Fine, "thread binding", "threads can be bound"),
+        Err(error) => Finding::new(
+            Verdict::Problem,
+            "thread binding",
+            format!("{error}; create strategies that leave threads unbound"),
+        ),
+    }
+}
+
+fn memory(info: Result<MemoryInfo>) -> Finding {
+    let info = match info {
+        Ok(info) => info,
+        Err(error) => return Finding::new(Verdict::Problem, "memory", error.to_string()),
+    };
+    let text = format!(
+        "{} of {} available",
+        bytes_text(info.available_bytes),
+        bytes_text(info.total_bytes)
+    );
+    if info.available_bytes < info.total_bytes / 10 {
+        let text = format!("{text}: less than a tenth; the system may swap or kill programs");
+        return Finding::new(Verdict::Problem, "memory", text);
+    }
+    Finding::new(Verdict::Fine, "memory", text)
+}
+
+/// `setting` is the kernel's list of choices with the current one in brackets.
+fn huge_pages(setting: Option<&str>) -> Finding {
+    let subject = "huge pages";
+    let current = setting.and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0));
+    match current {
+        Some(choice @ ("always" | "madvise")) => {
+            Finding::new(Verdict::Fine, subject, format!("transparent huge pages: {choice}"))
+        }
+        Some(choice) => Finding::new(
+            Verdict::Note,
+            subject,
+            format!(
+                "transparent huge pages: {choice}; updates of large models are about a tenth \
+                 slower. As root: echo madvise > {HUGE_PAGES}"
+            ),
+        ),
+        None => Finding::new(Verdict::Note, subject, "this kernel has no transparent huge pages"),
+    }
+}
+
+fn gpus(probe: &Result<u32, String>) -> Finding {
+    match probe {
+        Ok(count) => Finding::new(
+            Verdict::Note,
+            "GPUs",
+            format!("{count} found; this version of umbo trains on CPUs only"),
+        ),
+        Err(reason) => {
+            Finding::new(Verdict::Fine, "GPUs", format!("none: {reason}; CPU training needs none"))
+        }
+    }
+}
+
+fn as_json(findings: &[Finding], fine: bool) -> Value {
+    let findings: Vec<Value> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "verdict": finding.verdict.name(),
+                "subject": finding.subject,
+                "text": finding.text,
+            })
+        })
+        .collect();
+    json!({ "version": env!("CARGO_PKG_VERSION"), "fine": fine, "findings": findings })
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { verdict, subject, text: found } in findings {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:<8} {subject:<20} {found}", verdict.name());
+    }
+    let count = |verdict| findings.iter().filter(|each| each.verdict == verdict).count();
+    let _ = match (count(Verdict::Problem), count(Verdict::Note)) {
+        (0, 0) => writeln!(text, "\nEverything is fine."),
+        (0, notes) => writeln!(text, "\nNothing is wrong. Worth knowing: {notes}."),
+        (problems, notes) => {
+            writeln!(text, "\nProblems: {problems}. Worth knowing besides: {notes}.")
+        }
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use umbo::error::Error;
+
+    #[track_caller]
+    fn check(finding: &Finding, verdict: Verdict, part: &str) {
+        assert_eq!(finding.verdict, verdict, "{finding:?}");
+        assert!(finding.text.contains(part), "no '{part}' in: {}", finding.text);
+    }
+
+    #[test]
+    fn withheld_processors_are_noted() {
+        let two: CpuSet = [0, 1].into_iter().collect();
+        check(&processors_finding(&two, Some("0-1"), 2), Verdict::Fine, "2 for this process: 0-1");
+        check(&processors_finding(&two, None, 2), Verdict::Fine, "0-1");
+        check(&processors_finding(&two, Some("0-7"), 2), Verdict::Note, "0-7 are online");
+        check(&processors_finding(&two, Some("0-1"), 1), Verdict::Note, "the time of 1");
+    }
+
+    #[test]
+    fn scarce_or_unknown_memory_is_a_problem() {
+        let info = |available_bytes| Ok(MemoryInfo { total_bytes: 1000, available_bytes });
+        check(&memory(info(100)), Verdict::Fine, "100 bytes of 1000 bytes");
+        check(&memory(info(99)), Verdict::Problem, "less than a tenth");
+        check(&memory(Err(Error::Unavailable("who knows".into()))), Verdict::Problem, "who knows");
+    }
+
+    #[test]
+    fn the_huge_page_setting_is_read() {
+        check(&huge_pages(Some("[always] madvise never\n")), Verdict::Fine, "always");
+        check(&huge_pages(Some("always [madvise] never\n")), Verdict::Fine, "madvise");
+        check(&huge_pages(Some("always madvise [never]\n")), Verdict::Note, "echo madvise");
+        check(&huge_pages(Some("nonsense")), Verdict::Note, "no transparent");
+        check(&huge_pages(None), Verdict::Note, "no transparent");
+    }
+
+    #[test]
+    fn gpus_are_not_promised() {
+        check(&gpus(&Ok(2)), Verdict::Note, "CPUs only");
+        check(&gpus(&Err("no driver".into())), Verdict::Fine, "no driver");
+    }
+
+    #[test]
+    fn the_last_line_sums_up() {
+        let finding = |verdict| Finding::new(verdict, "subject", "text");
+        let (fine, note, problem) =
+            (finding(Verdict::Fine), finding(Verdict::Note), finding(Verdict::Problem));
+        let last = |findings: &[Finding]| as_text(findings).lines().last().unwrap().to_owned();
+        let findings = [problem, note, fine];
+        assert_eq!(last(&findings), "Problems: 1. Worth knowing besides: 1.");
+        assert_eq!(last(&findings[1..]), "Nothing is wrong. Worth knowing: 1.");
+        assert_eq!(last(&findings[2..]), "Everything is fine.");
+        assert_eq!(as_json(&findings, false)["findings"][0]["verdict"], "problem");
+    }
+}
