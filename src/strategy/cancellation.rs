@@ -1,9 +1,8 @@
 //! Tokens by which one thread stops the step that another one runs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use super::protocol::sync::{AtomicBool, Mutex, Ordering};
 
 /// Something that waits and should look again when a token is cancelled.
 pub(super) trait Listener: Send + Sync {
@@ -13,10 +12,9 @@ pub(super) trait Listener: Send + Sync {
 
 /// A cancellation token. Cloning makes another reference to the same one. Cancelling cannot be
 /// undone; a token may serve any number of runs, at the same time or one after another.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Cancellation(Arc<State>);
 
-#[derive(Default)]
 struct State {
     cancelled: AtomicBool,
     listeners: Mutex<Vec<Weak<dyn Listener>>>,
@@ -25,7 +23,8 @@ struct State {
 impl Cancellation {
     /// A token that nobody has cancelled.
     pub fn new() -> Cancellation {
-        Cancellation::default()
+        let state = State { cancelled: AtomicBool::new(false), listeners: Mutex::new(Vec::new()) };
+        Cancellation(Arc::new(state))
     }
 
     /// Cancels: runs with this token return CANCELLED, now and later. Any thread may call it, any
@@ -58,6 +57,12 @@ impl Cancellation {
     }
 }
 
+impl Default for Cancellation {
+    fn default() -> Cancellation {
+        Cancellation::new()
+    }
+}
+
 /// Listening to a token, which ends with this.
 pub(super) struct Listening<'a> {
     token: &'a Cancellation,
@@ -74,7 +79,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::mailbox::{Mailbox, Wake};
+use super::queue::{Queue, Wait};
 use super::rendezvous::{Departure, Meeting, Rendezvous};
 use super::signal::{Signal, Spin};
-use super::sync::{AtomicBool, AtomicUsize, Ordering};
+use super::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::strategy::cancellation::{Cancellation, Listener};
 
 /// A thread of a model.
 type Body = Box<dyn FnOnce() + Send>;
@@ -164,13 +166,14 @@ impl Crew {
     fn depart(&self, departure: Departure, step: Step) {
         if departure == Departure::LateAndLast {
             self.check_written(step.number);
-            self.last.fetch_add(1, Ordering::Relaxed);
+            // In the strategy a lock stands between the last one and those who wait for it.
+            self.last.fetch_add(1, Ordering::AcqRel);
             self.drained.notify();
         }
     }
 
     fn last(&self) -> usize {
-        self.last.load(Ordering::Relaxed)
+        self.last.load(Ordering::Acquire)
     }
 
     fn check_written(&self, expected: usize) {
@@ -277,4 +280,185 @@ fn a_step_is_committed_or_given_up_but_never_both() {
 fn a_cancelled_step_releases_replicas_that_wait() {
     explore(2, || cancel(1, 1));
     explore(1, || cancel(2, 1));
+}
+
+/// Threads that take the lock of a queue one after the other, one of which may give up. Nobody is
+/// left waiting, and what is done under the lock is seen by the next one.
+#[test]
+fn a_queue_hands_over_also_to_threads_behind_one_that_gives_up() {
+    explore(2, || {
+        let shared = Arc::new((Queue::new(), AtomicUsize::new(0), AtomicBool::new(false)));
+        let visit = |gives_up: bool| -> Body {
+            let shared = Arc::clone(&shared);
+            Box::new(move || {
+                let (queue, inside, enough) = &*shared;
+                if let Some(waiter) = queue.enter() {
+                    let give_up = || gives_up && enough.load(Ordering::Relaxed);
+                    let came = queue.wait(&waiter, None, Spin::Never, give_up);
+                    queue.give_back(waiter);
+                    if came != Wait::Granted {
+                        return;
+                    }
+                }
+                let before = inside.load(Ordering::Relaxed);
+                inside.store(before + 1, Ordering::Relaxed);
+                assert_eq!(inside.load(Ordering::Relaxed), before + 1);
+                enough.store(true, Ordering::Relaxed);
+                queue.leave();
+            })
+        };
+        vec![visit(false), visit(true), visit(false)]
+    });
+}
+
+/// A token that is cancelled at any time reaches the step that listens, and not the next one, which
+/// uses the same record.
+#[test]
+fn a_token_reaches_its_own_step_alone() {
+    struct Record(AtomicBool);
+    impl Listener for Record {
+        fn wake(&self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    explore(3, || {
+        let token = Cancellation::new();
+        let cancels = token.clone();
+        vec![
+            Box::new(move || cancels.cancel()),
+            Box::new(move || {
+                let record = Arc::new(Record(AtomicBool::new(false)));
+                let listening = token.listen(Arc::clone(&record) as _);
+                if token.is_cancelled() {
+                    drop(listening);
+                    assert!(record.0.load(Ordering::Relaxed));
+                } else {
+                    drop(listening);
+                }
+                record.0.store(false, Ordering::Relaxed);
+                loom::thread::yield_now();
+                assert!(!record.0.load(Ordering::Relaxed));
+            }),
+        ]
+    });
+}
+
+/// Replicas that write to something which takes part in their step, while the step is given up. What
+/// `Strategy::join_step` and `Strategy::roll_back` do: who sees that it takes part may write, and then
+/// the outcome knows of it.
+#[test]
+fn who_writes_is_known_to_the_outcome() {
+    struct Shared {
+        /// Whether the step is open, and whether its outcome knows the participant.
+        transaction: Mutex<(bool, bool)>,
+        takes_part: AtomicBool,
+        wrote: AtomicUsize,
+        known: AtomicBool,
+    }
+    explore(2, || {
+        let shared = Arc::new(Shared {
+            transaction: Mutex::new((true, false)),
+            takes_part: AtomicBool::new(false),
+            wrote: AtomicUsize::new(0),
+            known: AtomicBool::new(false),
+        });
+        let replica = || -> Body {
+            let shared = Arc::clone(&shared);
+            Box::new(move || {
+                if !shared.takes_part.load(Ordering::Acquire) {
+                    let mut transaction = shared.transaction.lock();
+                    if !transaction.0 {
+                        return;
+                    }
+                    shared.takes_part.store(true, Ordering::Release);
+                    transaction.1 = true;
+                }
+                shared.wrote.fetch_add(1, Ordering::AcqRel);
+                // Whatever the outcome was meanwhile, it knows, or will know.
+                let transaction = shared.transaction.lock();
+                assert!(transaction.1 || shared.known.load(Ordering::Relaxed));
+            })
+        };
+        let outcome = {
+            let shared = Arc::clone(&shared);
+            Box::new(move || {
+                let mut transaction = shared.transaction.lock();
+                shared.known.store(transaction.1, Ordering::Relaxed);
+                *transaction = (false, false);
+            })
+        };
+        vec![replica(), replica(), outcome]
+    });
+}
+
+/// A run inside of a merge call of a run that may be cancelled at any time: both come through, or
+/// the inner one is drained before the outer one, each by exactly one.
+fn nested_cancel(replicas: usize) -> Vec<Body> {
+    let (outer, inner) = (Crew::new(replicas), Crew::new(replicas));
+    let replica = |replica: usize| -> Body {
+        let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
+        Box::new(move || {
+            // One thread serves both: the jobs of the inner step arrive in its merge call.
+            while let Wake::Job(step) = outer.mailboxes[replica].wait(Spin::Never, || false) {
+                outer.rendezvous.arrive(replica);
+                let released = || outer.rendezvous.is_released(replica);
+                while let Wake::Job(nested) = outer.mailboxes[replica].wait(Spin::Never, released) {
+                    inner.execute(replica, nested, false);
+                }
+                outer.execute(replica, step, false);
+            }
+        })
+    };
+    let mut threads: Vec<Body> = (0..replicas).map(replica).collect();
+    let (of_caller, of_inner) = (Arc::clone(&outer), Arc::clone(&inner));
+    threads.push(Box::new(move || {
+        let step = Step { number: 1, merge_calls: 0 };
+        let cancelled = || of_caller.cancelled.load(Ordering::Relaxed) == 1;
+        let give_up = |crew: &Crew| {
+            of_caller.mailboxes.iter().for_each(Mailbox::notify);
+            crew.depart(crew.rendezvous.leave(), step);
+        };
+        of_caller.rendezvous.open();
+        of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
+        loop {
+            match of_caller.rendezvous.meet(Spin::Never, None, cancelled) {
+                Meeting::Finished => break,
+                Meeting::Abandoned => {
+                    give_up(&of_caller);
+                    break;
+                }
+                Meeting::Waiting => {
+                    // The merge function runs a step of its own.
+                    of_inner.rendezvous.open();
+                    of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
+                    match of_inner.rendezvous.meet(Spin::Never, None, cancelled) {
+                        Meeting::Abandoned => give_up(&of_inner),
+                        ending => assert_eq!(ending, Meeting::Finished),
+                    }
+                    for (replica, mailbox) in of_caller.mailboxes.iter().enumerate() {
+                        of_caller.rendezvous.resume(replica);
+                        mailbox.notify();
+                    }
+                }
+            }
+        }
+        if of_caller.rendezvous.is_abandoned() {
+            of_caller.drained.wait_until(Spin::Never, None, || of_caller.last() == 1);
+            assert_eq!(of_inner.last(), usize::from(of_inner.rendezvous.is_abandoned()));
+        } else {
+            assert_eq!((of_caller.last(), of_inner.last()), (0, 0));
+        }
+        of_caller.mailboxes.iter().for_each(Mailbox::close);
+    }));
+    threads.push(Box::new(move || {
+        outer.cancelled.store(1, Ordering::Relaxed);
+        outer.rendezvous.wake_coordinator();
+        inner.rendezvous.wake_coordinator();
+    }));
+    threads
+}
+
+#[test]
+fn a_nested_step_is_drained_before_the_one_around_it() {
+    explore(2, || nested_cancel(1));
 }
