@@ -383,9 +383,17 @@ typedef struct umbo_strategy_options {
    */
   const struct umbo_cluster_resolver *cluster_resolver;
   /**
+   * The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
+   * of the stack of the thread that makes the strategy (for the process's first thread what
+   * `ulimit -s` says, 8 MiB if that is unlimited), at least 2 MiB. Replica 0 usually runs on the
+   * stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
+   * an array that does not fit ends the process with SIGSEGV.
+   */
+  size_t thread_stack_bytes;
+  /**
    * Zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } umbo_strategy_options;
 
 /**

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::device::cpu::affinity::{self, CpuSet};
 use crate::device::cpu::memory;
 use crate::device::cuda;
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
+use crate::executor::affinity::{self, CpuSet};
 
 /// The most logical CPUs the host can be split into.
 pub const MAX_LOGICAL_CPUS: u32 = 4096;

@@ -9,9 +9,9 @@ use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
 use super::text::{c_string, text};
-use crate::device::cpu::workers;
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
+use crate::executor::workers;
 use crate::observe::log::{self, Level};
 
 /// How important a log message is.
