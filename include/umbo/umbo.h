@@ -2126,6 +2126,16 @@ umbo_status umbo_set_worker_count(int32_t count);
 umbo_status umbo_worker_count(int32_t *count);
 
 /**
+ * Ends the threads of the library that no object needs (those for central work and for parallel
+ * maps), waits for their end, and gives kept memory back: for programs that look for leaks or are
+ * about to unload the library. Whatever is called afterwards starts what it needs anew.
+ *
+ * FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
+ * message says how many; release them first), and in a function that central work calls.
+ */
+umbo_status umbo_shutdown(void);
+
+/**
  * How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.
  * A program that releases all it makes sees 0 at its end.
  */

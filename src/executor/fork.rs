@@ -12,11 +12,14 @@
 //! belong to an object are not taken by forks; the object's origin is asked before they are.
 
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use super::affinity;
 use crate::error::{Error, Result};
+use crate::observe::log;
 
 /// How many forks lie between this process and the one that loaded the library.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -63,6 +66,8 @@ fn watch() {
     if WATCHED.load(Ordering::Relaxed) || WATCHED.swap(true, Ordering::Relaxed) {
         return;
     }
+    // Not for the first time in a child, where whoever was about to read them may be missing.
+    affinity::process_processors();
     // SAFETY: the handlers may run at any fork from now on. In the parent they take and free locks
     // that no other thread keeps for long; in the child they store to memory and free those locks,
     // which needs no other thread. If there is no memory to note them, forks stay unnoticed, as they
@@ -71,6 +76,8 @@ fn watch() {
 }
 
 extern "C" fn before_fork() {
+    // SAFETY: one thread forks at a time, see `Leaf`.
+    unsafe { *LOG.0.get() = Some(log::pause()) };
     for leaf in LEAVES.iter().filter_map(OnceLock::get) {
         leaf.hold();
     }
@@ -80,12 +87,42 @@ extern "C" fn in_parent() {
     for leaf in LEAVES.iter().filter_map(OnceLock::get) {
         leaf.let_go();
     }
+    // SAFETY: one thread forks at a time, see `Leaf`.
+    drop(unsafe { (*LOG.0.get()).take() });
 }
 
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     super::thread::forget_all();
     in_parent();
+    for repair in REPAIRS.iter().filter_map(OnceLock::get) {
+        repair();
+    }
+}
+
+/// The log, which stands below this module, while a fork holds it.
+static LOG: HeldLog = HeldLog(UnsafeCell::new(None));
+
+struct HeldLog(UnsafeCell<Option<log::Pause>>);
+
+// SAFETY: touched by the thread that forks alone, see `Leaf`.
+unsafe impl Sync for HeldLog {}
+
+/// What is done in each child, by what it mends.
+static REPAIRS: [OnceLock<fn()>; 1] = [const { OnceLock::new() }; 1];
+
+/// What threads that do not exist in a child have left there to be mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// What they were looking at.
+    Hazards,
+}
+
+/// Has `repair` called in each child from now on, on its only thread, before the fork returns there.
+/// It waits for nothing and allocates nothing.
+pub fn in_each_child(what: Repair, repair: fn()) {
+    watch();
+    let _ = REPAIRS[what as usize].set(repair);
 }
 
 /// Which locks there are, one [`Leaf`] each.
@@ -99,15 +136,13 @@ pub enum Guards {
     Devices,
     /// All strategies.
     Strategies,
-    /// Free blocks of memory.
-    Blocks,
     /// What a test makes up.
     #[cfg(test)]
     Invention,
 }
 
 /// The leaves that were ever locked, by what they guard.
-static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 6] = [const { OnceLock::new() }; 6];
+static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 5] = [const { OnceLock::new() }; 5];
 
 /// A lock that a fork takes.
 trait Held {
@@ -133,6 +168,12 @@ pub struct Leaf<T: 'static> {
 // SAFETY: `held` is touched only by the fork handlers, by the one thread that forks: others that fork
 // wait for their turn in the C library. Whatever it holds gives access to no `T`.
 unsafe impl<T: Send> Sync for Leaf<T> {}
+
+impl<T> fmt::Debug for Leaf<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Leaf").field("guards", &self.guards).finish_non_exhaustive()
+    }
+}
 
 impl<T: Send> Leaf<T> {
     /// A lock that nobody holds.

@@ -16,6 +16,8 @@ use std::thread;
 
 use crossbeam_utils::CachePadded;
 
+use crate::executor::fork::{self, Repair};
+
 /// How many slots a thread can use at the same time before it needs a further record.
 const PLACES: usize = 6;
 
@@ -129,6 +131,7 @@ fn take_record() -> &'static Record {
     if let Some(record) = free {
         return record;
     }
+    fork::in_each_child(Repair::Hazards, forget_others);
     let record: &'static CachePadded<Record> = Box::leak(Box::new(CachePadded::new(Record {
         places: [const { AtomicU32::new(NONE) }; PLACES],
         taken: AtomicBool::new(true),
@@ -146,6 +149,18 @@ fn take_record() -> &'static Record {
             Ok(_) => return record,
             Err(newer) => head = newer,
         }
+    }
+}
+
+/// In the child of a fork: what other threads were looking at, nobody looks at. The thread that forked
+/// was looking at nothing, since no use of a slot runs the caller's code.
+fn forget_others() {
+    let own = CURRENT.with(|current| current.record.get()).map(ptr::from_ref);
+    for record in records() {
+        for place in &record.places {
+            place.store(NONE, Ordering::SeqCst);
+        }
+        record.taken.store(own == Some(ptr::from_ref(record)), Ordering::Release);
     }
 }
 

@@ -1,12 +1,13 @@
 //! The strategy: its devices, its replica threads, its locks.
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Weak};
+use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
@@ -19,7 +20,7 @@ use crate::device::DeviceId;
 use crate::device::registry::{self, DeviceHold};
 use crate::error::{Error, Result};
 use crate::executor::affinity;
-use crate::executor::fork::Origin;
+use crate::executor::fork::{Guards, Leaf, Origin};
 use crate::executor::thread::{self, Purpose};
 use crate::observe::log;
 use crate::tensor::slab::Slab;
@@ -123,14 +124,30 @@ pub(super) struct Inner {
     _hold: DeviceHold,
 }
 
-/// All strategies, by number: variables know theirs by it.
-static STRATEGIES: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
-static DEFAULT: LazyLock<Strategy> = LazyLock::new(|| {
-    let devices = vec![DeviceId::HOST];
+/// All strategies but the default one, by number: variables know theirs by it.
+static STRATEGIES: Leaf<BTreeMap<u64, Weak<Inner>>> =
+    Leaf::new(Guards::Strategies, BTreeMap::new());
+
+/// The default strategy of this process, never freed. The child of a fork, where another thread may
+/// have been changing the parent's for ever, makes one of its own.
+static DEFAULT: AtomicPtr<Strategy> = AtomicPtr::new(ptr::null_mut());
+
+#[cold]
+fn make_default(current: *mut Strategy) -> Strategy {
     let threading = Threading { bind: false, stack_bytes: thread::process_stack_bytes() };
-    let strategy = Strategy::build(devices, DeviceId::HOST, threading, None, true);
-    strategy.expect("one replica needs no thread and CPU:0 is always there")
-});
+    let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, None, true)
+        .expect("one replica needs no thread and CPU:0 is always there");
+    let new = Box::into_raw(Box::new(made.clone()));
+    match DEFAULT.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(faster) => {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: what was stored is never freed.
+            unsafe { (*faster).clone() }
+        }
+    }
+}
 
 impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first.
@@ -207,7 +224,9 @@ impl Strategy {
         for replica in 1..strategy.num_replicas() {
             strategy.ensure_thread(replica)?;
         }
-        STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+        if !is_default {
+            STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+        }
         Ok(strategy)
     }
 
@@ -223,7 +242,24 @@ impl Strategy {
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
     pub fn default_strategy() -> Strategy {
-        DEFAULT.clone()
+        let current = DEFAULT.load(Ordering::Acquire);
+        // SAFETY: what was stored is never freed.
+        match unsafe { current.as_ref() } {
+            Some(strategy) if strategy.0.origin.is_here() => strategy.clone(),
+            _ => make_default(current),
+        }
+    }
+
+    /// FAILED_PRECONDITION in the child of a fork that happened since the strategy was made: neither
+    /// its threads nor those that may have held its locks exist there. What is not refused there
+    /// takes none of its locks.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.0.origin.check("strategy")
+    }
+
+    /// While it lives, committed values do not change. In the child of a fork nothing changes them.
+    pub(super) fn unchanging(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.0.origin.is_here().then(|| self.0.central.read())
     }
 
     /// The strategy with this number, while it lives.
@@ -255,7 +291,7 @@ impl Strategy {
 
     /// Whether `other` is a reference to the very same strategy.
     pub fn is_same(&self, other: &Strategy) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_default && other.0.is_default)
     }
 
     /// How many replicas run in sync.
@@ -290,6 +326,10 @@ impl Strategy {
 
     /// A metric of the last run that was committed, over all replicas in replica order.
     pub fn metric(&self, name: &str) -> Option<Metric> {
+        if !self.0.origin.is_here() {
+            // Whoever has the lock does not exist here.
+            return self.0.metrics.try_lock()?.get(name);
+        }
         self.0.metrics.lock().get(name)
     }
 
@@ -403,7 +443,13 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
 
 impl Keeper for Inner {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
-        self.draining.keep(tensors);
+        if self.origin.is_here() {
+            self.draining.keep(tensors);
+        } else if self.draining.is_in_flight() {
+            // A callback that has forked may still look at them, and nobody will say that it has
+            // returned.
+            tensors.for_each(std::mem::forget);
+        }
     }
 }
 
@@ -411,8 +457,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let last = {
             let mut strategies = STRATEGIES.lock();
-            strategies.remove(&self.id);
-            strategies.is_empty()
+            strategies.remove(&self.id).is_some() && strategies.is_empty()
         };
         if last {
             blocks::release_kept();

@@ -34,6 +34,7 @@ impl ReplicaContext {
             let mut parts = parts?;
             return Ok(parts.pop().flatten());
         };
+        self.strategy().check_process()?;
         self.check_live()?;
         let replica = self.replica();
         {
