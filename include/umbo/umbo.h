@@ -61,7 +61,7 @@
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, { 0, 0, 0, 0 } }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, 0, { 0, 0, 0 } }
 #define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }

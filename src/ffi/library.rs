@@ -12,6 +12,7 @@ use super::text::{c_string, text};
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
 use crate::executor::shutdown;
+use crate::executor::thread::Uncancelled;
 use crate::executor::workers;
 use crate::observe::log::{self, Level};
 use crate::tensor::blocks;
@@ -119,6 +120,7 @@ pub unsafe extern "C" fn umbo_set_log_callback(
         let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
         let sink = move |level: Level, message: &str| {
             let message = c_string(message);
+            let _uncancelled = Uncancelled::new();
             // SAFETY: the caller gave the callback for this, with the user data that lives as long
             // as this closure; the message lives until the call is over.
             unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }

@@ -1,6 +1,8 @@
 /* Forks: what the child can do with what was made before, what it cannot and is told so, and that it
  * can begin anew. Children run under an alarm, so that a hang is a failure. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <signal.h>
 #include <sys/types.h>
