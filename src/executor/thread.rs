@@ -98,6 +98,38 @@ thread_local! {
     static BOUND: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Notices that its thread ends.
+struct Life;
+
+impl Drop for Life {
+    fn drop(&mut self) {}
+}
+
+thread_local! {
+    static LIFE: Life = const { Life };
+}
+
+/// Whether the calling thread is about to end and has given up what it keeps for itself, without which
+/// it can neither wait nor be in a context: it runs destructors of the program's thread-specific data.
+/// Known of threads that have asked before, or looked at an object.
+pub fn is_ending() -> bool {
+    LIFE.try_with(|_| ()).is_err()
+}
+
+/// FAILED_PRECONDITION on a thread that [`is_ending`].
+pub fn check_not_ending() -> Result<()> {
+    if is_ending() { Err(ending()) } else { Ok(()) }
+}
+
+/// The error of what a thread that [`is_ending`] cannot do.
+#[cold]
+pub fn ending() -> Error {
+    Error::precondition(
+        "called from a destructor of thread-specific data, when this thread can no longer wait or be \
+         in a context; call it before the thread ends, or on another thread",
+    )
+}
+
 /// Binds the calling thread, one of the library's, to these processors. Threads that the library
 /// starts from here are not bound with it. Errors as for [`affinity::bind_current_thread`].
 pub fn bind(processors: &CpuSet) -> Result<()> {

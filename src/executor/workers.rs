@@ -189,6 +189,8 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     }
     let wanted = useful(items.saturating_mul(bytes_per_item)).min(items.div_ceil(block));
     if wanted > 1
+        // Such a thread could not wait for the others.
+        && !thread::is_ending()
         && let Some(mut threads) = set().and_then(|set| set.threads.try_lock())
     {
         let helpers = threads.at_least(wanted - 1);

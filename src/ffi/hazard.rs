@@ -12,11 +12,11 @@ use std::cell::Cell;
 use std::hint;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::thread;
 
 use crossbeam_utils::CachePadded;
 
 use crate::executor::fork::{self, Repair};
+use crate::executor::thread;
 
 /// How many slots a thread can use at the same time before it needs a further record.
 const PLACES: usize = 6;
@@ -89,7 +89,7 @@ impl Hazard {
     fn elsewhere(current: &Current) -> Hazard {
         let record = take_record();
         let first = current.record.get().is_none();
-        if first && OWNERSHIP.try_with(|_| ()).is_ok() {
+        if first && !thread::is_ending() && OWNERSHIP.try_with(|_| ()).is_ok() {
             current.record.set(Some(record));
             current.depth.set(1);
             Hazard { place: &record.places[0], extra: None }
@@ -175,7 +175,7 @@ pub(super) fn wait_until_unused(slot: u32) {
                 if looks < SPINS {
                     hint::spin_loop();
                 } else {
-                    thread::yield_now();
+                    std::thread::yield_now();
                 }
             }
         }
@@ -184,6 +184,8 @@ pub(super) fn wait_until_unused(slot: u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn is_named(slot: u32) -> bool {
