@@ -16,7 +16,8 @@
 //!   [`cluster`]: what a process is told of the cluster that it is part of.
 //! - [`tensor`]: elements of one dtype on one device.
 //! - [`kernels`]: the loops over memory, element types, shapes and strides.
-//! - [`device`]: names, the registry of devices, memory, processors, the worker set.
+//! - [`device`]: names, the registry of devices, memory.
+//! - [`executor`]: all threads and the processors that they run on, the worker set.
 //! - [`observe`], [`error`]: what goes on, and what goes wrong.
 
 pub mod cluster;
@@ -24,6 +25,7 @@ pub mod collectives;
 pub mod device;
 pub mod equivalence;
 pub mod error;
+pub mod executor;
 pub mod ffi;
 pub mod input;
 pub mod kernels;

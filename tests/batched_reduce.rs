@@ -3,7 +3,7 @@
 
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
-use umbo::device::cpu::workers;
+use umbo::executor::workers;
 use umbo::strategy::collective::{Destination, Reduction};
 use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};

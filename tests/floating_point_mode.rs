@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::device::cpu::workers;
+use umbo::executor::workers;
 
 /// Flush results that are denormal to zero, and take such operands for zero.
 const FLUSH: u32 = 0x8040;

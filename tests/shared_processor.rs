@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::collectives::ReduceOp;
-use umbo::device::cpu::affinity;
 use umbo::error::Result;
+use umbo::executor::affinity;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use parking_lot::Mutex;
-use umbo::device::cpu::workers::{MAX_COUNT, count, for_each_range, for_each_task, set_count};
+use umbo::executor::thread::current_name;
+use umbo::executor::workers::{MAX_COUNT, count, for_each_range, for_each_task, set_count};
 
 const LARGE: usize = 1 << 20;
 
@@ -36,14 +37,14 @@ fn ranges_cover_and_failures_come_back() {
     let names = Mutex::new(Vec::new());
     for_each_task(8, LARGE, &|range| {
         assert_eq!(range.len(), 1);
-        names.lock().push((range.start, thread::current().name().map(str::to_owned)));
+        names.lock().push((range.start, current_name()));
         // Entering again is done alone, without waiting.
         assert_eq!(sum_of_ranges(1000).0, 499_500);
     });
     let names = names.into_inner();
     assert_eq!(names.len(), 8);
     for (share, name) in names.iter().filter(|(share, _)| *share > 0) {
-        assert_eq!(name.as_deref(), Some(format!("umbo-worker-{share}").as_str()));
+        assert_eq!(name, &format!("umbo-worker-{share}"));
     }
     for failing in [0, 5] {
         let caught = panic::catch_unwind(|| {

@@ -61,7 +61,7 @@
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, { 0, 0, 0, 0 } }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, 0, { 0, 0, 0 } }
 #define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
@@ -383,9 +383,17 @@ typedef struct umbo_strategy_options {
    */
   const struct umbo_cluster_resolver *cluster_resolver;
   /**
+   * The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
+   * of the stack of the thread that makes the strategy (for the process's first thread what
+   * `ulimit -s` says, 8 MiB if that is unlimited), at least 2 MiB. Replica 0 usually runs on the
+   * stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
+   * an array that does not fit ends the process with SIGSEGV.
+   */
+  size_t thread_stack_bytes;
+  /**
    * Zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } umbo_strategy_options;
 
 /**
@@ -2116,6 +2124,16 @@ umbo_status umbo_set_worker_count(int32_t count);
  * How many threads do central work.
  */
 umbo_status umbo_worker_count(int32_t *count);
+
+/**
+ * Ends the threads of the library that no object needs (those for central work and for parallel
+ * maps), waits for their end, and gives kept memory back: for programs that look for leaks or are
+ * about to unload the library. Whatever is called afterwards starts what it needs anew.
+ *
+ * FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
+ * message says how many; release them first), and in a function that central work calls.
+ */
+umbo_status umbo_shutdown(void);
 
 /**
  * How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.

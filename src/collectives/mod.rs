@@ -2,7 +2,7 @@
 //!
 //! The functions here take the components of one leaf, in replica order. Nests are taken apart
 //! and put together by the strategy. All block until the result is there and can be called from
-//! any thread; the work is shared by the worker set (see [`crate::device::cpu::workers`]).
+//! any thread; the work is shared by the worker set (see [`crate::executor::workers`]).
 
 mod copy;
 mod gather;

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
-
-use crate::device::cpu::affinity::{self, CpuSet};
 use crate::device::cpu::memory;
 use crate::device::cuda;
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
+use crate::executor::affinity::{self, CpuSet};
+use crate::executor::fork::{Guards, Leaf};
 
 /// The most logical CPUs the host can be split into.
 pub const MAX_LOGICAL_CPUS: u32 = 4096;
@@ -114,7 +113,7 @@ static REGISTRY: Registry = Registry::new(cuda::probe);
 struct Registry {
     /// How many GPUs there are, or why there are none.
     gpus: fn() -> &'static Result<u32, String>,
-    state: Mutex<State>,
+    state: Leaf<State>,
 }
 
 #[derive(Debug)]
@@ -126,28 +125,34 @@ struct State {
 
 impl Registry {
     const fn new(gpus: fn() -> &'static Result<u32, String>) -> Registry {
-        Registry { gpus, state: Mutex::new(State { logical_cpus: 1, holders: BTreeMap::new() }) }
+        let state = State { logical_cpus: 1, holders: BTreeMap::new() };
+        Registry { gpus, state: Leaf::new(Guards::Devices, state) }
     }
 
-    fn gpu_count(&self) -> u32 {
+    fn gpu_count(&'static self) -> u32 {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
-    fn physical_count(&self, kind: DeviceKind) -> u32 {
+    fn physical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => 1,
             DeviceKind::Gpu => self.gpu_count(),
         }
     }
 
-    fn logical_count(&self, kind: DeviceKind) -> u32 {
+    fn logical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => self.state.lock().logical_cpus,
             DeviceKind::Gpu => self.gpu_count(),
         }
     }
 
-    fn set_logical_count(&self, kind: DeviceKind, physical_index: u32, count: u32) -> Result<()> {
+    fn set_logical_count(
+        &'static self,
+        kind: DeviceKind,
+        physical_index: u32,
+        count: u32,
+    ) -> Result<()> {
         let physical = self.physical_count(kind);
         if physical_index >= physical {
             let there_is = match (kind, (self.gpus)()) {
@@ -172,7 +177,7 @@ impl Registry {
         }
     }
 
-    fn split_host(&self, count: u32) -> Result<()> {
+    fn split_host(&'static self, count: u32) -> Result<()> {
         check_cpu_count(count)?;
         let mut state = self.state.lock();
         let vanishing = DeviceId::cpu(count)..=DeviceId::cpu(u32::MAX);
@@ -187,14 +192,14 @@ impl Registry {
         Ok(())
     }
 
-    fn ensure_logical_cpus(&self, count: u32) -> Result<()> {
+    fn ensure_logical_cpus(&'static self, count: u32) -> Result<()> {
         check_cpu_count(count)?;
         let mut state = self.state.lock();
         state.logical_cpus = state.logical_cpus.max(count);
         Ok(())
     }
 
-    fn resolve(&self, name: &str, argument: &'static str) -> Result<DeviceId> {
+    fn resolve(&'static self, name: &str, argument: &'static str) -> Result<DeviceId> {
         let parsed =
             DeviceName::parse(name, &DeviceName::default()).map_err(|error| match error {
                 Error::InvalidArgument { problem, .. } => Error::invalid(argument, problem),
@@ -214,12 +219,12 @@ impl Registry {
     }
 
     /// How many logical devices of its kind there are, if this one is among them.
-    fn require(&self, device: DeviceId) -> Result<u32> {
+    fn require(&'static self, device: DeviceId) -> Result<u32> {
         let count = self.logical_count(device.kind);
         if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
     }
 
-    fn absent(&self, device: DeviceId, count: u32) -> Error {
+    fn absent(&'static self, device: DeviceId, count: u32) -> Error {
         let there_are = match (self.gpus)() {
             _ if count == 1 => format!("the only {0} is {0}:0", device.kind.name()),
             _ if count > 1 => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::status::{self, umbo_status};
 use crate::error::Result;
+use crate::executor::thread::Uncancelled;
 
 /// Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
 /// data fails; the library does not use the user data afterwards. May be NULL.
@@ -44,6 +45,7 @@ impl UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
+            let _uncancelled = Uncancelled::new();
             // SAFETY: promised to `new`, and a value is dropped once.
             unsafe { destroy(self.pointer) }
         }
@@ -51,10 +53,14 @@ impl Drop for UserData {
 }
 
 /// Runs a callback and reads its failure: the last error that it set or passed on, whose status
-/// it must have returned, else a message that says that there was none.
+/// it must have returned, else a message that says that there was none. A request to cancel the
+/// thread waits until the callback has returned: cancelling would unwind the library's frames.
 pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
-    match callback() {
+    let uncancelled = Uncancelled::new();
+    let returned = callback();
+    drop(uncancelled);
+    match returned {
         status::UMBO_OK => Ok(()),
         code => Err(status::callback_failure(code)),
     }

@@ -23,11 +23,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
+use crate::executor::fork::{Guards, Leaf};
 
 const SLOT_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 30;
@@ -67,7 +66,7 @@ struct Free {
 
 struct Table {
     chunks: [AtomicPtr<Slot>; CHUNKS],
-    free: Mutex<Free>,
+    free: Leaf<Free>,
 }
 
 // SAFETY: an object is written only by the thread that took its slot from the free list, before
@@ -77,7 +76,7 @@ unsafe impl Sync for Table {}
 
 static TABLE: Table = Table {
     chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-    free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
+    free: Leaf::new(Guards::Handles, Free { head: NO_SLOT, fresh: 0 }),
 };
 
 /// Which chunk a slot is in, and where in it.

@@ -12,9 +12,11 @@ use std::cell::Cell;
 use std::hint;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::thread;
 
 use crossbeam_utils::CachePadded;
+
+use crate::executor::fork::{self, Repair};
+use crate::executor::thread;
 
 /// How many slots a thread can use at the same time before it needs a further record.
 const PLACES: usize = 6;
@@ -87,7 +89,7 @@ impl Hazard {
     fn elsewhere(current: &Current) -> Hazard {
         let record = take_record();
         let first = current.record.get().is_none();
-        if first && OWNERSHIP.try_with(|_| ()).is_ok() {
+        if first && !thread::is_ending() && OWNERSHIP.try_with(|_| ()).is_ok() {
             current.record.set(Some(record));
             current.depth.set(1);
             Hazard { place: &record.places[0], extra: None }
@@ -129,6 +131,7 @@ fn take_record() -> &'static Record {
     if let Some(record) = free {
         return record;
     }
+    fork::in_each_child(Repair::Hazards, forget_others);
     let record: &'static CachePadded<Record> = Box::leak(Box::new(CachePadded::new(Record {
         places: [const { AtomicU32::new(NONE) }; PLACES],
         taken: AtomicBool::new(true),
@@ -149,6 +152,18 @@ fn take_record() -> &'static Record {
     }
 }
 
+/// In the child of a fork: what other threads were looking at, nobody looks at. The thread that forked
+/// was looking at nothing, since no use of a slot runs the caller's code.
+fn forget_others() {
+    let own = CURRENT.with(|current| current.record.get()).map(ptr::from_ref);
+    for record in records() {
+        for place in &record.places {
+            place.store(NONE, Ordering::SeqCst);
+        }
+        record.taken.store(own == Some(ptr::from_ref(record)), Ordering::Release);
+    }
+}
+
 /// Returns when no thread uses `slot` any more. The caller has made sure, with a sequentially
 /// consistent write, that no new use can begin.
 pub(super) fn wait_until_unused(slot: u32) {
@@ -160,7 +175,7 @@ pub(super) fn wait_until_unused(slot: u32) {
                 if looks < SPINS {
                     hint::spin_loop();
                 } else {
-                    thread::yield_now();
+                    std::thread::yield_now();
                 }
             }
         }
@@ -169,6 +184,8 @@ pub(super) fn wait_until_unused(slot: u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn is_named(slot: u32) -> bool {

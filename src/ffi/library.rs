@@ -9,10 +9,13 @@ use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
 use super::text::{c_string, text};
-use crate::device::cpu::workers;
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
+use crate::executor::shutdown;
+use crate::executor::thread::Uncancelled;
+use crate::executor::workers;
 use crate::observe::log::{self, Level};
+use crate::tensor::blocks;
 
 /// How important a log message is.
 pub type umbo_log_level = i32;
@@ -117,6 +120,7 @@ pub unsafe extern "C" fn umbo_set_log_callback(
         let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
         let sink = move |level: Level, message: &str| {
             let message = c_string(message);
+            let _uncancelled = Uncancelled::new();
             // SAFETY: the caller gave the callback for this, with the user data that lives as long
             // as this closure; the message lives until the call is over.
             unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }
@@ -144,6 +148,21 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(workers::count() as i32);
+        Ok(())
+    })
+}
+
+/// Ends the threads of the library that no object needs (those for central work and for parallel
+/// maps), waits for their end, and gives kept memory back: for programs that look for leaks or are
+/// about to unload the library. Whatever is called afterwards starts what it needs anew.
+///
+/// FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
+/// message says how many; release them first), and in a function that central work calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_shutdown() -> umbo_status {
+    boundary(|| {
+        shutdown::shut_down()?;
+        blocks::release_kept();
         Ok(())
     })
 }

@@ -11,6 +11,7 @@ use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
 use super::replica_context::handle_of;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
+use crate::executor::thread;
 use crate::strategy::context::{Current, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
@@ -147,15 +148,17 @@ thread_local! {
 }
 
 fn default_context() -> Result<*mut umbo_replica_context> {
-    DEFAULT_CONTEXT.with_borrow_mut(|kept| {
-        if let Some((_, handle)) = kept {
+    let found = DEFAULT_CONTEXT.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        if let Some((_, handle)) = &*kept {
             return Ok(ptr::without_provenance_mut(*handle));
         }
         let mut lent = Lent::new()?;
         let handle = lent.lend(ReplicaContext::default_context())?;
         *kept = Some((lent, handle.addr()));
         Ok(handle)
-    })
+    });
+    found.unwrap_or_else(|_| Err(thread::ending()))
 }
 
 /// The context of the replica whose callback this thread runs; in the default context that of

@@ -44,14 +44,20 @@ pub struct umbo_strategy_options {
     pub reserved0: i32,
     /// What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
     pub cluster_resolver: *const umbo_cluster_resolver,
+    /// The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
+    /// of the stack of the thread that makes the strategy (for the process's first thread what
+    /// `ulimit -s` says, 8 MiB if that is unlimited), at least 2 MiB. Replica 0 usually runs on the
+    /// stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
+    /// an array that does not fit ends the process with SIGSEGV.
+    pub thread_stack_bytes: usize,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
 unsafe impl Extensible for umbo_strategy_options {
     fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+        self.reserved0 == 0 && self.reserved == [0; 3]
     }
 }
 
@@ -111,6 +117,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
             "options.thread_binding",
             "UMBO_BIND_THREADS (0) and UMBO_LEAVE_THREADS (1)",
         )?,
+        stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
     })
 }

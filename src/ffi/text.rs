@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
-use parking_lot::Mutex;
-
 use super::boundary::{Out, check};
 use crate::error::{Error, Result};
+use crate::executor::fork::{Guards, Leaf};
 
 /// A text argument.
 ///
@@ -70,7 +69,7 @@ pub(crate) fn c_string(text: &str) -> CString {
 /// A text for C that lives as long as the process. For names, of which a program has few; each is
 /// kept once, however often it is asked for.
 pub(crate) fn lasting(text: &str) -> *const c_char {
-    static KEPT: Mutex<Option<HashSet<&'static CStr>>> = Mutex::new(None);
+    static KEPT: Leaf<Option<HashSet<&'static CStr>>> = Leaf::new(Guards::Texts, None);
     let mut kept = KEPT.lock();
     let kept = kept.get_or_insert_default();
     let wanted = c_string(text);

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use crate::error::{Error, Result};
+use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
@@ -111,19 +111,16 @@ struct PrefetchPass {
     ring: Arc<Ring>,
     /// Until the thread starts and takes it along.
     input: Option<Box<dyn Pass<Value>>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<thread::Handle>,
 }
 
 impl PrefetchPass {
     fn start_thread(&mut self, input: Box<dyn Pass<Value>>) -> Result<()> {
         let ring = Arc::clone(&self.ring);
-        let thread = thread::Builder::new()
-            .name("umbo-prefetch".into())
-            .spawn(move || produce(&ring, input))
-            .map_err(|error| {
-                self.ring.lock().gone = true;
-                Error::ResourceExhausted(format!("no thread to prefetch on: {error}"))
-            })?;
+        let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
+        let thread = thread::spawn(&options, move || produce(&ring, input)).inspect_err(|_| {
+            self.ring.lock().gone = true;
+        })?;
         self.thread = Some(thread);
         Ok(())
     }

@@ -2,10 +2,8 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-
-use parking_lot::RwLock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How important a message is. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +64,17 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
     LOG.log(level, message);
 }
 
+/// Waits until no thread looks at the sink or replaces it, and keeps others from it. For forks: in
+/// the child nobody else could let go of it.
+pub fn pause() -> Pause {
+    Pause(LOG.receiver())
+}
+
+/// While it lives, nobody looks at the sink or replaces it.
+pub struct Pause(
+    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Option<Arc<Receiver>>>,
+);
+
 static LOG: Log = Log::new();
 
 thread_local! {
@@ -81,18 +90,22 @@ struct Receiver {
 struct Log {
     /// The most verbose level that the sink wants; 0 without a sink.
     wanted: AtomicI32,
-    receiver: RwLock<Option<Arc<Receiver>>>,
+    receiver: Mutex<Option<Arc<Receiver>>>,
 }
 
 impl Log {
     const fn new() -> Log {
-        Log { wanted: AtomicI32::new(0), receiver: RwLock::new(None) }
+        Log { wanted: AtomicI32::new(0), receiver: Mutex::new(None) }
+    }
+
+    fn receiver(&self) -> MutexGuard<'_, Option<Arc<Receiver>>> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn replace(&self, receiver: Option<Receiver>) {
         let wanted = receiver.as_ref().map_or(0, |receiver| receiver.most_verbose as i32);
         let old = {
-            let mut current = self.receiver.write();
+            let mut current = self.receiver();
             self.wanted.store(wanted, Ordering::Relaxed);
             std::mem::replace(&mut *current, receiver.map(Arc::new))
         };
@@ -105,7 +118,7 @@ impl Log {
             return;
         }
         // A reference of its own keeps the sink alive through the call without the lock.
-        let receiver = self.receiver.read().clone();
+        let receiver = self.receiver().clone();
         let Some(receiver) = receiver.filter(|receiver| level <= receiver.most_verbose) else {
             return;
         };

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;

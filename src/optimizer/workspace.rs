@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::device::cpu::pieces::Pieces;
+use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::ChunkSums;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::optimizer::rule::Scalars;

@@ -1,13 +1,13 @@
 //! The strategy: its devices, its replica threads, its locks.
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Weak};
-use std::thread::{self, JoinHandle};
+use std::collections::BTreeMap;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
@@ -17,9 +17,11 @@ use super::step_lock::StepLock;
 use super::transaction::Transaction;
 use crate::cluster::resolver::ClusterResolver;
 use crate::device::DeviceId;
-use crate::device::cpu::affinity;
 use crate::device::registry::{self, DeviceHold};
 use crate::error::{Error, Result};
+use crate::executor::affinity;
+use crate::executor::fork::{Guards, Leaf, Origin};
+use crate::executor::thread::{self, Purpose};
 use crate::observe::log;
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
@@ -37,6 +39,12 @@ pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
 /// The most replicas that one strategy may have.
 pub const MAX_REPLICAS: usize = 1024;
 
+/// The smallest stack that a replica's thread may be given.
+const LEAST_STACK: usize = 64 << 10;
+
+/// The largest one.
+const MOST_STACK: usize = 64 << 30;
+
 /// How a central storage strategy is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -49,6 +57,9 @@ pub struct Options {
     pub parameter_device: Option<String>,
     /// Whether each replica's thread is bound to the processors of its device.
     pub bind_threads: bool,
+    /// The stack of each replica's thread; `None`: as large as the calling thread's, see
+    /// [`thread::current_stack_bytes`].
+    pub stack_bytes: Option<usize>,
     /// The cluster that this process is part of, for programs that ask the strategy.
     pub cluster_resolver: Option<Arc<ClusterResolver>>,
 }
@@ -60,6 +71,7 @@ impl Default for Options {
             cpu_replicas: 0,
             parameter_device: None,
             bind_threads: true,
+            stack_bytes: None,
             cluster_resolver: None,
         }
     }
@@ -74,6 +86,14 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Strategy(Arc<Inner>);
 
+/// How replica threads are started.
+#[derive(Clone, Copy)]
+struct Threading {
+    /// Whether each is bound to the processors of its device.
+    bind: bool,
+    stack_bytes: usize,
+}
+
 pub(super) struct Inner {
     id: u64,
     is_default: bool,
@@ -81,10 +101,12 @@ pub(super) struct Inner {
     device_names: Vec<String>,
     parameter_device: DeviceId,
     parameter_name: String,
-    bind_threads: bool,
+    threading: Threading,
     cluster_resolver: Option<Arc<ClusterResolver>>,
     pub mailboxes: Mailboxes,
-    threads: Mutex<Vec<Option<JoinHandle<()>>>>,
+    threads: Mutex<Vec<Option<thread::Handle>>>,
+    /// The process that the threads are in.
+    origin: Origin,
     pub spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
@@ -102,13 +124,30 @@ pub(super) struct Inner {
     _hold: DeviceHold,
 }
 
-/// All strategies, by number: variables know theirs by it.
-static STRATEGIES: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
-static DEFAULT: LazyLock<Strategy> = LazyLock::new(|| {
-    let devices = vec![DeviceId::HOST];
-    let strategy = Strategy::build(devices, DeviceId::HOST, false, None, true);
-    strategy.expect("one replica needs no thread and CPU:0 is always there")
-});
+/// All strategies but the default one, by number: variables know theirs by it.
+static STRATEGIES: Leaf<BTreeMap<u64, Weak<Inner>>> =
+    Leaf::new(Guards::Strategies, BTreeMap::new());
+
+/// The default strategy of this process, never freed. The child of a fork, where another thread may
+/// have been changing the parent's for ever, makes one of its own.
+static DEFAULT: AtomicPtr<Strategy> = AtomicPtr::new(ptr::null_mut());
+
+#[cold]
+fn make_default(current: *mut Strategy) -> Strategy {
+    let threading = Threading { bind: false, stack_bytes: thread::process_stack_bytes() };
+    let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, None, true)
+        .expect("one replica needs no thread and CPU:0 is always there");
+    let new = Box::into_raw(Box::new(made.clone()));
+    match DEFAULT.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => made,
+        Err(faster) => {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: what was stored is never freed.
+            unsafe { (*faster).clone() }
+        }
+    }
+}
 
 impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first.
@@ -131,14 +170,19 @@ impl Strategy {
                 )));
             }
         }
+        let stack_bytes = match options.stack_bytes {
+            Some(bytes) => checked_stack(bytes)?,
+            None => thread::current_stack_bytes(),
+        };
+        let threading = Threading { bind: options.bind_threads, stack_bytes };
         let resolver = options.cluster_resolver.clone();
-        Strategy::build(devices, parameter_device, options.bind_threads, resolver, false)
+        Strategy::build(devices, parameter_device, threading, resolver, false)
     }
 
     fn build(
         devices: Vec<DeviceId>,
         parameter_device: DeviceId,
-        bind_threads: bool,
+        threading: Threading,
         cluster_resolver: Option<Arc<ClusterResolver>>,
         is_default: bool,
     ) -> Result<Strategy> {
@@ -148,7 +192,7 @@ impl Strategy {
             held.push(parameter_device);
             registry::hold(&held)?
         };
-        let processors = thread::available_parallelism().map_or(1, |count| count.get());
+        let processors = affinity::available();
         let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
         let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
         let mailboxes: Mailboxes =
@@ -160,9 +204,10 @@ impl Strategy {
             device_names: devices.iter().map(|device| device.canonical_name()).collect(),
             parameter_name: parameter_device.canonical_name(),
             parameter_device,
-            bind_threads,
+            threading,
             cluster_resolver,
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
+            origin: Origin::here(),
             devices,
             mailboxes,
             spin,
@@ -179,7 +224,9 @@ impl Strategy {
         for replica in 1..strategy.num_replicas() {
             strategy.ensure_thread(replica)?;
         }
-        STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+        if !is_default {
+            STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+        }
         Ok(strategy)
     }
 
@@ -190,12 +237,30 @@ impl Strategy {
         }
         let inner = &self.0;
         let (devices, resolver) = (inner.devices.clone(), inner.cluster_resolver.clone());
-        Strategy::build(devices, inner.parameter_device, inner.bind_threads, resolver, false)
+        Strategy::build(devices, inner.parameter_device, inner.threading, resolver, false)
     }
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
     pub fn default_strategy() -> Strategy {
-        DEFAULT.clone()
+        let current = DEFAULT.load(Ordering::Acquire);
+        // SAFETY: what was stored is never freed.
+        match unsafe { current.as_ref() } {
+            Some(strategy) if strategy.0.origin.is_here() => strategy.clone(),
+            _ => make_default(current),
+        }
+    }
+
+    /// FAILED_PRECONDITION on a thread that is ending, which could not wait, and in the child of a fork that happened since the strategy was made: neither
+    /// its threads nor those that may have held its locks exist there. What is not refused there
+    /// takes none of its locks.
+    pub(super) fn check_process(&self) -> Result<()> {
+        thread::check_not_ending()?;
+        self.0.origin.check("strategy")
+    }
+
+    /// While it lives, committed values do not change. In the child of a fork nothing changes them.
+    pub(super) fn unchanging(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.0.origin.is_here().then(|| self.0.central.read())
     }
 
     /// The strategy with this number, while it lives.
@@ -227,7 +292,7 @@ impl Strategy {
 
     /// Whether `other` is a reference to the very same strategy.
     pub fn is_same(&self, other: &Strategy) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_default && other.0.is_default)
     }
 
     /// How many replicas run in sync.
@@ -262,6 +327,10 @@ impl Strategy {
 
     /// A metric of the last run that was committed, over all replicas in replica order.
     pub fn metric(&self, name: &str) -> Option<Metric> {
+        if !self.0.origin.is_here() {
+            // Whoever has the lock does not exist here.
+            return self.0.metrics.try_lock()?.get(name);
+        }
         self.0.metrics.lock().get(name)
     }
 
@@ -272,26 +341,29 @@ impl Strategy {
             return Ok(());
         }
         let mailboxes = Arc::clone(&self.0.mailboxes);
-        let (spin, bind, device) = (self.0.spin, self.0.bind_threads, self.0.devices[replica]);
-        let handle = thread::Builder::new()
-            .name(format!("umbo-replica-{replica}"))
-            .spawn(move || {
-                match if bind { bind_to(device) } else { Ok(None) } {
-                    Ok(home) => mailboxes[replica].set_home(home),
-                    Err(error) => log::log(log::Level::Warning, || {
-                        format!(
-                            "replica {replica} is not bound to the processors of {device}: {error}"
-                        )
-                    }),
-                }
-                // Between steps nothing but a step or the end can come.
-                while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
-                    job.execute(replica);
-                }
-            })
-            .map_err(|error| {
-                Error::ResourceExhausted(format!("a thread for replica {replica}: {error}"))
-            })?;
+        let (spin, device) = (self.0.spin, self.0.devices[replica]);
+        let Threading { bind, stack_bytes } = self.0.threading;
+        let options = thread::Options {
+            stack_bytes,
+            inherit_processors: true,
+            ..thread::Options::new(format!("umbo-replica-{replica}"), Purpose::Replica)
+        };
+        let origin = self.0.origin;
+        let handle = thread::spawn(&options, move || {
+            match if bind { bind_to(device) } else { Ok(None) } {
+                Ok(home) => mailboxes[replica].set_home(home),
+                Err(error) => log::log(log::Level::Warning, || {
+                    format!("replica {replica} is not bound to the processors of {device}: {error}")
+                }),
+            }
+            // Between steps nothing but a step or the end can come; in a child that a callback has
+            // forked, nothing at all.
+            while origin.is_here()
+                && let Wake::Job(job) = mailboxes[replica].wait(spin, || false)
+            {
+                job.execute(replica);
+            }
+        })?;
         threads[replica] = Some(handle);
         Ok(())
     }
@@ -300,9 +372,23 @@ impl Strategy {
 /// Binds the calling thread to the processors of a device. Returns the processor if it is just one.
 fn bind_to(device: DeviceId) -> Result<Option<usize>> {
     let processors = registry::processors(device)?;
-    affinity::bind_current_thread(&processors)?;
+    thread::bind(&processors)?;
     let mut all = processors.processors();
     Ok(all.next().filter(|_| all.next().is_none()))
+}
+
+/// A stack that a program may ask for.
+fn checked_stack(bytes: usize) -> Result<usize> {
+    if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(Error::invalid(
+        "thread_stack_bytes",
+        format!(
+            "{bytes}; a stack has {LEAST_STACK} (64 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+             size of the calling thread's"
+        ),
+    ))
 }
 
 fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
@@ -358,7 +444,13 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
 
 impl Keeper for Inner {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
-        self.draining.keep(tensors);
+        if self.origin.is_here() {
+            self.draining.keep(tensors);
+        } else if self.draining.is_in_flight() {
+            // A callback that has forked may still look at them, and nobody will say that it has
+            // returned.
+            tensors.for_each(std::mem::forget);
+        }
     }
 }
 
@@ -366,20 +458,22 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let last = {
             let mut strategies = STRATEGIES.lock();
-            strategies.remove(&self.id);
-            strategies.is_empty()
+            strategies.remove(&self.id).is_some() && strategies.is_empty()
         };
         if last {
             blocks::release_kept();
         }
+        if !self.origin.is_here() {
+            // The threads are the parent's, and so are the holders of locks.
+            return;
+        }
         for mailbox in self.mailboxes.iter() {
             mailbox.close();
         }
-        let own = thread::current().id();
+        // A late callback that held the last reference is on one of the threads, which ends on its
+        // own.
         for handle in self.threads.get_mut().drain(..).flatten() {
-            // A late callback held the last reference: its thread cannot wait for itself and ends
-            // on its own.
-            if handle.thread().id() != own && handle.join().is_err() {
+            if handle.join().is_err() {
                 log::log(log::Level::Error, || "a replica thread panicked".into());
             }
         }

@@ -63,6 +63,7 @@ pub fn create(
         return create_here(creators(&owner), &owner, new, initial);
     };
     context.check_live()?;
+    owner.check_process()?;
     let Some(step) = &context.step else {
         return create_here(creators(&owner), &owner, new, initial);
     };
@@ -89,6 +90,7 @@ fn create_here(
         let mut slab = owner.inner().variable_slab.lock();
         slab.zeros(dtype, shape, owner.parameter_device())
     };
+    owner.check_process()?;
     create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;

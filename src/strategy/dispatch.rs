@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::central_storage::Job;
 use super::protocol::signal::Spin;
 use super::step::StepRecord;
-use crate::device::cpu::affinity;
+use crate::executor::affinity;
 
 impl StepRecord {
     /// Posts the step to the threads of all replicas from `first` on.

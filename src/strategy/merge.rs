@@ -13,8 +13,8 @@ use super::protocol::mailbox::Wake;
 use super::protocol::rendezvous::Phase;
 pub use super::step::Merge;
 use super::step::{ReplicaContext, Request, StepRecord};
-use crate::device::cpu::affinity;
 use crate::error::{Error, Result};
+use crate::executor::affinity;
 use crate::values::Value;
 
 impl ReplicaContext {
@@ -34,6 +34,7 @@ impl ReplicaContext {
             let mut parts = parts?;
             return Ok(parts.pop().flatten());
         };
+        self.strategy().check_process()?;
         self.check_live()?;
         let replica = self.replica();
         {

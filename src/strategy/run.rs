@@ -22,6 +22,9 @@ enum Ending {
     Finished,
     /// Its limits were reached before, for this reason. The coordinator is still present.
     Abandoned(Error),
+    /// A function of the caller's has forked, and this is the child, where nobody else is present: what
+    /// the step holds stays as it is, since those who have its locks do not exist.
+    Forked(Error),
 }
 
 impl Strategy {
@@ -80,6 +83,7 @@ impl Strategy {
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
         require_cross_replica(self, "run")?;
+        self.check_process()?;
         self.check_arguments(arguments.as_ref())?;
         match step_place(self) {
             None => self.run_outermost(callback, arguments, limits, baggage),
@@ -138,6 +142,10 @@ impl Strategy {
                 record.leave();
                 Err(error)
             }
+            Ending::Forked(why) => {
+                mem::forget(lock);
+                Err(why)
+            }
         }
     }
 
@@ -171,6 +179,7 @@ impl Strategy {
                 record.leave();
                 Err(error)
             }
+            Ending::Forked(why) => Err(why),
         }
     }
 
@@ -180,15 +189,21 @@ impl Strategy {
         record.creations.open(creators(self));
         record.open(task, baggage);
         // From here on a token reaches this step, and not any more when this function returns.
-        let _listening =
+        let listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
         let present = Present(record);
         record.dispatch(usize::from(inline));
         if inline {
             record.execute(0);
         }
-        let ending = self.coordinate(record, inline, &limits);
+        let ending = match self.check_process() {
+            Ok(()) => self.coordinate(record, inline, &limits),
+            Err(forked) => Ending::Forked(forked),
+        };
         mem::forget(present);
+        if matches!(ending, Ending::Forked(_)) {
+            mem::forget(listening);
+        }
         ending
     }
 
@@ -199,7 +214,12 @@ impl Strategy {
             let spin = record.coordinator_spin(spin, usize::from(inline));
             match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
                 Meeting::Finished => return Ending::Finished,
-                Meeting::Waiting => record.serve(),
+                Meeting::Waiting => {
+                    record.serve();
+                    if let Err(forked) = self.check_process() {
+                        return Ending::Forked(forked);
+                    }
+                }
                 Meeting::Abandoned => {
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
@@ -303,6 +323,7 @@ impl Strategy {
 
     /// Waits for the step lock, and checks that no callback is late.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        self.check_process()?;
         let lock = self.inner().step_lock.enter(limits)?;
         self.inner().draining.check().map_err(|late| self.draining(&late))?;
         Ok(lock)
@@ -333,12 +354,17 @@ impl Strategy {
 
     /// The replicas whose callbacks have not come back from runs that were given up.
     pub fn late_replicas(&self) -> Vec<usize> {
+        // In the child of a fork nobody is late, and the lock may be somebody's for ever.
+        if self.check_process().is_err() {
+            return Vec::new();
+        }
         self.inner().draining.late_replicas()
     }
 
     /// Waits until late callbacks have come back and all work is done.
     pub fn synchronize(&self) -> Result<()> {
         require_cross_replica(self, "synchronize")?;
+        self.check_process()?;
         if step_place(self).is_some() {
             return Err(Error::precondition(
                 "synchronize: inside of a merge call the step is not done",

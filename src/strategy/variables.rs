@@ -66,7 +66,7 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
     if in_step {
         return collectives::copy_to(variable.visible(), variable.device());
     }
-    let _unchanging = owner.inner().central.read();
+    let _unchanging = owner.unchanging();
     collectives::copy_to(variable.committed(), variable.device())
 }
 
@@ -139,7 +139,7 @@ pub fn bring_in_step<'a>(
         return variable.bring_in_step(variable.visible_buffer(), number);
     }
     let owner = owner(variable);
-    let _unchanging = owner.inner().central.read();
+    let _unchanging = owner.unchanging();
     variable.bring_in_step(variable.committed_buffer(), number)
 }
 

@@ -48,7 +48,8 @@ FIELD(umbo_strategy_options, parameter_device, 24);
 FIELD(umbo_strategy_options, thread_binding, 32);
 FIELD(umbo_strategy_options, reserved0, 36);
 FIELD(umbo_strategy_options, cluster_resolver, 40);
-FIELD(umbo_strategy_options, reserved, 48);
+FIELD(umbo_strategy_options, thread_stack_bytes, 48);
+FIELD(umbo_strategy_options, reserved, 56);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);

@@ -3,7 +3,7 @@
 use std::thread;
 
 use umbo::device::DeviceId;
-use umbo::device::cpu::workers;
+use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::optimizer::GradientMode::Overwrite;
 use umbo::optimizer::LossReduction::Mean;

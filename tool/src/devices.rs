@@ -5,9 +5,9 @@ use std::fmt::Write;
 use lexopt::Arg::{Long, Short};
 use lexopt::ValueExt;
 use serde_json::{Value, json};
-use umbo::device::cpu::affinity;
 use umbo::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
 use umbo::error::Result;
+use umbo::executor::affinity;
 
 use crate::{Report, bytes_text, json_text};
 

@@ -5,10 +5,10 @@ use std::thread::available_parallelism;
 
 use lexopt::Arg::{Long, Short};
 use serde_json::{Value, json};
-use umbo::device::cpu::affinity::{self, CpuSet};
-use umbo::device::cpu::workers;
 use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
 use umbo::error::Result;
+use umbo::executor::affinity::{self, CpuSet};
+use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
 
 use crate::{Report, bytes_text, json_text};

@@ -1,7 +1,3 @@
-//! The host: its processors, its memory, and the threads that do central work.
+//! The host as a device: its memory. Its processors are the executor's.
 
-pub mod affinity;
-mod floating_point;
 pub mod memory;
-pub mod pieces;
-pub mod workers;

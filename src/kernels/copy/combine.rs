@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::copy::layouts::{check_same, tiles};
 use crate::kernels::dtype::{Element, for_numeric};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming::{self, LINE, Tile};
 use crate::kernels::view::{View, ViewMut};

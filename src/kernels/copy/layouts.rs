@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::strided::{Runs, TILE, copy_run};

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use crate::device::cpu::workers;
+use crate::executor::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::half_precision::{f32_to_bf16, narrow_to_f16s};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};

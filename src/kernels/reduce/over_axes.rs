@@ -8,8 +8,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::dtype::for_numeric;
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::layout::{Layout, MAX_RANK};

@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::copy::layouts::tiles;
 use crate::kernels::dtype::{DType, for_numeric};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};

@@ -5,8 +5,8 @@ use std::slice;
 
 use half::{bf16, f16};
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::dtype::{Element, for_numeric};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::kernels::layout::Shape;

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::device::cpu::workers;
+use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::device::cpu::pieces::Part;
+use crate::executor::pieces::Part;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};

@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::cpu::pieces::Part;
-use crate::device::cpu::workers;
+use crate::executor::pieces::Part;
+use crate::executor::workers;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::float::real::{Real, for_real};
@@ -367,7 +367,7 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::pieces::Pieces;
+    use crate::executor::pieces::Pieces;
     use crate::kernels::instruction_set::InstructionSet;
     use crate::kernels::layout::{Layout, Shape};
     use crate::kernels::update::weighted_sum::Contribution;

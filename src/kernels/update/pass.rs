@@ -22,7 +22,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::device::cpu::pieces::Part;
+use crate::executor::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::narrow::{narrow, narrow_rows};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use lexopt::Arg::{self, Long, Short};
 use lexopt::{Parser, ValueExt};
 use serde_json::{Map, Value, json};
-use umbo::device::cpu::workers;
 use umbo::error::Result;
+use umbo::executor::workers;
 use umbo::tensor::DType;
 
 use super::plot::{Line, Plot, Point};

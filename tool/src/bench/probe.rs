@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use umbo::device::cpu::workers;
 use umbo::error::{Error, Result};
+use umbo::executor::workers;
 use umbo::kernels::dtype::DType;
 use umbo::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use umbo::kernels::layout::Layout;

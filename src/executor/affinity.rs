@@ -114,6 +114,12 @@ pub fn process_processors() -> &'static CpuSet {
     })
 }
 
+/// How many processors the calling thread may use now, with what limits its share of their time
+/// reckoned in; 1 where the system does not tell.
+pub fn available() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
 /// The processors that the calling thread may run on now; what to bind it to again after a
 /// temporary binding. RESOURCE_EXHAUSTED or UNAVAILABLE where the kernel does not tell.
 pub fn current_thread_processors() -> Result<CpuSet> {

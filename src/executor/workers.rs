@@ -18,14 +18,18 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::affinity;
 use super::floating_point::in_default_mode;
+use super::fork::Origin;
+use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 
 /// The largest number of workers.
 pub const MAX_COUNT: usize = 1024;
@@ -51,18 +55,34 @@ static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 /// How often work was handed to threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
-/// Set in the child of a fork, where the threads do not exist: work stays on the caller.
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// The set of this process. The child of a fork, which has none of the threads, and perhaps a lock
+/// that nobody will free, makes a set of its own.
+static SET: AtomicPtr<Set> = AtomicPtr::new(ptr::null_mut());
 
-static THREADS: Mutex<Threads> = Mutex::new(Threads { slots: Vec::new(), refused_at: usize::MAX });
+struct Set {
+    origin: Origin,
+    /// Held by the thread whose operation uses the threads.
+    threads: Mutex<Threads>,
+}
 
 /// The threads beside the calling one.
+#[derive(Default)]
 struct Threads {
-    slots: Vec<(Arc<Slot>, Thread)>,
-    /// The number at which the system refused another thread; not tried again until fewer or more
-    /// are asked for.
-    refused_at: usize,
+    workers: Vec<Worker>,
+    /// When the system last refused another thread.
+    refused: Option<Instant>,
 }
+
+struct Worker {
+    slot: Arc<Slot>,
+    handle: Handle,
+}
+
+/// How long no thread is asked for after the system has refused one.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a slot holds when its worker is to end.
+const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
 
 /// Where a worker finds its next job.
 struct Slot {
@@ -70,6 +90,8 @@ struct Slot {
     share: usize,
     job: CachePadded<AtomicPtr<Job>>,
     parked: AtomicBool,
+    /// Set by the worker before it parks for the first time.
+    thread: OnceLock<Thread>,
 }
 
 /// One operation. It lies on the stack of the thread that entered the set, which stays until
@@ -127,14 +149,14 @@ pub fn set_count(count: usize) -> Result<()> {
 /// process may use. Fewer take part in small operations, and if the system refuses threads.
 pub fn count() -> usize {
     match REQUESTED.load(Ordering::Relaxed) {
-        0 => processors().count.min(MAX_COUNT),
+        0 => processors().min(MAX_COUNT),
         count => count,
     }
 }
 
 /// How many workers are worth entering for work that moves `bytes` bytes.
 pub fn useful(bytes: usize) -> usize {
-    if bytes < INLINE_BYTES || FORKED.load(Ordering::Relaxed) {
+    if bytes < INLINE_BYTES {
         return 1;
     }
     count().min(bytes / BYTES_PER_WORKER)
@@ -150,8 +172,7 @@ pub fn entries() -> u64 {
 /// if the work is large enough, and returns when all are done. Inner boundaries are multiples of
 /// 64. `bytes_per_element` is the memory traffic of one element, over all inputs and outputs.
 ///
-/// A panic of `body` reaches the caller once every worker has finished. In the child of a fork,
-/// which has none of the threads, the caller does everything.
+/// A panic of `body` reaches the caller once every worker has finished.
 pub fn for_each_range(elements: usize, bytes_per_element: usize, body: &Body<'_>) {
     enter(elements, ELEMENTS_PER_BLOCK, bytes_per_element, body);
 }
@@ -168,59 +189,104 @@ fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     }
     let wanted = useful(items.saturating_mul(bytes_per_item)).min(items.div_ceil(block));
     if wanted > 1
-        && let Some(mut threads) = THREADS.try_lock()
+        // Such a thread could not wait for the others.
+        && !thread::is_ending()
+        && let Some(mut threads) = set().and_then(|set| set.threads.try_lock())
     {
         let helpers = threads.at_least(wanted - 1);
         if helpers > 0 {
             ENTRIES.fetch_add(1, Ordering::Relaxed);
-            dispatch(&threads.slots[..helpers], items, block, body);
+            dispatch(&threads.workers[..helpers], items, block, body);
             return;
         }
     }
     in_default_mode(|| body(0..items));
 }
 
+/// The set of this process; `None` where another one is being put in its place, which takes a moment.
+fn set() -> Option<&'static Set> {
+    let current = SET.load(Ordering::Acquire);
+    // SAFETY: a pointer that was stored is to a set that is never freed.
+    if let Some(set) = unsafe { current.as_ref() }
+        && set.origin.is_here()
+    {
+        return Some(set);
+    }
+    make_set(current)
+}
+
+#[cold]
+fn make_set(current: *mut Set) -> Option<&'static Set> {
+    let new = Box::into_raw(Box::new(Set { origin: Origin::here(), threads: Mutex::default() }));
+    match SET.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just made, and never freed from now on.
+        Ok(_) => Some(unsafe { &*new }),
+        Err(_) => {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            None
+        }
+    }
+}
+
+/// Ends the threads, which later work starts anew. Returns whether it did: not while an operation
+/// uses them.
+pub(super) fn end() -> bool {
+    let Some(mut threads) = set().and_then(|set| set.threads.try_lock()) else { return false };
+    for worker in &threads.workers {
+        worker.slot.give(END);
+    }
+    for worker in threads.workers.drain(..) {
+        // Panics of bodies do not reach the thread.
+        let _ = worker.handle.join();
+    }
+    threads.refused = None;
+    true
+}
+
 impl Threads {
     /// Makes `wanted` threads if there are not as many yet. Returns how many can be used.
     fn at_least(&mut self, wanted: usize) -> usize {
-        while self.slots.len() < wanted && self.refused_at != wanted {
-            let share = self.slots.len() + 1;
+        while self.workers.len() < wanted {
+            if self.refused.is_some_and(|when| when.elapsed() < PAUSE) {
+                break;
+            }
+            let share = self.workers.len() + 1;
             let slot = Arc::new(Slot {
                 share,
                 job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
                 parked: AtomicBool::new(false),
+                thread: OnceLock::new(),
             });
-            let name = format!("umbo-worker-{share}");
             let of_thread = Arc::clone(&slot);
-            match thread::Builder::new().name(name).spawn(move || of_thread.serve()) {
-                Ok(handle) => self.slots.push((slot, handle.thread().clone())),
-                Err(_) => self.refused_at = wanted,
+            let options = Options::new(format!("umbo-worker-{share}"), Purpose::Worker);
+            match thread::spawn(&options, move || of_thread.serve()) {
+                Ok(handle) => self.workers.push(Worker { slot, handle }),
+                Err(error) => {
+                    log::log(Level::Warning, || format!("central work has fewer threads: {error}"));
+                    self.refused = Some(Instant::now());
+                }
             }
         }
-        self.slots.len().min(wanted)
+        self.workers.len().min(wanted)
     }
 }
 
-/// Runs the first share here and the others on `slots`.
-fn dispatch(slots: &[(Arc<Slot>, Thread)], items: usize, block: usize, body: &Body<'_>) {
+/// Runs the first share here and the others on `workers`.
+fn dispatch(workers: &[Worker], items: usize, block: usize, body: &Body<'_>) {
     // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
     // of `remaining` afterwards, and this function returns only when all of them have.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
     let job = Job {
         body: forever,
-        blocks: Blocks { items, block, shares: slots.len() + 1 },
-        caller: thread::current(),
-        remaining: AtomicUsize::new(slots.len()),
+        blocks: Blocks { items, block, shares: workers.len() + 1 },
+        caller: std::thread::current(),
+        remaining: AtomicUsize::new(workers.len()),
         state: AtomicU8::new(RUNNING),
         panic: Mutex::new(None),
     };
-    for (slot, thread) in slots {
-        // SeqCst here and in `Slot::next`: either the worker sees the job before it parks, or we
-        // see that it is about to.
-        slot.job.store((&raw const job).cast_mut(), Ordering::SeqCst);
-        if slot.parked.load(Ordering::SeqCst) {
-            thread.unpark();
-        }
+    for worker in workers {
+        worker.slot.give((&raw const job).cast_mut());
     }
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
@@ -270,18 +336,36 @@ impl Job {
         );
         if parked.is_ok() {
             while self.state.load(Ordering::Acquire) != FINISHED {
-                thread::park();
+                std::thread::park();
             }
         }
     }
 }
 
 impl Slot {
+    /// Leaves a job for the worker, whose last one is done.
+    fn give(&self, job: *mut Job) {
+        // SeqCst here and in `next`: either the worker sees the job before it parks, or we see that
+        // it is about to.
+        self.job.store(job, Ordering::SeqCst);
+        if self.parked.load(Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
     /// The life of a worker.
-    fn serve(&self) -> ! {
-        processors().use_all();
-        loop {
+    fn serve(&self) {
+        let origin = Origin::here();
+        let _ = self.thread.set(std::thread::current());
+        // A body may have forked: the thread that it was on is the child's only one, and has no part
+        // in the child's set.
+        while origin.is_here() {
             let job = self.next();
+            if job == END.cast_const() {
+                return;
+            }
             // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
             unsafe { Job::work(job, self.share) };
         }
@@ -296,7 +380,7 @@ impl Slot {
         if !spin_until(taken) {
             self.parked.store(true, Ordering::SeqCst);
             while !taken() {
-                thread::park();
+                std::thread::park();
             }
             self.parked.store(false, Ordering::SeqCst);
         }
@@ -307,7 +391,7 @@ impl Slot {
 /// Spins for a bounded time until `done` says so; not at all where workers outnumber processors.
 /// Returns whether it did.
 fn spin_until(done: impl Fn() -> bool) -> bool {
-    if count() > processors().count {
+    if count() > processors() {
         return done();
     }
     let start = Instant::now();
@@ -324,49 +408,10 @@ fn spin_until(done: impl Fn() -> bool) -> bool {
     }
 }
 
-/// The processors that the process could use when this was first asked.
-struct Processors {
-    count: usize,
-    mask: Option<libc::cpu_set_t>,
-}
-
-fn processors() -> &'static Processors {
-    static PROCESSORS: OnceLock<Processors> = OnceLock::new();
-    PROCESSORS.get_or_init(|| {
-        // SAFETY: the handler only stores to an atomic, which is allowed after a fork.
-        unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
-        // SAFETY: all zeros is an empty set.
-        let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // The process's mask is its first thread's: the calling thread may be bound to less.
-        // SAFETY: the set is as large as is said and lives over the call.
-        let failed =
-            unsafe { libc::sched_getaffinity(libc::getpid(), size_of_val(&mask), &mut mask) };
-        // SAFETY: the set is initialised.
-        let count = unsafe { libc::CPU_COUNT(&mask) };
-        match usize::try_from(count) {
-            Ok(count) if failed == 0 && count > 0 => Processors { count, mask: Some(mask) },
-            _ => Processors {
-                count: thread::available_parallelism().map_or(1, |count| count.get()),
-                mask: None,
-            },
-        }
-    })
-}
-
-extern "C" fn after_fork() {
-    FORKED.store(true, Ordering::Relaxed);
-}
-
-impl Processors {
-    /// Lets the calling thread run on all of them. A new thread inherits the binding of the one
-    /// that made it, which may be a replica's.
-    fn use_all(&self) {
-        if let Some(mask) = &self.mask {
-            // SAFETY: the set is initialised and as large as is said. If the system refuses, the
-            // thread keeps the binding that it has, and works.
-            unsafe { libc::sched_setaffinity(0, size_of_val(mask), mask) };
-        }
-    }
+/// How many processors the process may use.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| affinity::process_processors().count().max(1))
 }
 
 #[cfg(test)]

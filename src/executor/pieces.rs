@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use crate::device::cpu::workers;
 use crate::error::{Error, Result};
+use crate::executor::workers;
 
 /// The arrays, and how they are cut.
 #[derive(Debug, Default)]

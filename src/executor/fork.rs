@@ -1,0 +1,311 @@
+//! What becomes of the library in the child of a fork.
+//!
+//! Only the thread that forked exists in the child. Two things follow, and each has its remedy here.
+//!
+//! What other threads were to do is never done. So whatever needs threads remembers in which process
+//! it was made, in an [`Origin`], and asks it before it waits for any of them.
+//!
+//! A lock that another thread held at the moment of the fork is held for ever. The locks of the whole
+//! process are therefore of the type [`Leaf`]: a fork waits until it holds all of them itself, so that
+//! in the child as in the parent nobody else does, and what they guard is whole. They are leaves:
+//! whoever holds one takes no other, runs no code of the caller and waits for nothing. Locks that
+//! belong to an object are not taken by forks; the object's origin is asked before they are.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use super::affinity;
+use crate::error::{Error, Result};
+use crate::observe::log;
+
+/// How many forks lie between this process and the one that loaded the library.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether forks are noticed yet.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// The process in which something was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin(u64);
+
+impl Origin {
+    /// This process.
+    pub fn here() -> Origin {
+        watch();
+        Origin(FORKS.load(Ordering::Relaxed))
+    }
+
+    /// Whether this is still the same process. Costs one load.
+    #[inline]
+    pub fn is_here(self) -> bool {
+        self.0 == FORKS.load(Ordering::Relaxed)
+    }
+
+    /// FAILED_PRECONDITION in the child of a fork that happened since. `what` names the thing, and
+    /// begins the message.
+    #[inline]
+    pub fn check(self, what: &str) -> Result<()> {
+        if self.is_here() { Ok(()) } else { Err(gone(what)) }
+    }
+}
+
+#[cold]
+fn gone(what: &str) -> Error {
+    Error::precondition(format!(
+        "{what} was made before this process was forked, and the threads that it needs are those of \
+         the parent; make a new one in this process, or fork before making one"
+    ))
+}
+
+/// Has forks noticed from now on. Whoever makes or locks something that a fork would break calls it
+/// first; it takes no lock itself.
+fn watch() {
+    if WATCHED.load(Ordering::Relaxed) || WATCHED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    // Not for the first time in a child, where whoever was about to read them may be missing.
+    affinity::process_processors();
+    // SAFETY: the handlers may run at any fork from now on. In the parent they take and free locks
+    // that no other thread keeps for long; in the child they store to memory and free those locks,
+    // which needs no other thread. If there is no memory to note them, forks stay unnoticed, as they
+    // would be without the library.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+}
+
+extern "C" fn before_fork() {
+    // SAFETY: one thread forks at a time, see `Leaf`.
+    unsafe { *LOG.0.get() = Some(log::pause()) };
+    for leaf in LEAVES.iter().filter_map(OnceLock::get) {
+        leaf.hold();
+    }
+}
+
+extern "C" fn in_parent() {
+    for leaf in LEAVES.iter().filter_map(OnceLock::get) {
+        leaf.let_go();
+    }
+    // SAFETY: one thread forks at a time, see `Leaf`.
+    drop(unsafe { (*LOG.0.get()).take() });
+}
+
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    super::thread::forget_all();
+    in_parent();
+    for repair in REPAIRS.iter().filter_map(OnceLock::get) {
+        repair();
+    }
+}
+
+/// The log, which stands below this module, while a fork holds it.
+static LOG: HeldLog = HeldLog(UnsafeCell::new(None));
+
+struct HeldLog(UnsafeCell<Option<log::Pause>>);
+
+// SAFETY: touched by the thread that forks alone, see `Leaf`.
+unsafe impl Sync for HeldLog {}
+
+/// What is done in each child, by what it mends.
+static REPAIRS: [OnceLock<fn()>; 1] = [const { OnceLock::new() }; 1];
+
+/// What threads that do not exist in a child have left there to be mended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// What they were looking at.
+    Hazards,
+}
+
+/// Has `repair` called in each child from now on, on its only thread, before the fork returns there.
+/// It waits for nothing and allocates nothing.
+pub fn in_each_child(what: Repair, repair: fn()) {
+    watch();
+    let _ = REPAIRS[what as usize].set(repair);
+}
+
+/// Which locks there are, one [`Leaf`] each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guards {
+    /// The free places of the handle table.
+    Handles,
+    /// Texts that are kept for C.
+    Texts,
+    /// The devices.
+    Devices,
+    /// All strategies.
+    Strategies,
+    /// What a test makes up.
+    #[cfg(test)]
+    Invention,
+}
+
+/// The leaves that were ever locked, by what they guard.
+static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 5] = [const { OnceLock::new() }; 5];
+
+/// A lock that a fork takes.
+trait Held {
+    /// Waits for the lock and keeps it.
+    fn hold(&'static self);
+    /// Frees it again.
+    fn let_go(&'static self);
+}
+
+/// A lock of the whole process that nobody else holds in the child of a fork. Whoever holds it locks
+/// nothing else, runs no code of the caller and waits for nothing.
+///
+/// It is the standard library's lock: one word, which the child's copy of its holder can free, where
+/// others queue in tables that the whole process shares.
+pub struct Leaf<T: 'static> {
+    guards: Guards,
+    value: Mutex<T>,
+    /// What the thread that forks holds while it does.
+    held: UnsafeCell<Option<MutexGuard<'static, T>>>,
+    known: AtomicBool,
+}
+
+// SAFETY: `held` is touched only by the fork handlers, by the one thread that forks: others that fork
+// wait for their turn in the C library. Whatever it holds gives access to no `T`.
+unsafe impl<T: Send> Sync for Leaf<T> {}
+
+impl<T> fmt::Debug for Leaf<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Leaf").field("guards", &self.guards).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Leaf<T> {
+    /// A lock that nobody holds.
+    pub const fn new(guards: Guards, value: T) -> Leaf<T> {
+        Leaf {
+            guards,
+            value: Mutex::new(value),
+            held: UnsafeCell::new(None),
+            known: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&'static self) -> LeafGuard<T> {
+        self.make_known();
+        let guard = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        LeafGuard { guard }
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&'static self) -> Option<LeafGuard<T>> {
+        self.make_known();
+        match self.value.try_lock() {
+            Ok(guard) => Some(LeafGuard { guard }),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Some(LeafGuard { guard: poisoned.into_inner() })
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn make_known(&'static self) {
+        if !self.known.load(Ordering::Relaxed) {
+            watch();
+            // There is one leaf of a kind, so whoever else comes first has set the same.
+            let _ = LEAVES[self.guards as usize].set(self);
+            self.known.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: Send> Held for Leaf<T> {
+    fn hold(&'static self) {
+        let guard = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: only the thread that forks comes here.
+        unsafe { *self.held.get() = Some(guard) };
+    }
+
+    fn let_go(&'static self) {
+        // SAFETY: as above.
+        drop(unsafe { (*self.held.get()).take() });
+    }
+}
+
+/// The right to what a [`Leaf`] guards.
+pub struct LeafGuard<T: 'static> {
+    guard: MutexGuard<'static, T>,
+}
+
+impl<T> Deref for LeafGuard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for LeafGuard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// What a child's body says, asked under an alarm.
+    fn in_a_child(body: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child runs `body` and ends without returning to the tests.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain system calls.
+            unsafe {
+                libc::alarm(20);
+                libc::_exit(i32::from(!body()));
+            }
+        }
+        let mut status = -1;
+        // SAFETY: the child is ours, and the status has a place.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        status == 0
+    }
+
+    #[test]
+    fn children_know_that_they_are_children() {
+        let origin = Origin::here();
+        assert!(origin.is_here());
+        origin.check("it").unwrap();
+        assert!(in_a_child(|| {
+            let refused = origin.check("the strategy").unwrap_err();
+            refused.status() == crate::error::Status::FailedPrecondition
+                && refused.to_string().starts_with("the strategy was made before this process")
+                && !origin.is_here()
+                && Origin::here().is_here()
+                && Origin::here() != origin
+        }));
+        assert!(origin.is_here());
+    }
+
+    /// Another thread changes what the leaf guards while this one forks: in every child the lock is
+    /// free and what it guards is whole.
+    #[test]
+    fn a_leaf_is_free_and_whole_in_the_child() {
+        static PAIR: Leaf<(u64, u64)> = Leaf::new(Guards::Invention, (0, 0));
+        let (stop, stopped) = mpsc::channel::<()>();
+        let busy = std::thread::spawn(move || {
+            while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                let mut pair = PAIR.lock();
+                pair.0 += 1;
+                std::thread::yield_now();
+                pair.1 += 1;
+            }
+        });
+        for _ in 0..50 {
+            assert!(in_a_child(|| {
+                let pair = PAIR.lock();
+                pair.0 == pair.1
+            }));
+        }
+        drop(stop);
+        busy.join().unwrap();
+    }
+}

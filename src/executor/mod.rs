@@ -1,0 +1,13 @@
+//! The executor: every thread that the library has, and the processors that they run on.
+//!
+//! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
+//! them in the same way; [`workers`] and [`pieces`] share central work; [`fork`] tells whether this
+//! process is the one in which something was made; [`shutdown`] ends what is idle.
+
+pub mod affinity;
+mod floating_point;
+pub mod fork;
+pub mod pieces;
+pub mod shutdown;
+pub mod thread;
+pub mod workers;

@@ -1,0 +1,33 @@
+//! The end of all threads, for programs that unload the library or look for leaks.
+
+use super::thread::{self, Purpose};
+use super::workers;
+use crate::error::{Error, Result};
+
+/// Ends the threads that no object needs, and waits for their end. What needs threads later starts
+/// them anew.
+///
+/// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and in central
+/// work or beside it.
+pub fn shut_down() -> Result<()> {
+    let (replicas, ahead) = (thread::alive(Purpose::Replica), thread::alive(Purpose::Prefetch));
+    let mut alive = Vec::new();
+    if replicas > 0 {
+        alive.push(format!("{replicas} replica threads: release their strategies"));
+    }
+    if ahead > 0 {
+        alive.push(format!("{ahead} prefetching threads: release their iterators"));
+    }
+    if !alive.is_empty() {
+        return Err(Error::precondition(format!(
+            "threads of objects that are alive: {}",
+            alive.join("; ")
+        )));
+    }
+    if !workers::end() {
+        return Err(Error::precondition(
+            "the threads for central work are in use by another call; call this after it has returned",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,369 @@
+/* Forks: what the child can do with what was made before, what it cannot and is told so, and that it
+ * can begin anew. Children run under an alarm, so that a hang is a failure. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { REPLICAS = 2, LARGE = 1 << 19 };
+
+typedef struct {
+    umbo_strategy *strategy;
+    umbo_variable *variable, *plain;
+    umbo_tensor *large;
+    umbo_value *values; /* one large tensor for each replica */
+} world;
+
+static umbo_status add_one(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    umbo_value *one = float_value(1);
+    umbo_status status = umbo_variable_assign_add((umbo_variable *)user_data, one);
+    (void)context;
+    (void)args;
+    (void)result;
+    umbo_value_release(one);
+    return status;
+}
+
+static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static umbo_status merge(umbo_strategy *strategy, const umbo_value *args, void *user_data,
+                         umbo_value **result) {
+    (void)strategy;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static umbo_value *large_values(void) {
+    const int64_t size = LARGE;
+    umbo_value *items[REPLICAS];
+    int32_t replica;
+    for (replica = 0; replica < REPLICAS; replica++) {
+        umbo_tensor *tensor = NULL;
+        CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &tensor));
+        items[replica] = into_value(tensor);
+    }
+    return into_per_replica(REPLICAS, items);
+}
+
+static void make_world(world *self) {
+    const int64_t size = LARGE;
+    umbo_value *sum = NULL;
+    self->strategy = make_strategy(REPLICAS);
+    self->variable = make_variable(self->strategy, 0, UMBO_AGGREGATION_MEAN);
+    self->plain = make_variable(NULL, 7, UMBO_AGGREGATION_NONE);
+    self->values = large_values();
+    CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &self->large));
+    CHECK_OK(umbo_strategy_run(self->strategy, add_one, self->variable, NULL, NULL, NULL));
+    /* Makes the threads for central work. */
+    CHECK_OK(umbo_strategy_reduce(self->strategy, UMBO_REDUCE_SUM, self->values, NULL, &sum));
+    umbo_value_release(sum);
+}
+
+static void release_world(world *self) {
+    umbo_tensor_release(self->large);
+    umbo_value_release(self->values);
+    umbo_variable_release(self->plain);
+    umbo_variable_release(self->variable);
+    umbo_strategy_release(self->strategy);
+}
+
+/* Everything that needs the threads of the strategy is refused, at once and with the reason. */
+static void old_strategy_is_refused(world *self) {
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    umbo_variable *made = NULL;
+    umbo_value *one = float_value(1);
+    umbo_tensor *initial = make_float(1);
+    int32_t late = -1;
+    CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("forked");
+    CHECK_MESSAGE("make a new one");
+    options.deadline_seconds = 1;
+    CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, &options, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("forked");
+    CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("forked");
+    CHECK_STATUS(umbo_variable_create(self->strategy, "w", initial, NULL, &made),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_strategy_late_replicas(self->strategy, &late));
+    CHECK(late == 0);
+    umbo_tensor_release(initial);
+    umbo_value_release(one);
+}
+
+static void old_values_are_read(world *self, float at_least) {
+    umbo_view view;
+    umbo_tensor *copy = NULL;
+    const char *name = NULL;
+    int32_t devices = 0;
+    CHECK(float_of_variable(self->variable) >= at_least);
+    CHECK(float_of_variable(self->plain) == 7);
+    CHECK_OK(umbo_variable_view(NULL, self->variable, &view));
+    CHECK(*(const float *)view.data >= at_least);
+    CHECK_OK(umbo_tensor_view(self->large, &view));
+    CHECK_OK(umbo_tensor_copy(self->large, NULL, &copy));
+    umbo_tensor_release(copy);
+    CHECK_OK(umbo_strategy_compute_device(self->strategy, 1, &name));
+    CHECK(strstr(name, "CPU:1") != NULL);
+    CHECK_OK(umbo_logical_device_count(UMBO_DEVICE_CPU, &devices));
+    CHECK(devices >= REPLICAS);
+}
+
+/* A strategy that is made here does everything, on threads of this process. */
+static void new_strategy_works(void) {
+    umbo_strategy *strategy = make_strategy(REPLICAS);
+    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_MEAN);
+    umbo_value *values = large_values(), *sum = NULL, *two = float_value(2);
+    int32_t step;
+    for (step = 0; step < 20; step++)
+        CHECK_OK(umbo_strategy_run(strategy, add_one, variable, NULL, NULL, NULL));
+    CHECK(float_of_variable(variable) == 21);
+    CHECK_OK(umbo_variable_assign(variable, two));
+    CHECK(float_of_variable(variable) == 2);
+    CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &sum));
+    CHECK_OK(umbo_strategy_synchronize(strategy));
+    umbo_value_release(sum);
+    umbo_value_release(two);
+    umbo_value_release(values);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+}
+
+static void default_strategy_works(world *self) {
+    umbo_value *eight = float_value(8);
+    umbo_variable *variable = make_variable(NULL, 3, UMBO_AGGREGATION_NONE);
+    CHECK_OK(umbo_variable_assign(self->plain, eight));
+    CHECK(float_of_variable(self->plain) == 8);
+    CHECK_OK(umbo_variable_assign_add(variable, eight));
+    CHECK(float_of_variable(variable) == 11);
+    umbo_variable_release(variable);
+    umbo_value_release(eight);
+}
+
+static int sinks;
+
+static void sink(umbo_log_level level, const char *message, void *user_data) {
+    (void)level;
+    (void)message;
+    (void)user_data;
+    sinks++;
+}
+
+/* Says that the child has come here, and ends it without a word from atexit functions or checkers of
+ * leaks: what only threads of the parent's knew is nobody's in the child. */
+static void end_child(int pipe_end) {
+    if (write(pipe_end, "k", 1) != 1) _exit(1);
+    raise(SIGKILL);
+}
+
+static void forked(world *self, float at_least, int releases) {
+    int ends[2];
+    char said = 0;
+    pid_t pid;
+    CHECK(pipe(ends) == 0);
+    pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        alarm(60);
+        close(ends[0]);
+        old_values_are_read(self, at_least);
+        old_strategy_is_refused(self);
+        default_strategy_works(self);
+        new_strategy_works();
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, sink, NULL, NULL));
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
+        if (releases) release_world(self);
+        end_child(ends[1]);
+    }
+    close(ends[1]);
+    CHECK(read(ends[0], &said, 1) == 1 && said == 'k');
+    close(ends[0]);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+/* ---- beside a thread that is in steps, in the registry, in the log */
+
+typedef struct {
+    world *of;
+    pthread_mutex_t mutex;
+    int stop;
+} traffic;
+
+static int stopped(traffic *self) {
+    int stop;
+    CHECK(pthread_mutex_lock(&self->mutex) == 0);
+    stop = self->stop;
+    CHECK(pthread_mutex_unlock(&self->mutex) == 0);
+    return stop;
+}
+
+static void *steps(void *argument) {
+    traffic *self = (traffic *)argument;
+    while (!stopped(self)) {
+        umbo_value *sum = NULL;
+        CHECK_OK(umbo_strategy_run(self->of->strategy, add_one, self->of->variable, NULL, NULL, NULL));
+        CHECK_OK(umbo_strategy_reduce(self->of->strategy, UMBO_REDUCE_SUM, self->of->values, NULL, &sum));
+        umbo_value_release(sum);
+    }
+    return NULL;
+}
+
+static void *names(void *argument) {
+    traffic *self = (traffic *)argument;
+    while (!stopped(self)) {
+        const char *name = NULL;
+        int32_t devices = 0;
+        umbo_variable *variable = make_variable(self->of->strategy, 1, UMBO_AGGREGATION_SUM);
+        CHECK_OK(umbo_variable_name(variable, &name));
+        CHECK_OK(umbo_strategy_compute_device(self->of->strategy, 0, &name));
+        CHECK_OK(umbo_logical_device_count(UMBO_DEVICE_CPU, &devices));
+        umbo_variable_release(variable);
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, sink, NULL, NULL));
+    }
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
+    return NULL;
+}
+
+static void fork_beside_steps(world *self) {
+    traffic busy;
+    pthread_t threads[2];
+    int32_t round, rounds = getenv("UMBO_TEST_UNDER_VALGRIND") != NULL ? 3 : 20;
+    busy.of = self;
+    busy.stop = 0;
+    CHECK(pthread_mutex_init(&busy.mutex, NULL) == 0);
+    CHECK(pthread_create(&threads[0], NULL, steps, &busy) == 0);
+    CHECK(pthread_create(&threads[1], NULL, names, &busy) == 0);
+    for (round = 0; round < rounds; round++) forked(self, 1, round % 2);
+    CHECK(pthread_mutex_lock(&busy.mutex) == 0);
+    busy.stop = 1;
+    CHECK(pthread_mutex_unlock(&busy.mutex) == 0);
+    CHECK(pthread_join(threads[0], NULL) == 0);
+    CHECK(pthread_join(threads[1], NULL) == 0);
+    pthread_mutex_destroy(&busy.mutex);
+}
+
+/* ---- in callbacks */
+
+typedef struct {
+    world *of;
+    int32_t replica;
+    int own_end; /* the child ends in the callback, not by returning from it */
+    int in_child;
+    int ends[2];
+    pid_t pid;
+} fork_in_run;
+
+static umbo_status forking(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    fork_in_run *self = (fork_in_run *)user_data;
+    umbo_view view;
+    (void)args;
+    (void)result;
+    if (replica_id(context) != self->replica) return UMBO_OK;
+    self->pid = fork();
+    CHECK(self->pid >= 0);
+    if (self->pid > 0) return UMBO_OK;
+    alarm(60);
+    self->in_child = 1;
+    CHECK_OK(umbo_variable_view(context, self->of->variable, &view));
+    CHECK(*(const float *)view.data >= 1);
+    CHECK_STATUS(umbo_replica_context_merge_call(context, merge, NULL, NULL, NULL),
+                 UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("forked");
+    if (self->own_end) end_child(self->ends[1]);
+    return UMBO_OK;
+}
+
+static void fork_in_callback(world *self, int32_t replica, int own_end, int with_deadline) {
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    fork_in_run run;
+    umbo_status status;
+    char said = 0;
+    int ended = 0;
+    memset(&run, 0, sizeof(run));
+    run.of = self;
+    run.replica = replica;
+    run.own_end = own_end;
+    if (with_deadline) options.deadline_seconds = 600;
+    CHECK(pipe(run.ends) == 0);
+    status = umbo_strategy_run(self->strategy, forking, &run, NULL, &options, NULL);
+    if (run.in_child) {
+        /* Only replica 0 of a plain run comes back to its caller. */
+        if (status != UMBO_FAILED_PRECONDITION || replica != 0 || with_deadline) _exit(3);
+        CHECK_MESSAGE("forked");
+        new_strategy_works();
+        release_world(self);
+        end_child(run.ends[1]);
+    }
+    CHECK_OK(status);
+    close(run.ends[1]);
+    if (own_end || (replica == 0 && !with_deadline)) {
+        CHECK(read(run.ends[0], &said, 1) == 1 && said == 'k');
+        CHECK(waitpid(run.pid, NULL, 0) == run.pid);
+    } else {
+        /* The child's only thread was the library's, and ends with the callback. */
+        CHECK(waitpid(run.pid, &ended, 0) == run.pid);
+        CHECK(WIFEXITED(ended));
+        CHECK(WEXITSTATUS(ended) == 0 || getenv("UMBO_TEST_UNDER_VALGRIND") != NULL);
+    }
+    close(run.ends[0]);
+}
+
+/* A child of a child, with a strategy of each generation. */
+static void fork_again(world *self) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        world own;
+        alarm(60);
+        make_world(&own);
+        forked(&own, 1, 1);
+        old_strategy_is_refused(self);
+        CHECK_OK(umbo_strategy_run(own.strategy, add_one, own.variable, NULL, NULL, NULL));
+        raise(SIGKILL);
+    }
+    {
+        int ended = 0;
+        CHECK(waitpid(pid, &ended, 0) == pid);
+        CHECK(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+    }
+}
+
+int main(void) {
+    world self;
+    CHECK_OK(umbo_set_worker_count(3));
+    make_world(&self);
+    forked(&self, 1, 1);
+    forked(&self, 1, 0);
+    fork_again(&self);
+    fork_in_callback(&self, 0, 0, 0);
+    fork_in_callback(&self, 0, 1, 0);
+    fork_in_callback(&self, 1, 0, 0);
+    fork_in_callback(&self, 1, 1, 0);
+    fork_in_callback(&self, 0, 0, 1);
+    fork_in_callback(&self, 1, 1, 1);
+    fork_beside_steps(&self);
+    /* The parent is as it was. */
+    CHECK_OK(umbo_strategy_run(self.strategy, add_one, self.variable, NULL, NULL, NULL));
+    CHECK_OK(umbo_strategy_synchronize(self.strategy));
+    release_world(&self);
+    return finish();
+}

@@ -1,0 +1,218 @@
+/* The threads of the library: stacks as large as the caller's, or as asked for; a guard that one large
+ * array cannot pass; signals that go to the program's threads; cancelling that waits. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { REPLICAS = 3, MIB = 1 << 20 };
+
+/* Writes to so many quarters of a MiB of locals. In pieces, since checkers take larger steps of the
+ * stack for a change to another one. */
+static int fill(int quarters) {
+    volatile char locals[MIB / 4];
+    size_t byte;
+    for (byte = 0; byte < sizeof(locals); byte += 4096) locals[byte] = 1;
+    return quarters > 1 ? fill(quarters - 1) + locals[0] : locals[4096];
+}
+
+static int fill_3(void) {
+    return fill(3 * 4);
+}
+
+static int fill_20(void) {
+    return fill(20 * 4);
+}
+
+/* One array that does not fit, of which only the far end is written, as sparse code does. */
+static int far_end_of_12(void) {
+    volatile char locals[(size_t)12 * MIB];
+    locals[64] = 1;
+    return locals[64];
+}
+
+typedef struct {
+    int (*function)(void);
+    int32_t replica; /* the one that calls it; -1: all */
+} task;
+
+static umbo_status perform(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    task *self = (task *)user_data;
+    (void)args;
+    (void)result;
+    if (self->replica >= 0 && replica_id(context) != self->replica) return UMBO_OK;
+    return self->function() > 0 ? UMBO_OK : UMBO_ABORTED;
+}
+
+static umbo_status run(umbo_strategy *strategy, int (*function)(void), int32_t replica,
+                       double deadline) {
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    task self;
+    self.function = function;
+    self.replica = replica;
+    options.deadline_seconds = deadline;
+    return umbo_strategy_run(strategy, perform, &self, NULL, &options, NULL);
+}
+
+static umbo_strategy *with_stack(size_t bytes) {
+    umbo_strategy *strategy = NULL;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    options.cpu_replicas = REPLICAS;
+    options.thread_stack_bytes = bytes;
+    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    return strategy;
+}
+
+/* Three MiB of locals on every replica, those of threads of the library's too. */
+static void *every_replica(void *nothing) {
+    umbo_strategy *strategy = make_strategy(REPLICAS);
+    (void)nothing;
+    CHECK_OK(run(strategy, fill_3, -1, 0));
+    CHECK_OK(run(strategy, fill_3, -1, 600));
+    umbo_strategy_release(strategy);
+    return NULL;
+}
+
+/* The thread that makes the strategy has a stack of its own size, larger than the process's. */
+static void *every_replica_of_a_large_thread(void *nothing) {
+    umbo_strategy *strategy = make_strategy(REPLICAS), *copy = NULL;
+    (void)nothing;
+    CHECK_OK(umbo_strategy_copy(strategy, &copy));
+    CHECK_OK(run(strategy, fill_20, -1, 0));
+    CHECK_OK(run(copy, fill_20, -1, 600));
+    umbo_strategy_release(copy);
+    umbo_strategy_release(strategy);
+    return NULL;
+}
+
+static void in_thread(void *(*function)(void *), size_t stack) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, stack) == 0);
+    CHECK(pthread_create(&thread, &attributes, function, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    pthread_attr_destroy(&attributes);
+}
+
+static void the_option(void) {
+    umbo_strategy *strategy = with_stack((size_t)32 * MIB);
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    CHECK_OK(run(strategy, fill_20, 1, 0));
+    CHECK_OK(run(strategy, fill_20, 2, 0));
+    CHECK_OK(run(strategy, fill_20, 0, 600));
+    umbo_strategy_release(strategy);
+    strategy = NULL;
+    options.cpu_replicas = REPLICAS;
+    options.thread_stack_bytes = 4096;
+    CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("thread_stack_bytes: 4096");
+    options.thread_stack_bytes = (size_t)-1;
+    CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("thread_stack_bytes");
+    CHECK(strategy == NULL);
+}
+
+/* A child overflows the stack of replica 1 with one array: it dies, by SIGSEGV, and has written
+ * nothing elsewhere. */
+static void one_large_array(void) {
+    pid_t pid = fork();
+    int ended = 0;
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit none = {0, 0};
+        umbo_strategy *strategy = with_stack((size_t)1 * MIB);
+        setrlimit(RLIMIT_CORE, &none);
+        alarm(60);
+        (void)run(strategy, far_end_of_12, 1, 0);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &ended, 0) == pid);
+    CHECK(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
+}
+
+static int usr1_is_blocked(void) {
+    sigset_t set;
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &set) == 0);
+    return sigismember(&set, SIGUSR1) == 1 && sigismember(&set, SIGSEGV) == 0;
+}
+
+static pthread_t main_thread;
+static volatile sig_atomic_t handled, elsewhere;
+
+static void handle(int number) {
+    (void)number;
+    handled++;
+    if (!pthread_equal(pthread_self(), main_thread)) elsewhere++;
+}
+
+/* Signals of the process are handled on its own threads. */
+static void signals(void) {
+    umbo_strategy *strategy = make_strategy(REPLICAS);
+    struct sigaction action;
+    int32_t round;
+    sigset_t before;
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
+    CHECK(sigismember(&before, SIGUSR1) == 0);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = handle;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    main_thread = pthread_self();
+    CHECK_OK(run(strategy, usr1_is_blocked, 1, 0));
+    CHECK_OK(run(strategy, usr1_is_blocked, 2, 0));
+    for (round = 0; round < 100; round++) CHECK(kill(getpid(), SIGUSR1) == 0);
+    CHECK(handled > 0 && elsewhere == 0);
+    umbo_strategy_release(strategy);
+}
+
+/* A request to cancel the thread that runs waits until the run has returned. */
+static umbo_strategy *cancelled;
+static volatile int returned;
+
+static int cancel_self(void) {
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    pthread_testcancel();
+    usleep(1000);
+    return 1;
+}
+
+static void *to_be_cancelled(void *nothing) {
+    (void)nothing;
+    if (run(cancelled, cancel_self, -1, 0) == UMBO_OK) returned = 1;
+    for (;;) pthread_testcancel();
+    return NULL;
+}
+
+static void cancelling(void) {
+    pthread_t thread;
+    void *result = NULL;
+    cancelled = make_strategy(REPLICAS);
+    CHECK(pthread_create(&thread, NULL, to_be_cancelled, NULL) == 0);
+    CHECK(pthread_join(thread, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED && returned == 1);
+    CHECK_OK(run(cancelled, fill_3, -1, 0));
+    umbo_strategy_release(cancelled);
+}
+
+int main(void) {
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
+    the_option();
+    signals();
+    cancelling();
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)6 * MIB) {
+        every_replica(NULL);
+        in_thread(every_replica, (size_t)6 * MIB);
+    }
+    in_thread(every_replica_of_a_large_thread, (size_t)24 * MIB);
+    one_large_array();
+    return finish();
+}
