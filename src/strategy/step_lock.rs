@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A strategy's step lock. Threads that wait for it get it in the order in which they came.
 pub(super) struct StepLock {
     queue: Queue,
+    /// [`PATIENCE`].
+    patience: Duration,
     /// Which thread has it, by [`this_thread`]; 0 if none.
     holder: AtomicUsize,
     inside: Mutex<Inside>,
@@ -48,6 +50,7 @@ impl StepLock {
     pub(super) fn new() -> StepLock {
         StepLock {
             queue: Queue::new(),
+            patience: PATIENCE,
             holder: AtomicUsize::new(0),
             inside: Mutex::new(Inside { step: 0, thread: None, since: Instant::now() }),
         }
@@ -88,7 +91,7 @@ impl StepLock {
     fn wait(&self, waiter: &Arc<Waiter>, limits: &Limits) -> Result<()> {
         let _listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(waiter) as _));
-        let mut patience = Some(Instant::now() + PATIENCE);
+        let mut patience = Some(Instant::now() + self.patience);
         loop {
             let look_around = [limits.deadline, patience].into_iter().flatten().min();
             let give_up = || limits.exceeded().is_some();
@@ -118,11 +121,12 @@ impl StepLock {
             None => format!("{:?}", thread.id()),
         };
         format!(
-            "thread {} has waited {PATIENCE:?} for step {step} of the strategy, which thread {} \
+            "thread {} has waited {:?} for step {step} of the strategy, which thread {} \
              began {:.1?} ago; if a callback of that step waits for this thread, neither will ever \
              go on: do not wait in a callback for a thread that runs or assigns on the same \
              strategy",
             current().as_ref().map_or_else(|| "that is ending".into(), name),
+            self.patience,
             thread.as_ref().map_or_else(|| "unknown".into(), name),
             since.elapsed(),
         )
@@ -149,4 +153,50 @@ impl Drop for StepGuard<'_> {
 fn this_thread() -> usize {
     thread_local!(static PLACE: u8 = const { 0 });
     PLACE.with(|place| std::ptr::from_ref(place).addr())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A thread that waits for long says whom it waits for, once, and is served all the same.
+    #[test]
+    fn who_waits_for_long_says_so_once() {
+        let (heard, lines) = mpsc::channel();
+        let sink = move |level: Level, text: &str| {
+            if level == Level::Warning && text.contains("for step 7 of the strategy") {
+                let _ = heard.send(text.to_owned());
+            }
+        };
+        log::set_sink(Level::Warning, Box::new(sink));
+        let patience = Duration::from_millis(20);
+        let lock = StepLock { patience, ..StepLock::new() };
+        std::thread::scope(|scope| {
+            let (begun, has_begun) = mpsc::channel();
+            let (end, may_end) = mpsc::channel::<()>();
+            let lock = &lock;
+            let holder = move || {
+                let mut guard = lock.enter(&Limits::default()).unwrap();
+                let numbers: Vec<_> = (1..=7).map(|_| guard.next_step()).collect();
+                assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+                begun.send(()).unwrap();
+                let _ = may_end.recv();
+            };
+            std::thread::Builder::new().name("holder".into()).spawn_scoped(scope, holder).unwrap();
+            has_begun.recv().unwrap();
+            let waiting = scope.spawn(|| lock.enter(&Limits::default()).unwrap().next_step());
+            let line = lines.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert!(
+                line.contains("thread 'holder'") && line.contains("neither will ever"),
+                "{line}"
+            );
+            std::thread::sleep(5 * patience);
+            drop(end);
+            assert_eq!(waiting.join().unwrap(), 8);
+        });
+        log::clear_sink();
+        assert!(lines.try_recv().is_err(), "said twice");
+    }
 }
