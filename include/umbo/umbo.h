@@ -2564,6 +2564,10 @@ void umbo_cluster_resolver_release(const struct umbo_cluster_resolver *resolver)
  * "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
  * or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
  * GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+ *
+ * The strategy is of use in this process. In the child of a fork its values can be read and it can be
+ * released; runs, assignments, making variables and umbo_strategy_synchronize() are
+ * FAILED_PRECONDITION there.
  */
 umbo_status umbo_central_storage_strategy_create(const struct umbo_strategy_options *options,
                                                  struct umbo_strategy **strategy);

@@ -116,11 +116,6 @@ pub fn is_ending() -> bool {
     LIFE.try_with(|_| ()).is_err()
 }
 
-/// FAILED_PRECONDITION on a thread that [`is_ending`].
-pub fn check_not_ending() -> Result<()> {
-    if is_ending() { Err(ending()) } else { Ok(()) }
-}
-
 /// The error of what a thread that [`is_ending`] cannot do.
 #[cold]
 pub fn ending() -> Error {

@@ -69,6 +69,10 @@ unsafe impl Extensible for umbo_strategy_options {
 /// "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
 /// or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
 /// GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+///
+/// The strategy is of use in this process. In the child of a fork its values can be read and it can be
+/// released; runs, assignments, making variables and umbo_strategy_synchronize() are
+/// FAILED_PRECONDITION there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_central_storage_strategy_create(
     options: *const umbo_strategy_options,

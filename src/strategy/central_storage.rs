@@ -250,11 +250,10 @@ impl Strategy {
         }
     }
 
-    /// FAILED_PRECONDITION on a thread that is ending, which could not wait, and in the child of a fork that happened since the strategy was made: neither
+    /// FAILED_PRECONDITION in the child of a fork that happened since the strategy was made: neither
     /// its threads nor those that may have held its locks exist there. What is not refused there
     /// takes none of its locks.
     pub(super) fn check_process(&self) -> Result<()> {
-        thread::check_not_ending()?;
         self.0.origin.check("strategy")
     }
 
