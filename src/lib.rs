@@ -20,6 +20,11 @@
 //! - [`executor`]: all threads and the processors that they run on, the worker set.
 //! - [`observe`], [`error`]: what goes on, and what goes wrong.
 
+//!
+//! `unsafe` has few homes, which say so: who reads another module need not look for it there.
+
+#![deny(unsafe_code)]
+
 pub mod cluster;
 pub mod collectives;
 pub mod device;

@@ -19,9 +19,16 @@ use umbo::error::Status;
 use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::streaming;
-use umbo::tensor::{DType, Element, Shape, Tensor};
+use umbo::tensor::{DType, Element, Shape, Tensor, TensorMut};
 
 const HOST: DeviceId = DeviceId::HOST;
+
+/// The right to write a tensor of a test, which has it for itself.
+fn exclusive(tensor: &Tensor) -> TensorMut<'_> {
+    // SAFETY: no test has threads of its own, and none reads what it has written before it is
+    // there.
+    unsafe { tensor.assume_exclusive() }
+}
 
 fn tensor<T: Element>(data: &[T], shape: &[usize]) -> Tensor {
     Tensor::from_slice(data, Shape::new(shape).unwrap(), HOST).unwrap()
@@ -69,7 +76,7 @@ fn over_replicas<T: Model>(shape: &[usize], replicas: usize, places: &[Placing],
 
     // Into a tensor of the caller's, strided like the first component.
     let (output, _) = placed::<T>(shape, places[0], || T::any(&mut random));
-    let result = reduce(ReduceOp::Sum, &components, None, HOST, Some(&output)).unwrap();
+    let result = reduce(ReduceOp::Sum, &components, None, HOST, Some(exclusive(&output))).unwrap();
     assert!(result.is_same(&output));
     same_bits(&output, &sum);
 }
@@ -114,7 +121,7 @@ fn copies_and_assignments<T: Model>(shape: &[usize], from: Placing, to: Placing,
     same_bits(&copy, &elements(&from_model));
     for assignment in [Assignment::Assign, Assignment::Add, Assignment::Subtract] {
         let (to, to_model) = placed::<T>(shape, to, || T::any(&mut random));
-        combine_into(assignment, &to, &from).unwrap();
+        combine_into(assignment, &mut exclusive(&to), &from).unwrap();
         let pairs = to_model.iter().zip(from_model.iter());
         let expected: Vec<T> = pairs
             .map(|(&to, &from)| match assignment {
@@ -124,7 +131,7 @@ fn copies_and_assignments<T: Model>(shape: &[usize], from: Placing, to: Placing,
             })
             .collect();
         same_bits(&to, &expected);
-        to.fill_zeros().unwrap();
+        exclusive(&to).fill_zeros().unwrap();
         assert!(bytes_of(&to).iter().all(|&byte| byte == 0));
     }
 }
@@ -150,7 +157,9 @@ fn gathered<T: Model>(
     assert_eq!(&*result.shape(), expected.shape());
     same_bits(&result, &elements(&expected));
     let output = Tensor::zeros(T::DTYPE, result.shape(), HOST).unwrap();
-    assert!(gather(&components, axis as i64, HOST, Some(&output)).unwrap().is_same(&output));
+    assert!(
+        gather(&components, axis as i64, HOST, Some(exclusive(&output))).unwrap().is_same(&output)
+    );
     same_bits(&output, &elements(&expected));
 }
 
@@ -205,7 +214,7 @@ fn large_results(components: &[Tensor]) -> Vec<Vec<u8>> {
     let mean = |axes: &[i64]| reduce(ReduceOp::Mean, components, Some(axes), HOST, None).unwrap();
     let sum = |count| reduce(ReduceOp::Sum, &components[..count], None, HOST, None).unwrap();
     let added = copy_to(&components[0], HOST).unwrap();
-    combine_into(Assignment::Add, &added, &components[1]).unwrap();
+    combine_into(Assignment::Add, &mut exclusive(&added), &components[1]).unwrap();
     [mean(&[]), mean(&[0]), mean(&[-1]), sum(1), sum(2), added].iter().map(bytes_of).collect()
 }
 
@@ -224,7 +233,7 @@ fn large_gathers<T: Model>(random: &mut ChaCha8Rng) -> impl Fn() -> Vec<Vec<u8>>
             let room = Tensor::zeros(T::DTYPE, room, HOST).unwrap();
             let output = room.slice(0, 1, room.shape()[0], 1).unwrap();
             let output = output.reshape(fresh.shape()).unwrap();
-            gather(components, axis, HOST, Some(&output)).unwrap();
+            gather(components, axis, HOST, Some(exclusive(&output))).unwrap();
             assert_eq!(bytes_of(&fresh), bytes_of(&output));
             bytes_of(&fresh)
         };
@@ -350,7 +359,7 @@ fn more_than_two_to_the_31_elements_are_reduced_and_gathered() {
     let filled = |last: u8| {
         let tensor = Tensor::zeros(DType::UInt8, Shape::new(&[count]).unwrap(), HOST).unwrap();
         let end = tensor.slice(0, count - 1, count, 1).unwrap();
-        end.copy_from(&row(&[last])).unwrap();
+        exclusive(&end).copy_from(&row(&[last])).unwrap();
         tensor
     };
     let at = |tensor: &Tensor, position: usize| {
@@ -383,7 +392,7 @@ fn fails(result: umbo::error::Result<impl std::fmt::Debug>, status: Status, need
 #[test]
 fn reductions_refuse_what_does_not_fit() {
     let sum = |components: &[Tensor], axes: Option<&[i64]>, output: Option<&Tensor>| {
-        reduce(ReduceOp::Sum, components, axes, HOST, output)
+        reduce(ReduceOp::Sum, components, axes, HOST, output.map(exclusive))
     };
     let invalid = Status::InvalidArgument;
     let pair = [row(&[1f32, 2.0]), row(&[3f32, 4.0])];
@@ -404,11 +413,11 @@ fn reductions_refuse_what_does_not_fit() {
     let flags = Tensor::from_bytes(DType::Bool, Shape::new(&[2]).unwrap(), &[0, 1], HOST).unwrap();
     fails(sum(from_ref(&flags), None, None), invalid, &["bool"]);
     fails(sum(from_ref(&flags), Some(&[0]), None), invalid, &["bool"]);
-    fails(combine_into(Assignment::Add, &flags, &flags), invalid, &["bool"]);
+    fails(combine_into(Assignment::Add, &mut exclusive(&flags), &flags), invalid, &["bool"]);
     fails(sum(&pair, None, Some(&scalar)), invalid, &["output", "[2]"]);
     fails(sum(&pair, None, Some(&row(&[0i32; 2]))), invalid, &["output", "float32"]);
     fails(sum(&pair, None, Some(&pair[1])), invalid, &["output", "replica 1"]);
-    fails(copy_into(&pair[0], &scalar), invalid, &["[2]"]);
+    fails(copy_into(&pair[0], &mut exclusive(&scalar)), invalid, &["[2]"]);
 }
 
 #[test]
@@ -421,7 +430,7 @@ fn gathers_refuse_what_does_not_fit_and_take_any_dtype() {
     fails(all(&[parts[0].clone(), row(&[1f32])], 0), invalid, &["ranks", "replica 1 [1]"]);
     fails(all(&[row(&[1f32]), row(&[1i8])], 0), invalid, &["replica 1 int8"]);
     fails(all(&[Tensor::scalar(1f32).unwrap()], 0), invalid, &["scalars"]);
-    fails(gather(&parts, 1, HOST, Some(&parts[0])), invalid, &["output"]);
+    fails(gather(&parts, 1, HOST, Some(exclusive(&parts[0]))), invalid, &["output"]);
     let huge = Shape::new(&[0, 1 << 40]).unwrap();
     let huge = Tensor::zeros(DType::Float32, huge, HOST).unwrap();
     fails(all(&vec![huge; 1 << 23], 1), invalid, &["shape"]);
@@ -436,12 +445,12 @@ fn gathers_refuse_what_does_not_fit_and_take_any_dtype() {
 fn assignments_may_share_memory() {
     let base = row(&[1i32, 2, 3, 4]);
     let (low, high) = (base.slice(0, 0, 3, 1).unwrap(), base.slice(0, 1, 4, 1).unwrap());
-    combine_into(Assignment::Assign, &high, &low).unwrap();
+    combine_into(Assignment::Assign, &mut exclusive(&high), &low).unwrap();
     same_bits(&base, &[1i32, 1, 2, 3]);
-    combine_into(Assignment::Add, &base, &base).unwrap();
+    combine_into(Assignment::Add, &mut exclusive(&base), &base).unwrap();
     same_bits(&base, &[2i32, 2, 4, 6]);
-    combine_into(Assignment::Assign, &base, &base).unwrap();
-    combine_into(Assignment::Subtract, &low, &high).unwrap();
+    combine_into(Assignment::Assign, &mut exclusive(&base), &base).unwrap();
+    combine_into(Assignment::Subtract, &mut exclusive(&low), &high).unwrap();
     same_bits(&base, &[0i32, -2, -2, 6]);
     assert_eq!(base.to_vec::<i32>().unwrap(), [0, -2, -2, 6]);
     fails(base.to_vec::<f32>(), Status::InvalidArgument, &["int32"]);

@@ -115,7 +115,8 @@ fn an_initializer_is_called_once_on_replica_0() {
         &|_| {
             let mut fill = |memory: &Tensor| {
                 calls.fetch_add(1, Ordering::Relaxed);
-                memory.copy_from(&Tensor::scalar(7.0f32)?)
+                // SAFETY: nobody else has the variable yet.
+                unsafe { memory.assume_exclusive() }.copy_from(&Tensor::scalar(7.0f32)?)
             };
             let initial = Initial::Fill {
                 dtype: umbo::tensor::DType::Float32,

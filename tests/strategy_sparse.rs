@@ -3,7 +3,7 @@
 use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::strategy::collective::{Destination, Reduction};
+use umbo::strategy::collective::{Destination, Output, Reduction};
 use umbo::strategy::extended::Grouping;
 use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, NewVariable, read};
@@ -93,6 +93,8 @@ fn reducing_concatenates_and_the_mean_divides() {
     let mean = s.reduce(ReduceOp::Mean, &value, &rows).unwrap();
     assert_eq!(dense::<f32>(&mean), [0.9, 1.2], "over the rows of both dense tensors");
     let output = Some(tensor(&[0.0f32], &[1]));
+    // SAFETY: nobody else has the tensor.
+    let output = output.map(|tensor| unsafe { Output::new(tensor) });
     let into = Reduction { output, ..Reduction::default() };
     refused(s.reduce(ReduceOp::Sum, &value, &into), Status::InvalidArgument, "output");
     let other = per_replica(&[slices(&[1i8], &[0], &[5]), slices(&[1i8], &[0], &[6])]);

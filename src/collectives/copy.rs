@@ -2,7 +2,7 @@
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorMut};
 
 /// How a value is written over another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +20,13 @@ pub enum Assignment {
 ///
 /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
 pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
-    let copy = Tensor::uninitialized(tensor.dtype(), tensor.shape(), device)?;
-    copy_into(tensor, &copy)?;
-    Ok(copy)
+    Tensor::made(tensor.dtype(), tensor.shape(), device, |to| copy_into(tensor, to))
 }
 
 /// Writes the elements of `from` to `to`, whatever their strides. Memory may be shared.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ or `to` is read-only.
-pub fn copy_into(from: &Tensor, to: &Tensor) -> Result<()> {
+pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
     to.copy_from(from)
 }
 
@@ -37,7 +35,7 @@ pub fn copy_into(from: &Tensor, to: &Tensor) -> Result<()> {
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and if bool values
 /// should be added or subtracted.
-pub fn combine_into(assignment: Assignment, to: &Tensor, from: &Tensor) -> Result<()> {
+pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -> Result<()> {
     match assignment {
         Assignment::Assign => to.copy_from(from),
         Assignment::Add => to.add_from(from),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels::copy::concatenate::concatenate;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::View;
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{Shape, Tensor, TensorMut};
 
 /// Concatenates `components` along `axis` (negative values count from the back), in replica
 /// order. They agree in dtype, rank and all other dimensions; any dtype will do, and parts of
@@ -20,31 +20,31 @@ pub fn gather(
     components: &[Tensor],
     axis: i64,
     destination: DeviceId,
-    output: Option<&Tensor>,
+    output: Option<TensorMut>,
 ) -> Result<Tensor> {
     let dtype = common_dtype(components, "gathering")?;
     let shape = gathered_shape(components, axis)?;
     let axis = shape.axis(axis)?;
-    let result = match output {
-        Some(output) => {
-            check_output(output, dtype, shape, components)?;
-            output.clone()
-        }
-        None => Tensor::uninitialized(dtype, shape, destination)?,
+    let Some(mut output) = output else {
+        return Tensor::made(dtype, shape, destination, |to| write(components, axis, to));
     };
+    check_output(&output, dtype, shape, components)?;
+    write(components, axis, &mut output)?;
+    Ok(output.done())
+}
+
+fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
     let dense = |tensor: &Tensor| tensor.layout().is_contiguous();
-    if dense(&result) && components.iter().all(dense) {
+    if to.is_contiguous() && components.iter().all(dense) {
         let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
-        concatenate(Instructions::chosen(), &parts, axis, &result.writing()?)?;
-        return Ok(result);
+        return concatenate(Instructions::chosen(), &parts, axis, &mut to.writing()?);
     }
     let mut start = 0;
     for component in components {
-        let stop = start + component.shape()[axis];
-        result.slice(axis, start, stop, 1)?.copy_from(component)?;
-        start = stop;
+        to.copy_part_from(axis, start, component)?;
+        start += component.shape()[axis];
     }
-    Ok(result)
+    Ok(())
 }
 
 /// The one axis along which the components' shapes differ, if there is one.

@@ -15,7 +15,7 @@ pub use reduce::{Batch, reduce};
 pub use crate::kernels::reduce::reduction::ReduceOp;
 
 use crate::error::{Error, Result};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
 /// The dtype that all components have.
 fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> {
@@ -47,7 +47,12 @@ fn shapes(components: &[Tensor]) -> String {
 }
 
 /// Checks a tensor that the caller gave to receive a result.
-fn check_output(output: &Tensor, dtype: DType, shape: Shape, components: &[Tensor]) -> Result<()> {
+fn check_output(
+    output: &TensorMut,
+    dtype: DType,
+    shape: Shape,
+    components: &[Tensor],
+) -> Result<()> {
     if output.dtype() != dtype || output.shape() != shape {
         return Err(Error::invalid(
             "output",
@@ -58,7 +63,7 @@ fn check_output(output: &Tensor, dtype: DType, shape: Shape, components: &[Tenso
             ),
         ));
     }
-    if let Some(replica) = components.iter().position(|component| component.overlaps(output)) {
+    if let Some(replica) = components.iter().position(|component| output.overlaps(component)) {
         return Err(Error::invalid(
             "output",
             format!(

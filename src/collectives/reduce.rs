@@ -1,5 +1,7 @@
 //! SUM and MEAN over replicas, with or without axes.
 
+#![expect(unsafe_code, reason = "a batch keeps views beside the tensors that they are of")]
+
 use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -7,7 +9,7 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use crate::kernels::view::View;
-use crate::tensor::{MAX_RANK, Shape, Tensor};
+use crate::tensor::{MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
 /// values count from the back; no axes at all means over replicas only).
@@ -30,11 +32,13 @@ pub fn reduce(
     components: &[Tensor],
     axes: Option<&[i64]>,
     destination: DeviceId,
-    output: Option<&Tensor>,
+    output: Option<TensorMut>,
 ) -> Result<Tensor> {
     let mut batch = Batch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
-    batch.run();
+    // SAFETY: nobody else has the result before it is returned, or, if it was given, before the
+    // right to write it is.
+    unsafe { batch.run() };
     Ok(result)
 }
 
@@ -42,7 +46,7 @@ pub fn reduce(
 /// are done at once, one by one.
 #[derive(Default)]
 pub struct Batch {
-    planned: Vec<Planned>,
+    planned: Vec<Planned<'static>>,
     /// What the planned reductions read and write.
     tensors: Vec<Tensor>,
 }
@@ -56,18 +60,14 @@ impl Batch {
         components: &[Tensor],
         axes: Option<&[i64]>,
         destination: DeviceId,
-        output: Option<&Tensor>,
+        output: Option<TensorMut>,
     ) -> Result<Tensor> {
         let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
         let reduced = reduced_axes(components, axes.unwrap_or_default())?;
         let shape = reduced_shape(components, &reduced)?;
-        let result = match output {
-            Some(output) => {
-                check_output(output, dtype, shape, components)?;
-                output.clone()
-            }
-            None => Tensor::uninitialized(dtype, shape, destination)?,
-        };
+        if let Some(output) = &output {
+            check_output(output, dtype, shape, components)?;
+        }
         let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
         let mut views: Vec<View> = Vec::new();
         views.try_reserve_exact(components.len()).map_err(exhausted)?;
@@ -75,19 +75,40 @@ impl Batch {
             views.push(component.reading()?);
         }
         if reduced.contains(&true) {
-            let output = result.writing()?;
-            reduce_over_axes(Instructions::chosen(), op, &views, &reduced, &output)?;
-        } else {
-            self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
-            self.planned.push(Planned::new(op, views, result.writing()?)?);
-            self.tensors.extend(components.iter().chain([&result]).cloned());
+            let write = |to: &mut TensorMut| {
+                let output = &mut to.writing()?;
+                reduce_over_axes(Instructions::chosen(), op, &views, &reduced, output)
+            };
+            let Some(mut output) = output else {
+                return Tensor::made(dtype, shape, destination, write);
+            };
+            write(&mut output)?;
+            return Ok(output.done());
         }
+        let result = match output {
+            Some(output) => output.done(),
+            None => Tensor::uninitialized(dtype, shape, destination)?,
+        };
+        self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
+        self.planned.try_reserve(1).map_err(exhausted)?;
+        // SAFETY: the views are used when the batch runs, by when it still has the tensors. Who has
+        // it run vouches for the result's being its alone, which is a fresh one, or was this
+        // call's.
+        let planned = unsafe {
+            let output = result.assume_exclusive().into_view()?.held();
+            Planned::new(op, views.into_iter().map(|view| view.held()).collect(), output)?
+        };
+        self.planned.push(planned);
+        self.tensors.extend(components.iter().chain([&result]).cloned());
         Ok(result)
     }
 
     /// Carries out what was planned.
-    pub fn run(self) {
-        reduce_over_replicas(Instructions::chosen(), &self.planned);
+    ///
+    /// # Safety
+    /// Nobody reads or writes the results before this returns, and nobody writes the components.
+    pub unsafe fn run(mut self) {
+        reduce_over_replicas(Instructions::chosen(), &mut self.planned);
     }
 }
 

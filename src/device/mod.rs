@@ -1,5 +1,10 @@
 //! Devices: their names, which of them there are, and the memory and threads of each.
 
+#![expect(
+    unsafe_code,
+    reason = "system calls, the CUDA driver, and work that is lent to other threads"
+)]
+
 pub mod cpu;
 pub mod cuda;
 pub mod name;

@@ -73,8 +73,9 @@ impl Failure {
 }
 
 impl DryRun<'_> {
-    /// Runs the callback with the rows from `first` on, of which replica k gets the next `sizes[k]`,
-    /// and with gradient buffers full of `prefill`. Whatever comes of it, all is then as before.
+    /// Runs the callback with the rows from `first` on, of which replica k gets the next
+    /// `sizes[k]`, and with gradient buffers full of `prefill`. Whatever comes of it, all is then
+    /// as before.
     pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Result<Parts, Failure> {
         let devices = self.strategy.compute_devices();
         let arguments =
@@ -139,8 +140,8 @@ impl Observer {
         result
     }
 
-    /// Whether the run's failure, if there is one, is the callback's. If anything else has failed it
-    /// is not, even if a callback has, too: it may only have been stopped because of that.
+    /// Whether the run's failure, if there is one, is the callback's. If anything else has failed
+    /// it is not, even if a callback has, too: it may only have been stopped because of that.
     fn blames_callback(&self) -> bool {
         self.called.load(Ordering::Acquire) && !self.failed.load(Ordering::Acquire)
     }
@@ -200,8 +201,9 @@ fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
     }
 }
 
-/// All elements of a gradient of which some rows were given. If they do not count, because they were
-/// submitted with weight 0, nobody has looked at the indices: those that name no row are left out.
+/// All elements of a gradient of which some rows were given. If they do not count, because they
+/// were submitted with weight 0, nobody has looked at the indices: those that name no row are left
+/// out.
 fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
     let (mut all, count) = (Vec::new(), table.shape().elements());
     all.try_reserve_exact(count)
@@ -268,6 +270,8 @@ impl Drop for Veto {
 
 #[cfg(test)]
 mod tests {
+    #![expect(unsafe_code, reason = "a test writes gradients as a replica does")]
+
     use std::sync::Barrier;
 
     use super::*;
@@ -295,7 +299,9 @@ mod tests {
         let gradients = Gradients::new(strategy.id(), devices, variables, reduction).unwrap();
         let contribute = |context: &ReplicaContext| {
             let one = Tensor::scalar(1.0f32)?;
-            gradients.view_in(context, 0, GradientMode::Overwrite)?.copy_from(&one)?;
+            let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+            // SAFETY: the buffer is this replica's until it submits.
+            unsafe { buffer.assume_exclusive() }.copy_from(&one)?;
             gradients.submit_in(context, Some(1.0))?;
             Ok(None)
         };

@@ -4,6 +4,11 @@
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`fork`] tells whether this
 //! process is the one in which something was made; [`shutdown`] ends what is idle.
 
+#![expect(
+    unsafe_code,
+    reason = "threads, signals, processors and forks are the system's, and work is lent to other threads"
+)]
+
 pub mod affinity;
 mod floating_point;
 pub mod fork;

@@ -11,7 +11,7 @@ use super::text::optional_text;
 use crate::collectives::ReduceOp;
 use crate::device::registry;
 use crate::error::{Error, Result};
-use crate::strategy::collective::{Destination, Reduction};
+use crate::strategy::collective::{Destination, Output, Reduction};
 use crate::values::Value;
 
 /// How values are reduced.
@@ -65,12 +65,15 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
     let axes = unsafe { array(given.axes, given.axis_count, "options.axes") }?;
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
+    let output = get_optional(given.output, "options.output")?;
     Ok(Reduction {
         axes: (!given.axes.is_null()).then(|| axes.to_vec()),
         destination: destination
             .map(|name| registry::resolve(name, "options.destination"))
             .transpose()?,
-        output: get_optional(given.output, "options.output")?,
+        // SAFETY: the caller gives a tensor that nothing but the call touches as long as that
+        // lasts.
+        output: output.map(|tensor| unsafe { Output::new(tensor) }),
     })
 }
 

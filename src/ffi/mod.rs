@@ -42,6 +42,7 @@
 //! What a callback is given for the call lies in a `handle::Lent`, which hands out handles that
 //! can be neither retained nor released and that are stale once the call is over.
 
+#![expect(unsafe_code, reason = "C programs give and get pointers")]
 #![expect(non_camel_case_types, reason = "these are the names of C types")]
 #![expect(
     clippy::missing_safety_doc,

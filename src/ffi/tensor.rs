@@ -158,8 +158,9 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
     })
 }
 
-/// A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
-/// row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
+/// A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+/// as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
+/// umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(
     dtype: umbo_dtype,
@@ -375,7 +376,9 @@ pub unsafe extern "C" fn umbo_tensor_copy_to_host(
             Storage::foreign(destination.cast(), bytes, DeviceId::HOST, false, Box::new(()))
         };
         let layout = Layout::row_major(shape);
-        copy_into(&tensor, &Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)
+        let target = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
+        // SAFETY: the memory is the caller's, who has it written by this call.
+        copy_into(&tensor, &mut unsafe { target.assume_exclusive() })
     })
 }
 

@@ -163,7 +163,7 @@ impl Pass<Value> for BatchRowsPass {
                 return view_rows(source, first as usize, count, slot);
             }
             let shape = resized(&source.shape(), count)?;
-            let target = slot.own(source.dtype(), shape, 0)?;
+            let mut target = slot.own(source.dtype(), shape, 0)?;
             rows::copy_rows(&source.reading()?, numbers, &mut target.writing()?)
         })?;
         self.numbers.clear();
@@ -265,5 +265,5 @@ fn stack(tensor: &Tensor, position: usize, capacity: usize, slot: &mut Slot<'_>)
             ),
         ));
     }
-    rows::copy_to_row(&tensor.reading()?, &mut slot.tensor().writing()?, position)
+    rows::copy_to_row(&tensor.reading()?, &mut slot.own_tensor().writing()?, position)
 }

@@ -10,7 +10,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::memory;
 use crate::kernels::rows;
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
 /// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
 pub(super) const LARGEST_EXPANSION: u64 = 1032;
@@ -87,8 +87,11 @@ impl Elements {
     /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
     /// says, and one byte to see that there is no more.
     pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
-        let tensor = Tensor::uninitialized(self.dtype, self.shape, DeviceId::HOST)?;
-        let mut target = tensor.writing()?;
+        Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| self.read_into(path, stream, to))
+    }
+
+    fn read_into(&self, path: &Path, stream: &mut impl Read, to: &mut TensorMut) -> Result<()> {
+        let mut target = to.writing()?;
         let mut chunk = Vec::new();
         chunk
             .try_reserve_exact(CHUNK)
@@ -113,7 +116,7 @@ impl Elements {
         if read_up_to(path, stream, &mut [0])? > 0 {
             return Err(self.wrong_length(path, "more are"));
         }
-        Ok(tensor)
+        Ok(())
     }
 }
 

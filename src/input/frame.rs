@@ -1,12 +1,14 @@
 //! Elements that are filled again once their consumer has dropped them.
 
+#![expect(unsafe_code, reason = "a frame that nobody else has is written")]
+
 use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::spec::ElementSpec;
 use crate::tensor::storage::Storage;
-use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
 
 /// Something that can be used again once nobody else holds a part of it.
@@ -159,13 +161,28 @@ impl Slot<'_> {
 
     /// Makes the tensor a contiguous one of `shape` in memory of its own, of at least `capacity`
     /// bytes, and returns it for the caller to write.
-    pub(super) fn own(&mut self, dtype: DType, shape: Shape, capacity: usize) -> Result<&Tensor> {
+    pub(super) fn own(
+        &mut self,
+        dtype: DType,
+        shape: Shape,
+        capacity: usize,
+    ) -> Result<TensorMut<'_>> {
         let storage = self.reserve(capacity.max(shape.bytes(dtype)?))?;
         let layout = Layout::row_major(shape);
         let device = DeviceId::HOST;
         let parts =
             TensorParts { storage: &storage, dtype, layout, offset: 0, device, examples: None };
-        if self.tensor.try_replace(&parts) { Ok(self.tensor) } else { Err(in_use()) }
+        if !self.tensor.try_replace(&parts) {
+            return Err(in_use());
+        }
+        Ok(self.own_tensor())
+    }
+
+    /// The tensor as it was last made, which was in memory of its own, for the caller to write.
+    pub(super) fn own_tensor(&mut self) -> TensorMut<'_> {
+        // SAFETY: nobody has the tensor until the frame is given away, and none of those to whom it
+        // was given before has anything of its memory any more: the pool claims no other frames.
+        unsafe { self.tensor.assume_exclusive() }
     }
 
     /// The tensor as it was last made.

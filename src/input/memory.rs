@@ -1,5 +1,7 @@
 //! Memory that datasets read and never write: mapped files, and arrays lent by their owners.
 
+#![expect(unsafe_code, reason = "mapped files")]
+
 use std::fs::File;
 use std::sync::Arc;
 

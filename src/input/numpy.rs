@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::input::dataset::Dataset;
 use crate::strategy::Strategy;
 use crate::strategy::context::require_cross_replica_of;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorMut};
 use crate::values::Value;
 
 /// The slices of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them, of copies
@@ -21,9 +21,9 @@ pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset
     Dataset::from_tensor_slices(arrays)?;
     let copies = arrays.map_leaves(&mut |leaf| match leaf {
         Value::Tensor(array) => {
-            let copy = Tensor::uninitialized(array.dtype(), array.shape(), DeviceId::HOST)?;
-            copy.copy_from(array)?;
-            Ok(Value::Tensor(copy))
+            let (dtype, shape) = (array.dtype(), array.shape());
+            let copy = |to: &mut TensorMut| to.copy_from(array);
+            Tensor::made(dtype, shape, DeviceId::HOST, copy).map(Value::Tensor)
         }
         other => Ok(other.clone()),
     })?;

@@ -103,15 +103,16 @@ fn stack_padded(
 ) -> Result<()> {
     let shape = padded_shape(elements, leaf)?;
     let first = leaf_at(&elements[0], leaf)?;
-    let target = slot.own(first.dtype(), shape, 0)?;
+    slot.own(first.dtype(), shape, 0)?;
     let row = shape.without(0);
     let mut padded = false;
     for element in elements {
         padded |= leaf_at(element, leaf)?.shape() != row;
     }
     if padded {
-        target.fill_zeros()?;
+        slot.own_tensor().fill_zeros()?;
     }
+    let target = slot.tensor();
     for (position, element) in elements.iter().enumerate() {
         let source = leaf_at(element, leaf)?;
         let (layout, offset) = corner(target, position, &source.shape())?;

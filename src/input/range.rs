@@ -64,7 +64,7 @@ impl Pass<Value> for RangePass {
         let number = self.start.wrapping_add((self.done as i64).wrapping_mul(self.step));
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
         frame.fill(&mut |_, slot| {
-            let tensor = slot.own(DType::Int64, Shape::scalar(), 0)?;
+            let mut tensor = slot.own(DType::Int64, Shape::scalar(), 0)?;
             rows::write_bytes(&mut tensor.writing()?, 0, &number.to_ne_bytes())
         })?;
         self.done += 1;

@@ -217,7 +217,8 @@ fn join(
     window: &mut Window,
 ) -> Result<()> {
     let first = leaf_at(&pieces[0].batch, leaf)?;
-    let target = slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
+    slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
+    let target = slot.tensor();
     let mut position = 0;
     for piece in pieces {
         let source = leaf_at(&piece.batch, leaf)?;

@@ -9,6 +9,8 @@
 //! - [`rows`]: slices along dimension 0, picked by number.
 //! - [`update`]: gradients of all replicas into the update of a variable, and norms.
 
+#![expect(unsafe_code, reason = "loops over memory that was checked before they begin")]
+
 pub mod copy;
 pub mod dtype;
 pub mod float;

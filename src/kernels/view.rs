@@ -1,4 +1,10 @@
 //! Plain views of memory: what kernels work on.
+//!
+//! A view borrows the memory, as a slice does, and unlike a slice does not know its element type
+//! when it is compiled. Where views are kept beside what owns their memory, and the borrow cannot
+//! be said in types, [`View::held`] and its like take it out of them.
+
+use std::marker::PhantomData;
 
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
@@ -7,29 +13,39 @@ use crate::kernels::layout::Layout;
 
 /// A read-only view of elements in memory that the CPU can address.
 ///
-/// A view is a promise made by whoever builds it (see [`View::new`]); reading through it is the
-/// kernels' business.
+/// A view is a promise made by whoever builds it (see [`View::new`]): kernels read through it
+/// without asking.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct View<'a> {
     data: *const u8,
     dtype: DType,
     layout: Layout,
+    memory: PhantomData<&'a [u8]>,
 }
 
 // SAFETY: a view is a pointer and numbers; `View::new` makes its builder promise that the memory
 // may be read for as long as the view is used, from whichever thread uses it.
-unsafe impl Send for View {}
+unsafe impl Send for View<'_> {}
 // SAFETY: as above; sharing a view shares only the right to read.
-unsafe impl Sync for View {}
+unsafe impl Sync for View<'_> {}
 
-impl View {
+impl<'a> View<'a> {
+    /// The same, for as long as the caller says.
+    ///
+    /// # Safety
+    /// What the builder of the view promised holds as long as the result is used.
+    pub unsafe fn held(self) -> View<'static> {
+        let View { data, dtype, layout, .. } = self;
+        View { data, dtype, layout, memory: PhantomData }
+    }
+
     /// A view of the elements that `layout` reaches from `data` on.
     ///
     /// # Safety
     /// As long as the view or a copy of it is used, those elements are initialised, aligned for
     /// `dtype`, readable from any thread, and not written by anyone else at the same time.
-    pub unsafe fn new(data: *const u8, dtype: DType, layout: Layout) -> View {
-        View { data, dtype, layout }
+    pub unsafe fn new(data: *const u8, dtype: DType, layout: Layout) -> View<'a> {
+        View { data, dtype, layout, memory: PhantomData }
     }
 
     /// The first element.
@@ -48,7 +64,7 @@ impl View {
     }
 
     /// The elements as a slice, if they are contiguous and of type `T`.
-    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+    pub fn as_slice<T: Element>(&self) -> Option<&'a [T]> {
         if self.dtype != T::DTYPE || !self.layout.is_contiguous() {
             return None;
         }
@@ -62,7 +78,7 @@ impl View {
     }
 
     /// The elements as an array, if they are of type `T`; bool elements are bytes, 0 or 1.
-    pub fn as_array<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
+    pub fn as_array<T: Element>(&self) -> Option<ArrayViewD<'a, T>> {
         let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
         if self.dtype != T::DTYPE && !are_bytes {
             return None;
@@ -80,27 +96,28 @@ impl View {
 
 /// A view of elements that may be written.
 #[derive(Debug)]
-pub struct ViewMut {
+pub struct ViewMut<'a> {
     data: *mut u8,
     dtype: DType,
     layout: Layout,
+    memory: PhantomData<&'a mut [u8]>,
 }
 
 // SAFETY: as for `View`; `ViewMut::new` makes its builder promise exclusive access, and the type
 // is neither `Clone` nor `Copy`, so the right to write moves with it.
-unsafe impl Send for ViewMut {}
+unsafe impl Send for ViewMut<'_> {}
 // SAFETY: a shared `&ViewMut` only tells pointer and layout.
-unsafe impl Sync for ViewMut {}
+unsafe impl Sync for ViewMut<'_> {}
 
-impl ViewMut {
+impl<'a> ViewMut<'a> {
     /// A view of the elements that `layout` reaches from `data` on.
     ///
     /// # Safety
     /// As long as the view is used, those elements are aligned for `dtype`, writable, and not
     /// read or written by anyone else; no two positions of `layout` share an element. They need
     /// not be initialised before a kernel writes them.
-    pub unsafe fn new(data: *mut u8, dtype: DType, layout: Layout) -> ViewMut {
-        ViewMut { data, dtype, layout }
+    pub unsafe fn new(data: *mut u8, dtype: DType, layout: Layout) -> ViewMut<'a> {
+        ViewMut { data, dtype, layout, memory: PhantomData }
     }
 
     /// The first element.
@@ -122,26 +139,37 @@ impl ViewMut {
 /// A read-only view of contiguous elements, without a shape: small enough to be kept and copied
 /// by the thousand.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct Span<'a> {
     data: *const u8,
     dtype: DType,
     elements: usize,
+    memory: PhantomData<&'a [u8]>,
 }
 
 // SAFETY: as for `View`, of which it is made.
-unsafe impl Send for Span {}
+unsafe impl Send for Span<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Span {}
+unsafe impl Sync for Span<'_> {}
 
-impl View {
+impl<'a> View<'a> {
     /// The elements as a span, with the same promise; `None` if they are not contiguous.
-    pub fn span(&self) -> Option<Span> {
-        let View { data, dtype, layout } = *self;
-        layout.is_contiguous().then(|| Span { data, dtype, elements: layout.shape.elements() })
+    pub fn span(&self) -> Option<Span<'a>> {
+        let View { data, dtype, layout, memory } = *self;
+        let elements = layout.shape.elements();
+        layout.is_contiguous().then_some(Span { data, dtype, elements, memory })
     }
 }
 
-impl Span {
+impl<'a> Span<'a> {
+    /// The same, for as long as the caller says.
+    ///
+    /// # Safety
+    /// What the builder of the span promised holds as long as the result is used.
+    pub unsafe fn held(self) -> Span<'static> {
+        let Span { data, dtype, elements, .. } = self;
+        Span { data, dtype, elements, memory: PhantomData }
+    }
+
     /// The first element.
     pub fn data(&self) -> *const u8 {
         self.data
@@ -158,28 +186,50 @@ impl Span {
     }
 }
 
-/// A view of contiguous elements that may be written, without a shape.
-#[derive(Debug)]
-pub struct SpanMut {
-    data: *mut u8,
-    dtype: DType,
-    elements: usize,
-}
-
-// SAFETY: as for `ViewMut`, of which it is made.
-unsafe impl Send for SpanMut {}
-// SAFETY: a shared `&SpanMut` only tells pointer and length.
-unsafe impl Sync for SpanMut {}
-
-impl ViewMut {
-    /// The elements as a span, with the same promise; `None` if they are not contiguous.
-    pub fn into_span(self) -> Option<SpanMut> {
-        let ViewMut { data, dtype, layout } = self;
-        layout.is_contiguous().then(|| SpanMut { data, dtype, elements: layout.shape.elements() })
+impl<'a> ViewMut<'a> {
+    /// The same, for as long as the caller says.
+    ///
+    /// # Safety
+    /// What the builder of the view promised holds as long as the result is used.
+    pub unsafe fn held(self) -> ViewMut<'static> {
+        let ViewMut { data, dtype, layout, .. } = self;
+        ViewMut { data, dtype, layout, memory: PhantomData }
     }
 }
 
-impl SpanMut {
+/// A view of contiguous elements that may be written, without a shape.
+#[derive(Debug)]
+pub struct SpanMut<'a> {
+    data: *mut u8,
+    dtype: DType,
+    elements: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: as for `ViewMut`, of which it is made.
+unsafe impl Send for SpanMut<'_> {}
+// SAFETY: a shared `&SpanMut` only tells pointer and length.
+unsafe impl Sync for SpanMut<'_> {}
+
+impl<'a> ViewMut<'a> {
+    /// The elements as a span, with the same promise; `None` if they are not contiguous.
+    pub fn into_span(self) -> Option<SpanMut<'a>> {
+        let ViewMut { data, dtype, layout, memory } = self;
+        let elements = layout.shape.elements();
+        layout.is_contiguous().then_some(SpanMut { data, dtype, elements, memory })
+    }
+}
+
+impl<'a> SpanMut<'a> {
+    /// The same, for as long as the caller says.
+    ///
+    /// # Safety
+    /// What the builder of the span promised holds as long as the result is used.
+    pub unsafe fn held(self) -> SpanMut<'static> {
+        let SpanMut { data, dtype, elements, .. } = self;
+        SpanMut { data, dtype, elements, memory: PhantomData }
+    }
+
     /// The first element.
     pub fn data(&self) -> *mut u8 {
         self.data
@@ -191,8 +241,9 @@ impl SpanMut {
     }
 
     /// The same elements for reading, by who may write them and does not meanwhile.
-    pub fn reading(&self) -> Span {
-        Span { data: self.data, dtype: self.dtype, elements: self.elements }
+    pub fn reading(&self) -> Span<'_> {
+        let SpanMut { data, dtype, elements, .. } = *self;
+        Span { data, dtype, elements, memory: PhantomData }
     }
 
     /// How many elements there are.

@@ -1,5 +1,7 @@
 //! The sum of contributions of several runs, until it is applied.
 
+#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
@@ -43,15 +45,22 @@ struct DenseSum {
 
 /// A contiguous tensor, to read and to write.
 pub(super) struct Memory {
-    pub(super) reading: Span,
-    pub(super) writing: SpanMut,
+    pub(super) reading: Span<'static>,
+    pub(super) writing: SpanMut<'static>,
     _owner: Tensor,
 }
 
 impl Memory {
     fn new(slab: &mut Slab, dtype: DType, variable: &Variable) -> Result<Memory> {
         let tensor = slab.zeros(dtype, variable.shape(), variable.device())?;
-        let spans = (tensor.reading()?.span(), tensor.writing()?.into_span());
+        // SAFETY: the spans are kept with the tensor, which is fresh. Who has the accumulation to
+        // change it is the only writer, and reads nothing of what it writes.
+        let spans = unsafe {
+            let reading = tensor.reading()?.span().map(|span| span.held());
+            let writing =
+                tensor.assume_exclusive().into_view()?.into_span().map(|span| span.held());
+            (reading, writing)
+        };
         let (Some(reading), Some(writing)) = spans else {
             return Err(Error::Internal("fresh memory is not contiguous".into()));
         };
@@ -118,7 +127,7 @@ impl Accumulation {
     }
 
     /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<Span> {
+    pub(super) fn of_variable(&self, index: usize) -> Option<Span<'_>> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.memory.as_ref().filter(|_| sum.written).map(|memory| memory.reading)
     }
@@ -163,7 +172,7 @@ impl Accumulation {
     }
 
     /// The memory of variable `index`, if it was reserved. A row-sparse variable has none here.
-    pub(super) fn memory(&self, index: usize) -> Option<&SpanMut> {
+    pub(super) fn memory(&self, index: usize) -> Option<&SpanMut<'_>> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.memory.as_ref().map(|memory| &memory.writing)
     }

@@ -53,7 +53,7 @@ impl<'a> Contributions<'a> {
 
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
-    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span)> {
+    pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
         self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
             Buffer::Dense { span, .. } => Some((weight, *span)),
             Buffer::Rows(_) => None,

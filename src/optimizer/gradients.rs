@@ -2,6 +2,8 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
+#![expect(unsafe_code, reason = "a replica's buffers are written for it")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -280,7 +282,8 @@ impl Gradients {
             )));
         };
         if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
-            tensor.fill_zeros()?;
+            // SAFETY: until it submits, the buffer is the replica's, which is here.
+            unsafe { tensor.assume_exclusive() }.fill_zeros()?;
         }
         viewed.store(step, Ordering::Release);
         Ok(tensor)
@@ -333,8 +336,11 @@ impl Gradients {
             return Err(Error::invalid("slices", problem));
         }
         let added = self.add_rows(replica, step, index, slices.indices().shape()[0])?;
-        added.indices.copy_from(slices.indices())?;
-        added.values.copy_from(slices.values())
+        // SAFETY: the rows were just added, for this replica to write.
+        unsafe {
+            added.indices.assume_exclusive().copy_from(slices.indices())?;
+            added.values.assume_exclusive().copy_from(slices.values())
+        }
     }
 
     /// What replica `replica` writes for variable `index`, and the step in which it last did.

@@ -4,11 +4,12 @@
 //! before the replicas' callbacks, [`Gradients::contributed`] after them, [`Gradients::restore`]
 //! once the step is given up. So a step of somebody else's never sees anything of it.
 
+#![expect(unsafe_code, reason = "replicas' buffers are written when no replica is at them")]
+
 use std::sync::atomic::Ordering;
 
 use crate::collectives::copy_to;
 use crate::error::Result;
-use crate::kernels::float::real;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::Buffer;
 use crate::optimizer::rows::{AddedRows, Pieces};
@@ -90,7 +91,8 @@ impl Gradients {
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
         for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
             if let Buffer::Dense { tensor, .. } = buffer {
-                real::fill(&mut tensor.writing()?, value);
+                // SAFETY: the replica, whose buffer it is, has not begun.
+                unsafe { tensor.assume_exclusive() }.fill(value)?;
             }
         }
         Ok(())
@@ -116,7 +118,10 @@ impl Gradients {
         for (own, was) in self.replicas.iter().zip(before.waiting) {
             for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
                 match (buffer, kept) {
-                    (Buffer::Dense { tensor, .. }, Kept::Dense(kept)) => tensor.copy_from(&kept)?,
+                    (Buffer::Dense { tensor, .. }, Kept::Dense(kept)) => {
+                        // SAFETY: the step is given up, and no replica is in it.
+                        unsafe { tensor.assume_exclusive() }.copy_from(&kept)?;
+                    }
                     (Buffer::Rows(rows), Kept::Rows(kept)) => *rows.pieces() = kept,
                     _ => unreachable!("what is kept of a buffer is of its kind"),
                 }

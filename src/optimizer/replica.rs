@@ -1,5 +1,7 @@
 //! One replica's part of gradients: its buffers, and what it has viewed and submitted.
 
+#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +31,7 @@ pub(super) struct Replica {
 /// Where a replica writes what it contributes to one variable.
 pub(super) enum Buffer {
     /// All elements, in the replica's slab, and what an apply reads of them.
-    Dense { tensor: Tensor, span: Span },
+    Dense { tensor: Tensor, span: Span<'static> },
     /// Some rows.
     Rows(ReplicaRows),
 }
@@ -109,7 +111,8 @@ fn buffers(
         let layout = Layout::row_major(variable.shape());
         let storage = Arc::clone(&storage);
         let tensor = Tensor::from_storage(storage, dtype(variable), layout, offset)?;
-        let span = tensor.reading()?.span();
+        // SAFETY: the span is kept with the tensor.
+        let span = tensor.reading()?.span().map(|span| unsafe { span.held() });
         let span = span.ok_or_else(|| Error::Internal("a buffer is not contiguous".into()))?;
         Ok(Buffer::Dense { tensor, span })
     });

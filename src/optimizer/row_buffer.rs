@@ -1,5 +1,7 @@
 //! Memory for rows whose number changes from step to step.
 
+#![expect(unsafe_code, reason = "a span is kept beside the tensor that it is of")]
+
 use std::sync::Arc;
 
 use crate::device::DeviceId;
@@ -12,7 +14,7 @@ use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 /// room for before costs no allocation.
 pub(super) struct RowBuffer {
     tensor: Tensor,
-    span: Span,
+    span: Span<'static>,
 }
 
 impl RowBuffer {
@@ -28,7 +30,7 @@ impl RowBuffer {
     }
 
     /// The rows as a span.
-    pub(super) fn span(&self) -> Span {
+    pub(super) fn span(&self) -> Span<'_> {
         self.span
     }
 
@@ -64,8 +66,10 @@ impl RowBuffer {
     }
 }
 
-fn span(tensor: &Tensor) -> Result<Span> {
-    let contiguous = tensor.reading()?.span();
+fn span(tensor: &Tensor) -> Result<Span<'static>> {
+    // SAFETY: the span is kept with the tensor, lent no longer than that is borrowed, and replaced
+    // with it.
+    let contiguous = tensor.reading()?.span().map(|span| unsafe { span.held() });
     contiguous.ok_or_else(|| Error::Internal("a buffer of rows is not contiguous".into()))
 }
 

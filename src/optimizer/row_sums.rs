@@ -4,6 +4,8 @@
 //! Merging costs time and memory by the rows that were contributed, whatever the size of the
 //! row-sparse variable.
 
+#![expect(unsafe_code, reason = "memory for views is used again")]
+
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::order::RowOrder;
@@ -38,7 +40,7 @@ pub(super) struct Merged {
 #[derive(Default)]
 pub(super) struct Workspace {
     order: RowOrder,
-    parts: Vec<RowPart>,
+    parts: Vec<RowPart<'static>>,
 }
 
 /// The rows of one replica, which replica it is, and the factor of its rows in the sum.
@@ -120,12 +122,12 @@ impl Merged {
     }
 
     /// For each of the rows the sum, in float64.
-    pub(super) fn sums(&self) -> Span {
+    pub(super) fn sums(&self) -> Span<'_> {
         self.sums.span()
     }
 
     /// The sums, divided by `divisor`, as a gradient of elements of type `dtype`.
-    pub(super) fn gradient(&self, dtype: DType, divisor: f64) -> WeightedSum<'static> {
+    pub(super) fn gradient(&self, dtype: DType, divisor: f64) -> WeightedSum<'_> {
         let sums = self.sums();
         WeightedSum::new(dtype, sums.elements(), &[], divisor).starting_from(Some(sums))
     }
@@ -143,7 +145,9 @@ impl Merged {
         self.rows.try_reserve(most).map_err(|_| out_of_memory(variable))?;
         self.rows.extend((0..order.rows()).map(|position| order.row(position)));
         self.sums.resize(order.rows(), most)?;
-        sum_rows(Instructions::chosen(), order, before, parts, &self.sums.tensor().writing()?);
+        // SAFETY: the sums are this apply's, and nobody reads them before they are merged.
+        let mut sums = unsafe { self.sums.tensor().assume_exclusive() };
+        sum_rows(Instructions::chosen(), order, before, parts, &mut sums.writing()?);
         Ok(())
     }
 }
@@ -155,7 +159,7 @@ fn collect<'a>(
     before: Option<&Merged>,
     sources: impl Iterator<Item = Source<'a>> + Clone,
     order: &mut RowOrder,
-    parts: &mut Vec<RowPart>,
+    parts: &mut Vec<RowPart<'static>>,
 ) -> Result<()> {
     let before = before.map_or(&[][..], |before| &before.rows);
     let (mut entries, mut pieces) = (before.len(), 0);
@@ -171,7 +175,9 @@ fn collect<'a>(
         let rows = rows.pieces();
         rows.each_indices(variable, replica, |indices, rows| order.add_indices(indices, rows))?;
         for (_, values) in rows.iter() {
-            parts.push(RowPart { values: values.reading()?, factor });
+            // SAFETY: the parts are used and dropped before `merge` returns, which has borrowed
+            // what they are views of.
+            parts.push(RowPart { values: unsafe { values.reading()?.held() }, factor });
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! What the gradients of one apply are made of.
 
+#![expect(unsafe_code, reason = "memory for views is used again")]
+
 use parking_lot::MutexGuard;
 
 use crate::error::{Error, Result};
@@ -91,11 +93,14 @@ impl<'a> Sources<'a> {
 
     /// Replaces `contributions`, which has room for one of every replica, by those of the last run
     /// to variable `index`.
-    pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution>) {
+    pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         let reduction = self.gradients.loss_reduction();
         contributions.clear();
         for (weight, gradient) in self.contributions.of_variable(index) {
             let factor = reduction.factor(weight) * self.unscale;
+            // SAFETY: the contributions are used while the gradients, which are borrowed here, are,
+            // and replaced before they are used again.
+            let gradient = unsafe { gradient.held() };
             contributions.push(Contribution { gradient, factor });
         }
     }
@@ -103,9 +108,9 @@ impl<'a> Sources<'a> {
     /// The gradient of variable `index` that `contributions`, collected for it, and the runs before
     /// make.
     pub(super) fn sum<'c>(
-        &self,
+        &'c self,
         index: usize,
-        contributions: &'c [Contribution],
+        contributions: &'c [Contribution<'c>],
     ) -> WeightedSum<'c> {
         let variable = &self.variables()[index];
         if let Some(rows) = self.rows(index) {
@@ -117,7 +122,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The sum of the runs before the last one.
-    pub(super) fn accumulated(&self, index: usize) -> Option<Span> {
+    pub(super) fn accumulated(&self, index: usize) -> Option<Span<'_>> {
         self.accumulation.of_variable(index)
     }
 }

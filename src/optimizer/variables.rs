@@ -1,11 +1,12 @@
 //! What an optimizer keeps for each variable: the slots of its rule, running scalars, and where the
 //! weights lie.
 
+#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kernels::float::real;
 use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::{Running, Slot, UpdateRule};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
@@ -27,7 +28,7 @@ pub(super) struct Variables {
     states: Vec<VariableState>,
     /// Of all variables, as many of each as the rule has: contiguous, since an apply to many small
     /// variables walks over them.
-    slots: Vec<SpanMut>,
+    slots: Vec<SpanMut<'static>>,
 }
 
 /// What is kept for one variable.
@@ -35,7 +36,7 @@ pub(super) struct VariableState {
     /// Keeps the variable alive, and so its key from naming another.
     variable: Variable,
     /// The variable's two buffers, as far as they were met.
-    weights: [Option<SpanMut>; 2],
+    weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
     pub(super) running: Running,
     /// How often it was updated; what the slots hold is seen from the first time on.
@@ -107,12 +108,12 @@ impl Variables {
         position: usize,
         buffer: usize,
         slots: usize,
-    ) -> (&SpanMut, &[SpanMut]) {
+    ) -> (&SpanMut<'_>, &[SpanMut<'_>]) {
         (self.weights(position, buffer), &self.slots[position * slots..][..slots])
     }
 
     /// The first of [`Variables::operands`].
-    pub(super) fn weights(&self, position: usize, buffer: usize) -> &SpanMut {
+    pub(super) fn weights(&self, position: usize, buffer: usize) -> &SpanMut<'_> {
         let weights = self.states[position].weights[buffer].as_ref();
         weights.expect("a buffer is met when its update is prepared")
     }
@@ -130,8 +131,15 @@ impl VariableState {
     }
 }
 
-fn span(tensor: &Tensor) -> Result<SpanMut> {
-    tensor.writing()?.into_span().ok_or_else(|| {
+/// The span of a tensor that is the variable's or its state, to be kept with what keeps the tensor.
+fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
+    // SAFETY: a span is made here, and not used. What is kept of a variable keeps the tensor, too,
+    // and only the update of an apply writes it, at the commit point, where it is alone.
+    let span = unsafe {
+        let span = tensor.assume_exclusive().into_view()?.into_span();
+        span.map(|span| span.held())
+    };
+    span.ok_or_else(|| {
         Error::Internal("a variable and its state are contiguous, and this is not".into())
     })
 }
@@ -154,7 +162,8 @@ fn allocate(slab: &mut Slab, variable: &Variable, index: usize, slot: &Slot) -> 
         Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset)?
     };
     if slot.initial != 0.0 {
-        real::fill(&mut tensor.writing()?, slot.initial);
+        // SAFETY: the tensor was just made, and shares its memory with no other.
+        unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
     }
     Ok(tensor)
 }

@@ -1,6 +1,8 @@
 //! An apply at work: the variables that it is about, and what is done to all of them, each time in
 //! one entry of the workers.
 
+#![expect(unsafe_code, reason = "workers write parts of one tensor side by side")]
+
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
@@ -123,7 +125,11 @@ impl Work {
                 let kept = kept.map(|gradient| &gradient.writing);
                 let sum = sources.sum(index, contributions);
                 let sums = &sums[first_sum..];
-                sum.measure_squares(Instructions::chosen(), &part, sums, kept, streaming);
+                // SAFETY: the gradients are kept in memory of this apply, and of the part here
+                // alone.
+                unsafe {
+                    sum.measure_squares(Instructions::chosen(), &part, sums, kept, streaming);
+                }
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
@@ -161,7 +167,9 @@ impl Work {
                 let Item { index, fresh, .. } = items[item];
                 let Some(sum) = sources.accumulation.memory(index) else { continue };
                 sources.collect(index, contributions);
-                accumulate(Instructions::chosen(), sum, fresh, contributions, part);
+                // SAFETY: only this apply, which has the accumulation, writes the sums, and the
+                // part here alone.
+                unsafe { accumulate(Instructions::chosen(), sum, fresh, contributions, part) };
             }
         });
     }
@@ -287,7 +295,7 @@ impl Passes<'_> {
         index: usize,
         kept: bool,
         update: &Update,
-        contributions: &'p mut Vec<Contribution>,
+        contributions: &'p mut Vec<Contribution<'static>>,
     ) -> Pass<'p> {
         let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
         let (instructions, divisor) = (Instructions::chosen(), self.sources.divisor);
@@ -295,16 +303,20 @@ impl Passes<'_> {
         let pass = match (self.sources.rows(index), gradient) {
             (Some(merged), _) => {
                 let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
-                Pass::at_rows(instructions, weights, slots, rows, merged.sums(), divisor)
+                // SAFETY: the strategy has nobody at the variable but this apply, which has claimed
+                // it, and parts that are updated side by side have nothing in common.
+                unsafe { Pass::at_rows(instructions, weights, slots, rows, merged.sums(), divisor) }
             }
             (None, Some(gradient)) => {
                 contributions.clear();
                 contributions.push(Contribution { gradient: gradient.reading, factor: 1.0 });
-                Pass::new(instructions, weights, slots, contributions, 1.0)
+                // SAFETY: as above.
+                unsafe { Pass::new(instructions, weights, slots, contributions, 1.0) }
             }
             (None, None) => {
                 self.sources.collect(index, contributions);
-                Pass::new(instructions, weights, slots, contributions, divisor)
+                // SAFETY: as above.
+                unsafe { Pass::new(instructions, weights, slots, contributions, divisor) }
                     .starting_from(self.sources.accumulated(index))
             }
         };

@@ -16,7 +16,7 @@ pub(super) struct Work {
     pub(super) pieces: Pieces,
     pub(super) sums: Vec<ChunkSums<2>>,
     /// For each share of the work, the contributions to the variable that it is at.
-    pub(super) contributions: Vec<Mutex<Vec<Contribution>>>,
+    pub(super) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
 }
 
 /// One variable of an apply.

@@ -1,5 +1,7 @@
 //! The strategy: its devices, its replica threads, its locks.
 
+#![expect(unsafe_code, reason = "the default strategy is never freed, and found without a lock")]
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ptr;

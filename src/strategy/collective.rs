@@ -1,6 +1,8 @@
 //! Reducing, gathering and taking apart values in cross-replica context, and the same on a
 //! replica context as merge calls.
 
+#![expect(unsafe_code, reason = "results are written into tensors that the caller has vouched for")]
+
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
@@ -11,7 +13,7 @@ use super::{sparse, variables};
 use crate::collectives::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorMut};
 use crate::values::Value;
 
 /// Where a reduction goes.
@@ -31,11 +33,29 @@ pub struct Reduction {
     pub axes: Option<Vec<i64>>,
     /// The device of the result; `None`: `CPU:0`.
     pub destination: Option<DeviceId>,
-    /// A tensor to write the result into.
-    pub output: Option<Tensor>,
+    /// Where to write the result; `None`: a fresh tensor.
+    pub output: Option<Output>,
+}
+
+/// A tensor that a result is to be written into.
+#[derive(Clone, Debug)]
+pub struct Output(Tensor);
+
+impl Output {
+    /// # Safety
+    /// Nobody else reads or writes the tensor while something is done with this or a clone of it,
+    /// and no two such things are done at the same time.
+    pub unsafe fn new(tensor: Tensor) -> Output {
+        Output(tensor)
+    }
 }
 
 impl Reduction {
+    fn output(&self) -> Option<TensorMut<'_>> {
+        // SAFETY: who made the output vouched for that.
+        self.output.as_ref().map(|Output(tensor)| unsafe { tensor.assume_exclusive() })
+    }
+
     fn device(&self) -> DeviceId {
         self.destination.unwrap_or(DeviceId::HOST)
     }
@@ -63,7 +83,8 @@ impl Strategy {
     ) -> Result<Value> {
         let mut batch = Batch::default();
         let reduced = self.reduce_in(&mut batch, op, value, how)?;
-        batch.run();
+        // SAFETY: the results are still here, or they are an output, for which its giver vouched.
+        unsafe { batch.run() };
         Ok(reduced)
     }
 
@@ -87,7 +108,7 @@ impl Strategy {
         how: &Reduction,
     ) -> Result<Value> {
         let mut reduce = |components: &[Tensor]| {
-            let output = how.output.as_ref();
+            let output = how.output();
             batch
                 .reduce(op, components, how.axes.as_deref(), how.device(), output)
                 .map(Value::Tensor)
@@ -129,11 +150,11 @@ impl Strategy {
         if op == ReduceOp::Sum && self.num_replicas() > 1 {
             return Err(self.not_reducible(leaf));
         }
-        match &how.output {
+        match how.output() {
             None => Ok(leaf.clone()),
-            Some(output) => {
-                collectives::copy_into(&tensor, output)?;
-                Ok(Value::Tensor(output.clone()))
+            Some(mut output) => {
+                collectives::copy_into(&tensor, &mut output)?;
+                Ok(Value::Tensor(output.done()))
             }
         }
     }
@@ -165,7 +186,7 @@ impl Strategy {
                 if let [alone] = components.as_slice() {
                     Value::Tensor(alone.clone())
                 } else {
-                    let output = how.output.as_ref();
+                    let output = how.output();
                     return collectives::gather(&components, axis, how.device(), output)
                         .map(Value::Tensor);
                 }
@@ -179,9 +200,9 @@ impl Strategy {
             }
             plain => plain.clone(),
         };
-        if let (Some(output), Ok(tensor)) = (&how.output, single.tensor_of(0)) {
-            collectives::copy_into(tensor, output)?;
-            return Ok(Value::Tensor(output.clone()));
+        if let (Some(mut output), Ok(tensor)) = (how.output(), single.tensor_of(0)) {
+            collectives::copy_into(tensor, &mut output)?;
+            return Ok(Value::Tensor(output.done()));
         }
         Ok(single)
     }

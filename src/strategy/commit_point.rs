@@ -1,5 +1,7 @@
 //! The commit point of a strategy's steps, and what leads to it: joining, deferring, undoing.
 
+#![expect(unsafe_code, reason = "what a failed update has written is undone")]
+
 use std::mem;
 use std::sync::Arc;
 
@@ -123,10 +125,12 @@ impl Strategy {
         for participant in &participants {
             participant.roll_back(number);
         }
-        let restored = savepoint
-            .saved
-            .iter()
-            .try_for_each(|(variable, value)| collectives::copy_into(value, variable.staging()?));
+        let restored = savepoint.saved.iter().try_for_each(|(variable, value)| {
+            // SAFETY: the step has the staging buffers to itself, and this is the thread of it that
+            // writes now.
+            let mut staging = unsafe { variable.staging()?.assume_exclusive() };
+            collectives::copy_into(value, &mut staging)
+        });
         if restored.is_err() || savepoint.has_run {
             self.inner().transaction.lock().doom.get_or_insert_with(|| {
                 "an update failed after it had run a step of its own, whose contributions cannot \

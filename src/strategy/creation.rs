@@ -5,6 +5,8 @@
 //! at its second. It waits for replica 0 until that has made the variable, or cannot make it any
 //! more before the replicas meet again: because it waits in a synchronising call or has returned.
 
+#![expect(unsafe_code, reason = "a variable that nobody else has yet is written")]
+
 use super::central_storage::Strategy;
 use super::context::{Current, creators, current, in_default_scope, mixing, require_cross_replica};
 use super::creations::Request;
@@ -94,7 +96,8 @@ fn create_here(
     create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;
-            collectives::copy_into(tensor, &fresh)?;
+            // SAFETY: nobody else has the fresh tensor.
+            collectives::copy_into(tensor, &mut unsafe { fresh.assume_exclusive() })?;
             Ok(fresh)
         }
         Initial::Fill { dtype, shape, fill } => {

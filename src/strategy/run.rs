@@ -1,5 +1,7 @@
 //! Running a callback on every replica.
 
+#![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
+
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,8 @@
 //! The record of one step: what the coordinator and the replicas leave for each other, and how a
 //! replica finds it.
 
+#![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::mem;

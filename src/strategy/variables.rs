@@ -1,5 +1,7 @@
 //! Variables in contexts: what reading and assigning mean there.
 
+#![expect(unsafe_code, reason = "the strategy writes the variables")]
+
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
@@ -11,7 +13,7 @@ use super::operation::Operation;
 use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorMut};
 use crate::values::Value;
 use crate::values::buffer::copy_number;
 use crate::values::variable::{Aggregation, Variable};
@@ -122,12 +124,12 @@ pub fn current_copy<'a>(
     Ok(variable.copy(buffer, number))
 }
 
-/// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that, if
-/// it is not. Several threads may ask at the same time; one of them does the work, shared by the
+/// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that,
+/// if it is not. Several threads may ask at the same time; one of them does the work, shared by the
 /// worker set, and the others wait for it.
 ///
-/// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that is
-/// not float32, and with RESOURCE_EXHAUSTED if there is no memory.
+/// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that
+/// is not float32, and with RESOURCE_EXHAUSTED if there is no memory.
 pub fn bring_in_step<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
@@ -249,7 +251,7 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
 pub(super) fn write_directly(
     variable: &Variable,
     keeps: bool,
-    write: &mut dyn FnMut(&Tensor) -> Result<()>,
+    write: &mut dyn FnMut(&mut TensorMut) -> Result<()>,
 ) -> Result<()> {
     let owner = owner(variable);
     if let Some(step) = step_place(&owner) {
@@ -257,7 +259,9 @@ pub(super) fn write_directly(
     }
     let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().central.write();
-    write(variable.changing())
+    // SAFETY: the lock keeps out who reads central state, and the step lock who writes it. Views
+    // that somebody was given are, by the contract of `current_tensor`, not read during a write.
+    write(&mut unsafe { variable.changing().assume_exclusive() })
 }
 
 /// Has `write` change what the step's later reads see and its commit point publishes.
@@ -266,13 +270,17 @@ pub(super) fn stage(
     step: u64,
     variable: &Variable,
     keeps: bool,
-    write: &mut dyn FnMut(&Tensor) -> Result<()>,
+    write: &mut dyn FnMut(&mut TensorMut) -> Result<()>,
 ) -> Result<()> {
     if variable.is_staged() {
         owner.save_for_undo(variable)?;
-        return write(variable.staging()?);
+        // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
+        // Views are not read during a write, as above.
+        return write(&mut unsafe { variable.staging()?.assume_exclusive() });
     }
-    let staging = variable.staging()?;
+    // SAFETY: as above.
+    let mut staging = unsafe { variable.staging()?.assume_exclusive() };
+    let staging = &mut staging;
     if keeps {
         collectives::combine_into(Assignment::Assign, staging, variable.committed())?;
     }

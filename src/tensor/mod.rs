@@ -1,4 +1,34 @@
 //! Tensors: elements of one dtype, strided, on one device, with shared ownership.
+//!
+//! # Who may read and write elements
+//!
+//! A tensor shares its memory with its clones and slices, and with C programs, which hold its
+//! address. No type can say whether somebody else is at it. So one rule holds for all memory of
+//! tensors: **who writes, vouches.** A writer is alone with the elements that it writes: as long as
+//! it writes, nobody else reads or writes them, on any thread and through whatever reference. A
+//! reader vouches for nothing, since whoever could disturb it has vouched for not doing so.
+//!
+//! In types: [`Tensor::reading`] and what reads by it are safe. The right to write is a value,
+//! [`TensorMut`]; functions that write take one, and are safe, too. It comes from where it can be
+//! known:
+//!
+//! - From a tensor that was just made, which nobody else has: [`Tensor::made`], [`Tensor::get_mut`].
+//! - From somebody who vouches: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors of C
+//!   programs that is `ffi`, where the contract of each C function says what the program does not do
+//!   meanwhile; so does the contract of [`Storage::foreign`](storage::Storage::foreign) for memory that
+//!   a C program owns. For the memory of variables it is the strategy, which has the only writer by
+//!   its step lock. For buffers of gradients it is the replica whose buffers they are.
+//!
+//! One thing is said and not in types: whoever has got a variable's tensor, a view of the variable,
+//! reads it only when the strategy does not write it. When that is, each function that gives such a
+//! tensor says (see [`current_tensor`](crate::strategy::variables::current_tensor) and
+//! [`Variable::committed`](crate::values::variable::Variable::committed)).
+//!
+//! Elements are always initialised, as far as the language is concerned: memory that is not zeroed
+//! holds unspecified bytes, all of which are elements (see
+//! [`Storage::uninitialized`](storage::Storage::uninitialized)).
+
+#![expect(unsafe_code, reason = "who may use memory when is not said in types")]
 
 pub mod blocks;
 pub mod ops;
@@ -22,8 +52,7 @@ use storage::Storage;
 /// contents of others are.
 ///
 /// Tensors share their memory with whoever made it and with their slices, and C programs write it
-/// through plain pointers. So nothing here hands out Rust references to elements except where the
-/// caller vouches for it; who may write when is the caller's agreement, as with any buffer in C.
+/// through plain pointers; [the module](crate::tensor) says who may read and write it when.
 #[derive(Clone)]
 pub struct Tensor(Arc<Parts>);
 
@@ -215,42 +244,48 @@ impl Tensor {
         true
     }
 
-    /// A view for kernels that read.
+    /// A contiguous tensor that `write` fills: all of its elements, or what it leaves out is
+    /// unspecified.
     ///
-    /// The exclusion of writers is the agreement that every function of the library makes with
-    /// its caller: while a call reads a tensor, nobody writes it. Inside of the library the
-    /// strategy's locks keep it.
-    pub fn reading(&self) -> Result<View> {
+    /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
+    pub fn made(
+        dtype: DType,
+        shape: Shape,
+        device: DeviceId,
+        write: impl FnOnce(&mut TensorMut) -> Result<()>,
+    ) -> Result<Tensor> {
+        let tensor = Tensor::uninitialized(dtype, shape, device)?;
+        // SAFETY: nobody else has the tensor before it is returned.
+        write(&mut unsafe { tensor.assume_exclusive() })?;
+        Ok(tensor)
+    }
+
+    /// A view for kernels that read, by [the rule](crate::tensor) without a promise.
+    ///
+    /// Fails with UNIMPLEMENTED if the memory is not the host's.
+    pub fn reading(&self) -> Result<View<'_>> {
         self.in_host_memory("reading")?;
-        // SAFETY: construction checked that the layout lies in the storage and is aligned, the
-        // storage lives as long as this tensor, whose user holds it over the use of the view, and
-        // nobody writes it meanwhile by the agreement above.
+        // SAFETY: construction checked that the layout lies in the storage and is aligned. The
+        // storage lives as long as this tensor, which is borrowed. Its elements are initialised,
+        // and whoever writes them vouches for nobody reading them.
         Ok(unsafe { View::new(self.data(), self.dtype(), *self.layout()) })
     }
 
-    /// A view for kernels that write. Refuses read-only memory and layouts in which two positions
-    /// share an element.
+    /// The right to write the elements, if nobody else has this tensor or another one over the same
+    /// memory, and the memory is the library's own.
+    pub fn get_mut(&mut self) -> Option<TensorMut<'_>> {
+        let parts = Arc::get_mut(&mut self.0)?;
+        Arc::get_mut(&mut parts.storage).filter(|storage| storage.is_own())?;
+        Some(TensorMut { tensor: self })
+    }
+
+    /// The right to write the elements.
     ///
-    /// Exclusiveness is the agreement of [`Tensor::reading`]: while a call writes a tensor,
-    /// nobody else reads or writes it.
-    pub fn writing(&self) -> Result<ViewMut> {
-        self.in_host_memory("writing")?;
-        if self.is_read_only() {
-            return Err(Error::invalid("tensor", "its memory is read-only"));
-        }
-        if self.layout().has_overlap() {
-            return Err(Error::invalid(
-                "tensor",
-                format!(
-                    "strides {:?} of shape {} let positions share an element; such a tensor is read-only",
-                    self.layout().strides(),
-                    self.shape()
-                ),
-            ));
-        }
-        // SAFETY: as in `reading`; positions were just checked to be distinct, and exclusiveness
-        // is the agreement above.
-        Ok(unsafe { ViewMut::new(self.data(), self.dtype(), *self.layout()) })
+    /// # Safety
+    /// As long as what is returned is used, nobody reads or writes these elements but through it,
+    /// and but for what the functions read to which it is given together with its source.
+    pub unsafe fn assume_exclusive(&self) -> TensorMut<'_> {
+        TensorMut { tensor: self }
     }
 
     fn in_host_memory(&self, doing: &str) -> Result<()> {
@@ -298,6 +333,69 @@ impl Tensor {
         }
         let layout = Layout::row_major(shape);
         Ok(self.with_layout(layout, self.0.offset))
+    }
+}
+
+/// A tensor, and the right to write its elements: as long as this exists, nobody else reads or
+/// writes them (see [the module](crate::tensor)).
+pub struct TensorMut<'a> {
+    tensor: &'a Tensor,
+}
+
+impl<'a> TensorMut<'a> {
+    /// The tensor, and no right any more to write it.
+    pub fn done(self) -> Tensor {
+        self.tensor.clone()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.tensor.dtype()
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.tensor.shape()
+    }
+
+    /// Whether elements of `other` lie in the memory that these span; see [`Tensor::overlaps`].
+    pub fn overlaps(&self, other: &Tensor) -> bool {
+        self.tensor.overlaps(other)
+    }
+
+    /// Whether the elements lie densely in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        self.tensor.layout().is_contiguous()
+    }
+
+    /// A view for kernels that write.
+    ///
+    /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions
+    /// share an element, and with UNIMPLEMENTED if the memory is not the host's.
+    pub fn writing(&mut self) -> Result<ViewMut<'_>> {
+        TensorMut { tensor: self.tensor }.into_view()
+    }
+
+    /// As [`TensorMut::writing`], and the right goes into the view.
+    pub fn into_view(self) -> Result<ViewMut<'a>> {
+        let tensor = self.tensor;
+        tensor.in_host_memory("writing")?;
+        if tensor.is_read_only() {
+            return Err(Error::invalid("tensor", "its memory is read-only"));
+        }
+        if tensor.layout().has_overlap() {
+            return Err(Error::invalid(
+                "tensor",
+                format!(
+                    "strides {:?} of shape {} let positions share an element; such a tensor is read-only",
+                    tensor.layout().strides(),
+                    tensor.shape()
+                ),
+            ));
+        }
+        // SAFETY: as in `Tensor::reading`; positions were just checked to be distinct, this has the
+        // right to write them alone, and the view has it now.
+        Ok(unsafe { ViewMut::new(tensor.data(), tensor.dtype(), *tensor.layout()) })
     }
 }
 

@@ -1,39 +1,45 @@
-//! What can be done to the elements of tensors in memory that the CPU can address.
-//!
-//! Nobody else writes what a function reads, or touches what it writes, while it runs: the
-//! agreement that every function of the library makes with its caller.
+//! What can be done to the elements of tensors in memory that the CPU can address, by the rule of
+//! [the module above](crate::tensor): who writes is alone with what is written.
 
 use crate::error::{Error, Result};
 use crate::kernels::copy::{combine, layouts};
+use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::scatter::{self, ScatterOp};
-use crate::tensor::{DType, Element, Shape, Tensor};
+use crate::tensor::{DType, Element, Shape, Tensor, TensorMut};
 
-impl Tensor {
+impl TensorMut<'_> {
     /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
     /// memory: what is written is what `from` held before.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ or this tensor is read-only, and with
     /// RESOURCE_EXHAUSTED if overlapping memory has to be copied and there is none for the copy.
-    pub fn copy_from(&self, from: &Tensor) -> Result<()> {
-        if self.is_placed_like(from) {
+    pub fn copy_from(&mut self, from: &Tensor) -> Result<()> {
+        if self.tensor.is_placed_like(from) {
             return self.writing().map(drop);
         }
-        let from = from.apart_from(self)?;
-        layouts::copy(Instructions::chosen(), &from.reading()?, &self.writing()?)
+        let from = from.apart_from(self.tensor)?;
+        layouts::copy(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+    }
+
+    /// Writes the elements of `from` to those from `start` on along `axis`, as many as it has
+    /// there. Otherwise like [`TensorMut::copy_from`].
+    pub fn copy_part_from(&mut self, axis: usize, start: usize, from: &Tensor) -> Result<()> {
+        let part = self.tensor.slice(axis, start, start + from.shape()[axis], 1)?;
+        TensorMut { tensor: &part }.copy_from(from)
     }
 
     /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
-    /// rounded after the addition. Otherwise like [`Tensor::copy_from`]; bool is refused.
-    pub fn add_from(&self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self)?;
-        combine::add(Instructions::chosen(), &from.reading()?, &self.writing()?)
+    /// rounded after the addition. Otherwise like [`TensorMut::copy_from`]; bool is refused.
+    pub fn add_from(&mut self, from: &Tensor) -> Result<()> {
+        let from = from.apart_from(self.tensor)?;
+        combine::add(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
     }
 
-    /// `self -= from`, like [`Tensor::add_from`].
-    pub fn subtract_from(&self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self)?;
-        combine::subtract(Instructions::chosen(), &from.reading()?, &self.writing()?)
+    /// `self -= from`, like [`TensorMut::add_from`].
+    pub fn subtract_from(&mut self, from: &Tensor) -> Result<()> {
+        let from = from.apart_from(self.tensor)?;
+        combine::subtract(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -42,20 +48,30 @@ impl Tensor {
     /// with INVALID_ARGUMENT if dtype or dimensions do not fit, this tensor is read-only or not
     /// contiguous, bool values should be calculated with, or an integer be divided by zero; and
     /// with RESOURCE_EXHAUSTED if there is no memory for the numbers.
-    pub fn scatter_rows(&self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
+    pub fn scatter_rows(&mut self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
         let indices = indices.to_vec::<i64>()?;
-        let values = values.apart_from(self)?.to_contiguous()?;
-        scatter::scatter(op, &values.reading()?, &indices, &self.writing()?)
+        let values = values.apart_from(self.tensor)?.to_contiguous()?;
+        scatter::scatter(op, &values.reading()?, &indices, &mut self.writing()?)
     }
 
     /// Sets all elements to zero (false for bool).
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
-    pub fn fill_zeros(&self) -> Result<()> {
-        layouts::fill_zeros(&self.writing()?);
+    pub fn fill_zeros(&mut self) -> Result<()> {
+        layouts::fill_zeros(&mut self.writing()?);
         Ok(())
     }
 
+    /// Sets all elements, which are contiguous floats, to `value`, rounded to their type.
+    ///
+    /// Fails with INVALID_ARGUMENT if the tensor is read-only.
+    pub fn fill(&mut self, value: f64) -> Result<()> {
+        real::fill(&mut self.writing()?, value);
+        Ok(())
+    }
+}
+
+impl Tensor {
     /// The elements in row-major order.
     ///
     /// Fails with INVALID_ARGUMENT if `T` is not the type of the elements.
@@ -111,9 +127,7 @@ impl Tensor {
     }
 
     fn copied(&self) -> Result<Tensor> {
-        let copied = Tensor::uninitialized(self.dtype(), self.shape(), self.device())?;
-        layouts::copy(Instructions::chosen(), &self.reading()?, &copied.writing()?)?;
-        Ok(copied)
+        Tensor::made(self.dtype(), self.shape(), self.device(), |to| to.copy_from(self))
     }
 
     /// This tensor, or a copy if writing `written` would change it.

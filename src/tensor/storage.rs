@@ -47,10 +47,11 @@ impl Storage {
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
-    /// `bytes` bytes of whatever was in memory.
+    /// `bytes` bytes of whatever was in memory: unspecified, and initialised for all that the compiler
+    /// knows.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| unsafe { alloc::alloc(layout) };
+        let small = |layout| settled(unsafe { unsettled(layout) });
         Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
@@ -85,7 +86,9 @@ impl Storage {
     ///
     /// # Safety
     /// From `data` on `bytes` bytes stay valid, and initialised, until `owner` is dropped; they
-    /// are written only if `read_only` is false. `data` may be null if `bytes` is 0.
+    /// are written only if `read_only` is false. `data` may be null if `bytes` is 0. Whoever writes
+    /// them by other ways than through tensors keeps to the rule of [`crate::tensor`]: nobody reads
+    /// or writes them meanwhile.
     pub unsafe fn foreign(
         data: *mut u8,
         bytes: usize,
@@ -117,6 +120,11 @@ impl Storage {
         matches!(self.owner, Owner::Foreign { read_only: true, .. })
     }
 
+    /// Whether the library has allocated them for this storage.
+    pub fn is_own(&self) -> bool {
+        !matches!(self.owner, Owner::Foreign { .. })
+    }
+
     /// Fills a storage that nobody else knows yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() <= self.bytes && !matches!(self.owner, Owner::Foreign { .. }));
@@ -125,6 +133,29 @@ impl Storage {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(), bytes.len()) };
         Ok(())
     }
+}
+
+/// Memory of an allocator, with anything in it.
+///
+/// # Safety
+/// The layout has a size other than zero.
+unsafe fn unsettled(layout: Allocation) -> *mut u8 {
+    if cfg!(miri) {
+        // An interpreter sees through `settled`.
+        // SAFETY: the caller's promise.
+        return unsafe { alloc::alloc_zeroed(layout) };
+    }
+    // SAFETY: as above.
+    unsafe { alloc::alloc(layout) }
+}
+
+/// The same memory, of which the compiler no longer knows that nobody has written to it: its bytes
+/// are what they happen to be. (Blocks of large tensors come from the system, which the compiler
+/// knows nothing of.)
+fn settled(memory: *mut u8) -> *mut u8 {
+    // What `black_box` returns may be anything that a function could return that has written to the
+    // memory.
+    std::hint::black_box(memory)
 }
 
 impl Drop for Storage {

@@ -10,6 +10,11 @@
 //! for all reading. So a copy that is in step stays the rounding of the elements until the next
 //! writer comes, and a look at one flag is enough.
 
+#![expect(
+    unsafe_code,
+    reason = "a span is kept beside the tensor that it is of, and converted elements are written"
+)]
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,14 +43,20 @@ pub fn copy_number(variable: DType, copy: DType) -> Option<usize> {
 struct Copy {
     tensor: Tensor,
     /// All of the tensor.
-    span: SpanMut,
+    span: SpanMut<'static>,
 }
 
 impl Copy {
     /// A copy of that dtype of `elements`, with nothing in it.
     fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
         let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
-        let span = tensor.writing()?.into_span().ok_or_else(not_contiguous)?;
+        // SAFETY: the span is kept with the tensor. It is used by updates, at whose time the
+        // strategy has nobody else at the variable.
+        let span = unsafe {
+            let span = tensor.assume_exclusive().into_view()?.into_span();
+            span.map(|span| span.held())
+        };
+        let span = span.ok_or_else(not_contiguous)?;
         Ok(Copy { tensor, span })
     }
 }
@@ -109,7 +120,11 @@ impl Buffer {
         }
         let copy = self.copies[number].get().expect("it was there or was just made");
         let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
-        narrow_all(Instructions::chosen(), from, &copy.span);
+        // SAFETY: a copy that is not in step is nobody's to read, and this has the lock of who
+        // writes it; updates do not run meanwhile.
+        let mut to = unsafe { copy.tensor.assume_exclusive() };
+        let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
+        narrow_all(Instructions::chosen(), from, &mut to);
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }
@@ -126,7 +141,7 @@ impl Buffer {
     }
 
     /// The copies that an update writes along.
-    pub(super) fn copies_to_write(&self, which: OfCopies<bool>) -> OfCopies<Option<&SpanMut>> {
+    pub(super) fn copies_to_write(&self, which: OfCopies<bool>) -> OfCopies<Option<&SpanMut<'_>>> {
         std::array::from_fn(|number| {
             let copy = self.copies[number].get().filter(|_| which[number]);
             copy.map(|copy| &copy.span)

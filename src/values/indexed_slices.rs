@@ -81,8 +81,11 @@ impl IndexedSlices {
     /// Fails with OUT_OF_RANGE for an index outside of the dense shape, with INVALID_ARGUMENT for
     /// bool, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn to_dense(&self, device: DeviceId) -> Result<Tensor> {
-        let dense = Tensor::zeros(self.dtype(), self.dense_shape, device)?;
-        dense.scatter_rows(ScatterOp::Add, &self.values, &self.indices)?;
+        let mut dense = Tensor::zeros(self.dtype(), self.dense_shape, device)?;
+        let mut fresh = dense
+            .get_mut()
+            .ok_or_else(|| Error::Internal("a fresh tensor is somebody else's".into()))?;
+        fresh.scatter_rows(ScatterOp::Add, &self.values, &self.indices)?;
         Ok(dense)
     }
 }

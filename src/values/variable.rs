@@ -103,8 +103,8 @@ struct Parts {
     committed: AtomicUsize,
     /// The buffer that the step in flight sees; differs from `committed` once the step wrote.
     visible: AtomicUsize,
-    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of small
-    /// variables asks here, where it looks anyway, before it goes to the buffers.
+    /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of
+    /// small variables asks here, where it looks anyway, before it goes to the buffers.
     has_copies: AtomicBool,
     keeper: Weak<dyn Keeper>,
 }
@@ -162,7 +162,8 @@ impl Variable {
     }
 
     /// The committed value: what everyone outside of a step sees. Not to be written; see
-    /// [`Variable::changing`].
+    /// [`Variable::changing`]. To be read under the strategy's lock of central state, in a step, or
+    /// when the caller knows that nobody assigns.
     pub fn committed(&self) -> &Tensor {
         self.0.buffers[self.committed_buffer()].elements()
     }
@@ -173,7 +174,7 @@ impl Variable {
     }
 
     /// The value that the step in flight sees: the committed one until the step has written. Not to
-    /// be written; see [`Variable::staging`].
+    /// be written; see [`Variable::staging`]. To be read in the step, until it writes next.
     pub fn visible(&self) -> &Tensor {
         self.0.buffers[self.visible_buffer()].elements()
     }
@@ -191,15 +192,15 @@ impl Variable {
     }
 
     /// The low-precision copy with this number (see
-    /// [`copy_number`](crate::values::buffer::copy_number)) of a buffer, if there is one and it is in
-    /// step with the buffer's elements. Costs no lock.
+    /// [`copy_number`](crate::values::buffer::copy_number)) of a buffer, if there is one and it is
+    /// in step with the buffer's elements. Costs no lock.
     pub fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
         self.0.buffers[buffer].copy(number)
     }
 
-    /// The low-precision copy with this number of a buffer, in step with the buffer's elements, which
-    /// nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as the
-    /// variable lives. Several threads may ask at the same time; one converts.
+    /// The low-precision copy with this number of a buffer, in step with the buffer's elements,
+    /// which nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as
+    /// the variable lives. Several threads may ask at the same time; one converts.
     ///
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
@@ -221,7 +222,7 @@ impl Variable {
         &self,
         buffer: usize,
         which: OfCopies<bool>,
-    ) -> OfCopies<Option<&SpanMut>> {
+    ) -> OfCopies<Option<&SpanMut<'_>>> {
         if !which.contains(&true) {
             return OfCopies::default();
         }

@@ -60,14 +60,19 @@ fn trained(rule: &str, arrival: Arrival) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
             for (index, noise) in [(0, &singles), (1, &doubles)] {
                 let buffer = gradients.view(replica, step, index, Overwrite).unwrap();
                 let part = noise.slice(0, start, start + buffer.shape()[0], 1).unwrap();
-                buffer.copy_from(&part).unwrap();
+                // SAFETY: the buffer is this replica's until it submits.
+                unsafe { buffer.assume_exclusive() }.copy_from(&part).unwrap();
             }
             let added = gradients.add_rows(replica, step, 2, NAMED).unwrap();
             let indices: Vec<i64> =
                 (0..NAMED).map(|row| (row * row * 31 + start) as i64 % ROWS as i64).collect();
-            added.indices.copy_from(&row(&indices)).unwrap();
             let part = singles.slice(0, start, start + NAMED * WIDTH, 1).unwrap();
-            added.values.copy_from(&part.reshape(added.values.shape()).unwrap()).unwrap();
+            let part = part.reshape(added.values.shape()).unwrap();
+            // SAFETY: the rows are this replica's until it submits.
+            unsafe {
+                added.indices.assume_exclusive().copy_from(&row(&indices)).unwrap();
+                added.values.assume_exclusive().copy_from(&part).unwrap();
+            }
             gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
         };
         match arrival {

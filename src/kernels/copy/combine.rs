@@ -19,14 +19,14 @@ use crate::kernels::view::{View, ViewMut};
 /// the addition (16-bit ones are added in float32).
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
-pub fn add(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
+pub fn add(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
     for_numeric!(from.dtype(), T => combine::<Addition<T>>(instructions, from, to), else return Err(no_bool("added")));
     Ok(())
 }
 
 /// `to -= from`, like [`add`].
-pub fn subtract(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
+pub fn subtract(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
     for_numeric!(
         from.dtype(),

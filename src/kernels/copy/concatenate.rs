@@ -17,7 +17,7 @@ pub fn concatenate(
     instructions: Instructions,
     parts: &[View],
     axis: usize,
-    output: &ViewMut,
+    output: &mut ViewMut,
 ) -> Result<()> {
     let (dtype, shape) = (output.dtype(), output.layout().shape);
     if axis >= shape.rank() {

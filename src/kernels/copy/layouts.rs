@@ -14,7 +14,7 @@ use crate::kernels::view::{View, ViewMut};
 /// strides need not.
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ.
-pub fn copy(instructions: Instructions, from: &View, to: &ViewMut) -> Result<()> {
+pub fn copy(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
     // Elements are moved, not looked at: their size is all that counts.
     match from.dtype().size() {
@@ -52,7 +52,7 @@ pub fn copy_to_bytes(from: &View, to: &mut [u8]) -> Result<()> {
 }
 
 /// Sets all elements to zero (false for bool).
-pub fn fill_zeros(to: &ViewMut) {
+pub fn fill_zeros(to: &mut ViewMut) {
     match to.dtype().size() {
         1 => zero_elements::<u8>(to),
         2 => zero_elements::<u16>(to),

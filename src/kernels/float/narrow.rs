@@ -44,22 +44,25 @@ impl Narrow for bf16 {
 
 /// Rounds all elements of `from` to those of `to`, on as many workers as that is worth. Asserts
 /// what [`narrow`] asserts.
-pub fn narrow_all(instructions: Instructions, from: Span, to: &SpanMut) {
+pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
     let bytes = size_of::<f32>() + to.dtype().size();
     let streaming = streaming::pays(from.elements().saturating_mul(bytes));
     workers::for_each_range(from.elements(), bytes, &|range| {
-        narrow(instructions, from, to, range, streaming);
+        // SAFETY: `to` is exclusive, and ranges do not overlap.
+        unsafe { narrow(instructions, from, to, range, streaming) };
         streaming::finish();
     });
 }
 
 /// Rounds the elements of `from` in `range` to the same elements of `to`, on this thread, past the
 /// caches if `streaming` says so: then [`streaming::finish`] has to follow before others are told.
-/// Whoever calls it sees to it that no other thread has one of these elements of `to`.
 ///
 /// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the
 /// range lies within.
-pub fn narrow(
+///
+/// # Safety
+/// Nobody else reads or writes these elements of `to` meanwhile.
+pub unsafe fn narrow(
     instructions: Instructions,
     from: Span,
     to: &SpanMut,
@@ -70,7 +73,10 @@ pub fn narrow(
 }
 
 /// As [`narrow`], for the rows with these numbers, each of `elements` elements.
-pub fn narrow_rows(
+///
+/// # Safety
+/// As for [`narrow`].
+pub unsafe fn narrow_rows(
     instructions: Instructions,
     from: Span,
     to: &SpanMut,
@@ -205,9 +211,12 @@ mod tests {
         let from = Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap();
         let to = Tensor::zeros(dtype, shape, DeviceId::HOST).unwrap();
         let span = from.reading().unwrap().span().unwrap();
-        let target = to.writing().unwrap().into_span().unwrap();
+        // SAFETY: it was just made.
+        let mut exclusive = unsafe { to.assume_exclusive() };
+        let target = exclusive.writing().unwrap().into_span().unwrap();
         for range in ranges {
-            narrow(instructions, span, &target, range.clone(), streaming);
+            // SAFETY: nobody else has the target.
+            unsafe { narrow(instructions, span, &target, range.clone(), streaming) };
         }
         streaming::finish();
         match dtype {

@@ -20,8 +20,8 @@ pub trait Real:
     + GradientElement
 {
     /// What a float16 gradient of a variable of this type is read as: this type itself where there
-    /// are no such gradients (see [`gradient_element`](crate::kernels::float::gradient_element)), so that
-    /// no loop is compiled for them.
+    /// are no such gradients (see [`gradient_element`](crate::kernels::float::gradient_element)),
+    /// so that no loop is compiled for them.
     type Float16: GradientElement;
 
     /// The same for bfloat16.
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::kernels::layout::{Layout, Shape};
 
-    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut<'_> {
         let layout = Layout::row_major(Shape::new(&[data.len()]).unwrap());
         // SAFETY: the view is used while `data` is borrowed by the caller alone.
         unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout) }

@@ -49,7 +49,7 @@ pub fn reduce_over_axes(
     op: ReduceOp,
     inputs: &[View],
     reduced: &AxisMask,
-    output: &ViewMut,
+    output: &mut ViewMut,
 ) -> Result<()> {
     let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
     check_output(op, first.dtype(), output)?;
@@ -81,7 +81,7 @@ pub fn reduce_over_axes(
 
 /// One replica's input.
 struct Part<'a> {
-    view: &'a View,
+    view: &'a View<'a>,
     /// The axes that stay, then those that are reduced.
     layout: Layout,
     kept_axes: usize,

@@ -17,20 +17,20 @@ use crate::kernels::view::{View, ViewMut};
 const BLOCK: usize = 64;
 
 /// A reduction over replicas that has been checked and not yet begun.
-pub struct Planned {
+pub struct Planned<'a> {
     op: ReduceOp,
-    inputs: Vec<View>,
-    output: ViewMut,
+    inputs: Vec<View<'a>>,
+    output: ViewMut<'a>,
 }
 
-impl Planned {
+impl<'a> Planned<'a> {
     /// The sum or the mean of `inputs`, element by element, to be written to `output`. Inputs are
     /// added from the first to the last in a wide accumulator that is rounded once (see
     /// [`Reduction`]), so the result depends on nothing but their values and their order.
     ///
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
-    pub fn new(op: ReduceOp, inputs: Vec<View>, output: ViewMut) -> Result<Planned> {
+    pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
         let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
         let (dtype, shape) = (first.dtype(), first.layout().shape);
         if inputs.len() > MAX_ADDENDS {
@@ -79,7 +79,8 @@ impl Planned {
 /// Carries out all reductions, sharing the work of all of them between the workers at once: they
 /// are entered one time, however many there are. No output shares memory with an input or another
 /// output.
-pub fn reduce_over_replicas(instructions: Instructions, all: &[Planned]) {
+pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
+    let all = &*all;
     let bytes = all.iter().map(Planned::bytes).fold(0, usize::saturating_add);
     let streaming = streaming::pays(bytes);
     if let [one] = all {
@@ -283,7 +284,7 @@ fn few_slices<K: Reduction, const R: usize>(
 /// Any number of inputs with any strides: a tile of sums at a time, to which one input after the
 /// other is added. The order of additions is that of `Few`.
 struct Tiles<'a, K: Reduction> {
-    inputs: &'a [View],
+    inputs: &'a [View<'a>],
     output: *mut K::Output,
     runs: &'a Runs,
     streaming: bool,

@@ -176,7 +176,8 @@ mod tests {
     fn rows_of_every_size_arrive() {
         for columns in [0, 1, 2, 3, 4, 7] {
             let (source, target) = (numbers(&[5, columns]), room(&[3, columns]));
-            let mut view = target.writing().unwrap();
+            // SAFETY: nobody else has the target.
+            let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
             super::copy_rows(&source.reading().unwrap(), &[4, 0, 4], &mut view).unwrap();
             let expected: Vec<i16> = [4, 0, 4]
                 .iter()
@@ -190,7 +191,8 @@ mod tests {
     fn strided_rows_arrive_in_row_major_order() {
         let source = numbers(&[2, 3, 4]).transpose(&[2, 1, 0]).unwrap();
         let target = room(&[2, 3, 2]);
-        let mut view = target.writing().unwrap();
+        // SAFETY: nobody else has the target.
+        let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
         super::copy_rows(&source.reading().unwrap(), &[3, 1], &mut view).unwrap();
         assert_eq!(elements(&target), [3, 15, 7, 19, 11, 23, 1, 13, 5, 17, 9, 21]);
     }
@@ -198,7 +200,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let (source, target) = (numbers(&[5, 2]), room(&[2, 2]));
-        let (read, mut write) = (source.reading().unwrap(), target.writing().unwrap());
+        let read = source.reading().unwrap();
+        // SAFETY: nobody else has the target.
+        let mut write = unsafe { target.assume_exclusive() }.into_view().unwrap();
         let copy = |rows: &[u64], view: &mut _| super::copy_rows(&read, rows, view);
         assert_eq!(copy(&[5], &mut write).unwrap_err().status(), Status::OutOfRange);
         assert_eq!(copy(&[0, 1, 2], &mut write).unwrap_err().status(), Status::InvalidArgument);

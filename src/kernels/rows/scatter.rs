@@ -54,7 +54,7 @@ impl ScatterOp {
 /// nothing changed, with OUT_OF_RANGE for an index that is no row of `target`, and with
 /// INVALID_ARGUMENT for views that do not fit each other, for arithmetic on bool, and for an
 /// integer divided by zero.
-pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &ViewMut) -> Result<()> {
+pub fn scatter(op: ScatterOp, values: &View, indices: &[i64], target: &mut ViewMut) -> Result<()> {
     let row = checked_row(values, indices.len(), target)?;
     let rows = target.layout().shape[0];
     if let Some(position) = indices.iter().position(|&index| index < 0 || index >= rows as i64) {

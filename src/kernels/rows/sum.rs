@@ -17,9 +17,9 @@ use crate::kernels::view::{View, ViewMut};
 
 /// Some rows, one for each of as many entries of an order.
 #[derive(Clone, Copy, Debug)]
-pub struct RowPart {
+pub struct RowPart<'a> {
     /// The rows: contiguous, and in the first dimension as many as there are entries.
-    pub values: View,
+    pub values: View<'a>,
     /// What each element is multiplied with.
     pub factor: f64,
 }
@@ -38,7 +38,7 @@ pub fn sum_rows(
     order: &RowOrder,
     accumulated: Option<View>,
     parts: &[RowPart],
-    sums: &ViewMut,
+    sums: &mut ViewMut,
 ) {
     let shape = sums.layout().shape;
     let width = shape[1..].iter().product();
@@ -70,9 +70,9 @@ pub fn sum_rows(
 /// `sum_rows` asserted, and the parts of type `T`.
 struct Part<'a, T> {
     order: &'a RowOrder,
-    accumulated: Option<View>,
-    parts: &'a [RowPart],
-    sums: &'a ViewMut,
+    accumulated: Option<View<'a>>,
+    parts: &'a [RowPart<'a>],
+    sums: &'a ViewMut<'a>,
     width: usize,
     rows: Range<usize>,
     element: std::marker::PhantomData<T>,
@@ -178,7 +178,9 @@ mod tests {
             .map(|&(part, factor)| RowPart { values: part.reading().unwrap(), factor })
             .collect();
         let accumulated = before.map(|before| before.reading().unwrap());
-        sum_rows(instructions, order, accumulated, &parts, &sums.writing().unwrap());
+        // SAFETY: nobody else has the sums.
+        let mut exclusive = unsafe { sums.assume_exclusive() };
+        sum_rows(instructions, order, accumulated, &parts, &mut exclusive.writing().unwrap());
         sums.reading().unwrap().as_slice().unwrap().to_vec()
     }
 

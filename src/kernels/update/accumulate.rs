@@ -19,7 +19,10 @@ use crate::kernels::view::SpanMut;
 ///
 /// Asserted, not reported: `sum` is float64, and the contributions, of which there is one at
 /// least, are of one type and of its length.
-pub fn accumulate(
+///
+/// # Safety
+/// Nobody else reads or writes the elements of the part in `sum` meanwhile.
+pub unsafe fn accumulate(
     instructions: Instructions,
     sum: &SpanMut,
     fresh: bool,
@@ -30,8 +33,7 @@ pub fn accumulate(
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
     let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
-    // SAFETY: the span promises exclusive elements, of which the range exists, and of those this is
-    // the only part that is worked on.
+    // SAFETY: the span has the range, and the caller vouches for its being nobody else's.
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
         let element = std::marker::PhantomData::<G>;
@@ -44,7 +46,7 @@ pub fn accumulate(
 struct Stretch<'a, G> {
     sum: &'a mut [MaybeUninit<f64>],
     fresh: bool,
-    contributions: &'a [Contribution],
+    contributions: &'a [Contribution<'a>],
     range: Range<usize>,
     element: std::marker::PhantomData<G>,
 }

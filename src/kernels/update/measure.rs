@@ -89,7 +89,10 @@ impl WeightedSum<'_> {
     /// The same elements of `kept`, if there is one, become the gradient: past the caches if
     /// `streaming` says so. It is asserted to be of the gradient's type and length. A sum that reads
     /// more than two elements is read twice for less: written once, and read instead.
-    pub fn measure_squares(
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the elements of the part in `kept` meanwhile.
+    pub unsafe fn measure_squares(
         &self,
         instructions: Instructions,
         part: &Part,
@@ -234,8 +237,8 @@ fn add<T: Real>(lanes: &mut Lanes, gradient: &[T], term: impl Fn(f64) -> f64) {
 }
 
 struct PassTerms<'a, M, const SLOTS: usize> {
-    weights: &'a SpanMut,
-    slots: &'a [SpanMut; SLOTS],
+    weights: &'a SpanMut<'a>,
+    slots: &'a [SpanMut<'a>; SLOTS],
     measure: M,
 }
 
@@ -316,10 +319,10 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_,
 
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chunk<'_, G, T, SUMS> {
     #[inline(always)]
-    fn run(
+    fn run<'c>(
         self,
         instructions: Instructions,
-        contributions: impl AsRef<[Contribution]>,
+        contributions: impl AsRef<[Contribution<'c>]>,
         way: impl Way,
     ) {
         let Chunk { sum, finish, terms, range, result, .. } = self;
@@ -393,7 +396,8 @@ mod tests {
         pieces.push(sum.elements, chunks.size, sum.bytes());
         pieces.for_each_share(usize::MAX, &|share| {
             for (_, part) in share.parts() {
-                sum.measure_squares(instructions, &part, &sums, None, false);
+                // SAFETY: nothing is written.
+                unsafe { sum.measure_squares(instructions, &part, &sums, None, false) };
             }
         });
         Squares::of_chunks(&sums)
@@ -411,7 +415,9 @@ mod tests {
             )
         };
         let contributions = [Contribution { gradient, factor: 3.0 }];
-        let sums = Pass::new(instructions, &weights, &[], &contributions, 2.0).measure(Norms);
+        // SAFETY: the pass writes nothing.
+        let pass = unsafe { Pass::new(instructions, &weights, &[], &contributions, 2.0) };
+        let sums = pass.measure(Norms);
         let sum = WeightedSum::new(DType::Float32, elements, &contributions, 2.0);
         let alone = squares(instructions, &sum);
         assert_eq!(alone, Squares { sum: sums[1], finite: true });

@@ -39,8 +39,8 @@ use crate::kernels::view::{Span, SpanMut};
 #[derive(Debug)]
 pub struct Pass<'a> {
     instructions: Instructions,
-    weights: &'a SpanMut,
-    slots: &'a [SpanMut],
+    weights: &'a SpanMut<'a>,
+    slots: &'a [SpanMut<'a>],
     sum: WeightedSum<'a>,
     l2: f64,
     /// The rows that are updated; all if it is not said.
@@ -48,7 +48,7 @@ pub struct Pass<'a> {
     /// Of the elements, or of the rows, those that are updated.
     range: Range<usize>,
     /// The weights' low-precision copies.
-    copies: &'a [Option<&'a SpanMut>],
+    copies: &'a [Option<&'a SpanMut<'a>>],
     /// Whether those are written past the caches.
     streaming: bool,
 }
@@ -73,12 +73,17 @@ impl<'a> Pass<'a> {
     ///
     /// The operands are the caller's own selection and are asserted, not reported: of the dtype
     /// and number of elements of `weights`, or gradients that can be added to those.
+    ///
+    /// # Safety
+    /// As long as this pass, or one that is made of it, is run, nobody else reads or writes the
+    /// elements of weights, slots and copies that it is over: passes over different parts may run
+    /// side by side.
     #[inline]
-    pub fn new(
+    pub unsafe fn new(
         instructions: Instructions,
-        weights: &'a SpanMut,
-        slots: &'a [SpanMut],
-        contributions: &'a [Contribution],
+        weights: &'a SpanMut<'a>,
+        slots: &'a [SpanMut<'a>],
+        contributions: &'a [Contribution<'a>],
         divisor: f64,
     ) -> Pass<'a> {
         let (dtype, elements) = (weights.dtype(), weights.elements());
@@ -95,15 +100,19 @@ impl<'a> Pass<'a> {
     ///
     /// Asserted, beside what [`Pass::new`] asserts: `sums` is float64 and has as many rows. When
     /// the pass is run: the rows ascend, none comes twice, and the weights have them.
-    pub fn at_rows(
+    ///
+    /// # Safety
+    /// As for [`Pass::new`].
+    pub unsafe fn at_rows(
         instructions: Instructions,
-        weights: &'a SpanMut,
-        slots: &'a [SpanMut],
+        weights: &'a SpanMut<'a>,
+        slots: &'a [SpanMut<'a>],
         rows: Rows<'a>,
-        sums: Span,
+        sums: Span<'a>,
         divisor: f64,
     ) -> Pass<'a> {
-        let mut pass = Pass::new(instructions, weights, slots, &[], divisor);
+        // SAFETY: the caller's promise is the same.
+        let mut pass = unsafe { Pass::new(instructions, weights, slots, &[], divisor) };
         let elements = rows.numbers.len() * rows.elements;
         let sum = WeightedSum::new(weights.dtype(), elements, &[], divisor);
         pass.sum = sum.starting_from(Some(sums));
@@ -114,7 +123,7 @@ impl<'a> Pass<'a> {
 
     /// The same, with a sum as [`WeightedSum::starting_from`] makes it.
     #[inline]
-    pub fn starting_from(mut self, accumulated: Option<Span>) -> Pass<'a> {
+    pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> Pass<'a> {
         self.sum = self.sum.starting_from(accumulated);
         self
     }
@@ -147,7 +156,11 @@ impl<'a> Pass<'a> {
     /// elements of `copies`, float16 or bfloat16; past the caches if `streaming` says so and all
     /// rows are updated. The copies are asserted to be as long as the weights, which are float32.
     #[inline]
-    pub fn with_copies(mut self, copies: &'a [Option<&'a SpanMut>], streaming: bool) -> Pass<'a> {
+    pub fn with_copies(
+        mut self,
+        copies: &'a [Option<&'a SpanMut<'a>>],
+        streaming: bool,
+    ) -> Pass<'a> {
         (self.copies, self.streaming) = (copies, streaming && self.is_whole());
         self
     }
@@ -196,9 +209,14 @@ impl<'a> Pass<'a> {
             match self.rows {
                 Some(rows) => {
                     let numbers = &rows.numbers[range.clone()];
-                    narrow_rows(instructions, weights, copy, numbers, rows.elements);
+                    // SAFETY: whoever made the pass vouched for its elements of the copies, too.
+                    unsafe { narrow_rows(instructions, weights, copy, numbers, rows.elements) };
                 }
-                None => narrow(instructions, weights, copy, range.clone(), self.streaming),
+                None => {
+                    let streaming = self.streaming;
+                    // SAFETY: as above.
+                    unsafe { narrow(instructions, weights, copy, range.clone(), streaming) };
+                }
             }
         }
     }
@@ -245,12 +263,12 @@ impl<'a> Pass<'a> {
     }
 
     /// The weights.
-    pub(super) fn weights(&self) -> &SpanMut {
+    pub(super) fn weights(&self) -> &SpanMut<'_> {
         self.weights
     }
 
     /// The state; a formula is run with as many slots as its rule names, which is asserted.
-    pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut; SLOTS] {
+    pub(super) fn slots<const SLOTS: usize>(&self) -> &[SpanMut<'_>; SLOTS] {
         let slots = self.slots.first_chunk::<SLOTS>().filter(|_| self.slots.len() == SLOTS);
         slots.expect("a formula is run with the slots that its rule names")
     }
@@ -287,16 +305,16 @@ mod tests {
         Layout::row_major(Shape::new(&[elements]).unwrap())
     }
 
-    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut {
+    fn view_mut<T: Element>(data: &mut [T]) -> ViewMut<'_> {
         // SAFETY: the view is used while `data` is borrowed by the caller alone.
         unsafe { ViewMut::new(data.as_mut_ptr().cast(), T::DTYPE, layout(data.len())) }
     }
 
-    fn span_mut<T: Element>(data: &mut [T]) -> SpanMut {
+    fn span_mut<T: Element>(data: &mut [T]) -> SpanMut<'_> {
         view_mut(data).into_span().unwrap()
     }
 
-    fn span<T: Element>(data: &[T]) -> Span {
+    fn span<T: Element>(data: &[T]) -> Span<'_> {
         // SAFETY: the view is used while `data` is borrowed by the caller, and nobody writes it.
         unsafe { View::new(data.as_ptr().cast(), T::DTYPE, layout(data.len())) }.span().unwrap()
     }
@@ -328,7 +346,9 @@ mod tests {
             .collect();
         let (weights, slots) = (span_mut(weights), [span_mut(a), span_mut(b)]);
         for start in (0..elements).step_by(part) {
-            let mut pass = Pass::new(instructions, &weights, &slots, &contributions, divisor);
+            // SAFETY: nobody else has the operands.
+            let mut pass =
+                unsafe { Pass::new(instructions, &weights, &slots, &contributions, divisor) };
             pass.range = start..(start + part).min(elements);
             pass.run(Everything(T::from_f64(0.3)));
         }
@@ -379,7 +399,10 @@ mod tests {
             let (gradient, mut weight) = ([divisor], [0.0]);
             let contributions = [Contribution { gradient: span(&gradient), factor: 1.0 }];
             let weights = span_mut(&mut weight);
-            Pass::new(Instructions::chosen(), &weights, &[], &contributions, divisor).run(Take);
+            let instructions = Instructions::chosen();
+            // SAFETY: nobody else has the weight.
+            let pass = unsafe { Pass::new(instructions, &weights, &[], &contributions, divisor) };
+            pass.run(Take);
             assert_eq!(weight, [1.0], "{divisor}");
         }
     }

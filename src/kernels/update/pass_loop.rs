@@ -18,8 +18,8 @@ const BLOCK: usize = 16;
 /// An update with everything that it needs filled in. Whoever makes it has checked that sum,
 /// weights and slots belong together, and that the contributions are of type `G`.
 pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
-    pub(super) weights: &'a SpanMut,
-    pub(super) slots: &'a [SpanMut; SLOTS],
+    pub(super) weights: &'a SpanMut<'a>,
+    pub(super) slots: &'a [SpanMut<'a>; SLOTS],
     pub(super) sum: &'a WeightedSum<'a>,
     pub(super) finish: Finish<F::Element>,
     pub(super) l2: Option<F::Element>,
@@ -51,10 +51,10 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
     for UpdateRange<'_, G, F, SLOTS>
 {
     #[inline(always)]
-    fn run(
+    fn run<'c>(
         self,
         instructions: Instructions,
-        contributions: impl AsRef<[Contribution]>,
+        contributions: impl AsRef<[Contribution<'c>]>,
         way: impl Way,
     ) {
         let UpdateRange { update, range } = self;

@@ -16,9 +16,9 @@ use crate::kernels::view::Span;
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
 #[derive(Clone, Copy, Debug)]
-pub struct Contribution {
+pub struct Contribution<'a> {
     /// The elements, as many as the variable has, of its type or of a narrower one.
-    pub gradient: Span,
+    pub gradient: Span<'a>,
     /// What each is multiplied with.
     pub factor: f64,
 }
@@ -42,11 +42,11 @@ impl Clipping {
 pub struct WeightedSum<'a> {
     pub(super) dtype: DType,
     pub(super) elements: usize,
-    pub(super) contributions: &'a [Contribution],
+    pub(super) contributions: &'a [Contribution<'a>],
     /// The type of the contributions.
     pub(super) gradient_dtype: DType,
     /// Where the sum starts; −0 if there is none.
-    accumulated: Option<Span>,
+    accumulated: Option<Span<'a>>,
     divisor: f64,
     pub(super) clipping: Clipping,
 }
@@ -73,10 +73,10 @@ enum Scale {
 /// from holding blocks, buffer addresses and factors in registers.
 pub(super) trait GradientLoop {
     /// Runs the loop. `contributions` are the sum's. Inlined.
-    fn run(
+    fn run<'c>(
         self,
         instructions: Instructions,
-        contributions: impl AsRef<[Contribution]>,
+        contributions: impl AsRef<[Contribution<'c>]>,
         way: impl Way,
     );
 }
@@ -121,7 +121,7 @@ impl<'a> WeightedSum<'a> {
     pub fn new(
         dtype: DType,
         elements: usize,
-        contributions: &'a [Contribution],
+        contributions: &'a [Contribution<'a>],
         divisor: f64,
     ) -> WeightedSum<'a> {
         let gradient_dtype = common_dtype(contributions, elements).unwrap_or(dtype);
@@ -139,7 +139,7 @@ impl<'a> WeightedSum<'a> {
     /// The same, with a sum that starts from `accumulated`: float64 and of as many elements, which
     /// is asserted.
     #[inline]
-    pub fn starting_from(mut self, accumulated: Option<Span>) -> WeightedSum<'a> {
+    pub fn starting_from(mut self, accumulated: Option<Span<'a>>) -> WeightedSum<'a> {
         if let Some(sum) = &accumulated {
             assert_eq!((sum.dtype(), sum.elements()), (DType::Float64, self.elements));
         }

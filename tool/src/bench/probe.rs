@@ -32,9 +32,11 @@ pub fn move_bytes(
     streaming: bool,
 ) -> Result<()> {
     let reads: Vec<View> = reads.iter().map(Tensor::reading).collect::<Result<_>>()?;
-    let in_place = in_place.iter().map(Tensor::writing).collect::<Result<Vec<_>>>()?;
-    let write = write.map(Tensor::writing).transpose()?;
-    move_views(&reads, write.as_ref(), &in_place, streaming)
+    // SAFETY: a benchmark's tensors are nobody else's while it measures.
+    let to_write = |tensor| unsafe { Tensor::assume_exclusive(tensor) }.into_view();
+    let mut in_place = in_place.iter().map(to_write).collect::<Result<Vec<_>>>()?;
+    let mut write = write.map(to_write).transpose()?;
+    move_views(&reads, write.as_mut(), &mut in_place, streaming)
 }
 
 /// Reads all of `reads`, of which there are 1, 2, 4 or 8, writes something to `write` (past the
@@ -49,8 +51,8 @@ pub fn move_bytes(
 /// or does not start at a line.
 fn move_views(
     reads: &[View],
-    write: Option<&ViewMut>,
-    in_place: &[ViewMut],
+    write: Option<&mut ViewMut>,
+    in_place: &mut [ViewMut],
     streaming: bool,
 ) -> Result<()> {
     let of = |data: *const u8, layout: &Layout, dtype: DType| {
@@ -61,7 +63,7 @@ fn move_views(
     let of_mut = |view: &ViewMut| of(view.data(), view.layout(), view.dtype());
     let kinds = [
         common(reads.iter().map(of_view)),
-        common(write.into_iter().map(of_mut)),
+        common(write.iter().map(|view| of_mut(view))),
         common(in_place.iter().map(of_mut)),
     ];
     let [Some(read), Some(written), Some(kept)] = kinds else {
@@ -80,7 +82,7 @@ fn move_views(
     let lines_of = |size: Option<usize>| size.map_or(0, |size| size / smallest.max(1));
     let streams = Streams {
         reads,
-        write,
+        write: write.as_deref(),
         in_place,
         streaming,
         units: smallest / LINE,
@@ -110,9 +112,9 @@ struct Unit {
 }
 
 struct Streams<'a> {
-    reads: &'a [View],
-    write: Option<&'a ViewMut>,
-    in_place: &'a [ViewMut],
+    reads: &'a [View<'a>],
+    write: Option<&'a ViewMut<'a>>,
+    in_place: &'a [ViewMut<'a>],
     streaming: bool,
     units: usize,
     lines: Unit,
@@ -230,7 +232,12 @@ impl<const R: usize, const S: usize, const SINGLE: bool, const STREAMING: bool> 
 mod tests {
     use umbo::device::DeviceId;
     use umbo::error::Result;
-    use umbo::tensor::{Shape, Tensor};
+    use umbo::tensor::{Shape, Tensor, TensorMut};
+
+    fn exclusive(tensor: &Tensor) -> TensorMut<'_> {
+        // SAFETY: a test has its tensors for itself.
+        unsafe { tensor.assume_exclusive() }
+    }
 
     #[test]
     fn a_probe_writes_its_output_and_keeps_what_is_in_place() {
@@ -239,14 +246,14 @@ mod tests {
             |value: i32| Tensor::from_slice(&vec![value; 4096], shape, DeviceId::HOST).unwrap();
         let [read, other, kept, output] = [3, 5, 7, 0].map(filled);
         for streaming in [false, true] {
-            output.fill_zeros().unwrap();
+            exclusive(&output).fill_zeros().unwrap();
             let reads = [read.reading().unwrap(), other.reading().unwrap()];
-            let in_place = [kept.writing().unwrap()];
-            let write = output.writing().unwrap();
-            super::move_views(&reads, Some(&write), &in_place, streaming).unwrap();
+            let mut in_place = [exclusive(&kept).into_view().unwrap()];
+            let mut write = exclusive(&output).into_view().unwrap();
+            super::move_views(&reads, Some(&mut write), &mut in_place, streaming).unwrap();
             assert!(output.to_vec::<i32>().unwrap().iter().all(|&value| value == 3 ^ 5));
             assert!(kept.to_vec::<i32>().unwrap().iter().all(|&value| value == 7));
-            assert!(super::move_views(&reads[..0], Some(&write), &[], streaming).is_err());
+            assert!(super::move_views(&reads[..0], Some(&mut write), &mut [], streaming).is_err());
         }
     }
 
@@ -262,8 +269,10 @@ mod tests {
             let expected = if (read / smallest).is_multiple_of(2) { 0 } else { 3 };
             let [source, same, output] = [(read, 3), (kept, 7), (written, -1)]
                 .map(|(elements, value)| filled(elements, value));
-            let (views, write) = ([source.reading().unwrap()], output.writing().unwrap());
-            super::move_views(&views, Some(&write), &[same.writing().unwrap()], false)?;
+            let views = [source.reading().unwrap()];
+            let mut write = exclusive(&output).into_view().unwrap();
+            let mut same_too = [exclusive(&same).into_view().unwrap()];
+            super::move_views(&views, Some(&mut write), &mut same_too, false)?;
             assert!(same.to_vec::<i16>().unwrap().iter().all(|&value| value == 7));
             assert!(output.to_vec::<i16>().unwrap().iter().all(|&value| value == expected));
             Ok(())

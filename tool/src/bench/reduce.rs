@@ -78,7 +78,9 @@ fn row(
     let output = Tensor::zeros(result, shape, DeviceId::HOST)?;
     let written = shape.bytes(result)?;
     let ours = whole(|| {
-        reduce(op, &components, None, DeviceId::HOST, (!fresh).then_some(&output)).map(drop)
+        // SAFETY: nobody else has the output while it is measured.
+        let output = (!fresh).then(|| unsafe { output.assume_exclusive() });
+        reduce(op, &components, None, DeviceId::HOST, output).map(drop)
     });
     let probe = |streaming| {
         let (components, output) = (&components, &output);
@@ -107,8 +109,8 @@ pub fn filled(dtype: DType, shape: Shape) -> Result<Tensor> {
 }
 
 /// Elements that differ between positions and replicas; floats lie between 0.5 and 2. Where all are
-/// the same a probe, which is an exclusive or, may write nothing but zeros, and there are processors
-/// on which lines of zeros are cheaper to write than any others.
+/// the same a probe, which is an exclusive or, may write nothing but zeros, and there are
+/// processors on which lines of zeros are cheaper to write than any others.
 pub fn varied(dtype: DType, shape: Shape, replica: usize) -> Result<Tensor> {
     let mut state = replica as u64;
     let mut random = move || {

@@ -126,8 +126,12 @@ impl Model<'_> {
                 let indices = self.table.indices(replica);
                 let shape = added.indices.shape();
                 let indices = Tensor::from_slice(&indices, shape, added.indices.device())?;
-                added.indices.copy_from(&indices)?;
-                added.values.copy_from(&self.table.piece()?.reshape(added.values.shape())?)?;
+                let values = self.table.piece()?.reshape(added.values.shape())?;
+                // SAFETY: the rows are this replica's until it submits.
+                unsafe {
+                    added.indices.assume_exclusive().copy_from(&indices)?;
+                    added.values.assume_exclusive().copy_from(&values)?;
+                }
             }
         }
         for replica in 0..self.replicas {

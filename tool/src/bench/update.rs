@@ -133,7 +133,9 @@ impl Model {
         for replica in 0..replicas {
             let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
             for index in 0..count {
-                model.buffer(replica, index)?.copy_from(&contribution)?;
+                // SAFETY: the buffer is this replica's until it submits.
+                unsafe { model.buffer(replica, index)?.assume_exclusive() }
+                    .copy_from(&contribution)?;
             }
         }
         Ok(model)
