@@ -7,11 +7,22 @@ use std::slice;
 
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::observe::log::{self, Level};
 
 /// Runs the body of a C function. An error becomes the thread's last error and its status is
-/// returned; so does a panic, as INTERNAL.
+/// returned; so does a panic, as INTERNAL. Without memory to begin anything the body does not run:
+/// it is dropped, with what it has taken over, and the status is RESOURCE_EXHAUSTED.
 pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
+    boundary_in_need(|| {
+        memory::check()?;
+        body()
+    })
+}
+
+/// As [`boundary`], for what a program must be able to do also when there is no memory, so that it
+/// gets out of what it is in: leave a scope, stop a run, wait for its end, and ask how things are.
+pub(crate) fn boundary_in_need(body: impl FnOnce() -> Result<()>) -> umbo_status {
     match caught(body) {
         Ok(()) => UMBO_OK,
         Err(error) => status::set(error),
@@ -104,13 +115,7 @@ pub(crate) fn check<T>(
 
 /// Collects as many results as the caller has asked for, in memory that may not be there.
 pub(crate) fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(items.len())
-        .map_err(|_| Error::ResourceExhausted(format!("memory for {} items", items.len())))?;
-    for item in items {
-        all.push(item?);
-    }
-    Ok(all)
+    memory::collect(items, "items")
 }
 
 /// The core's counterpart of an integer constant, or an error that lists the valid ones.

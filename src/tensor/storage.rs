@@ -1,11 +1,12 @@
 //! Memory that tensors share: who owns it, where it lies, how long it is.
 
-use std::alloc::{self, Layout as Allocation};
+use std::alloc::Layout as Allocation;
 use std::any::Any;
 use std::ptr::{self, NonNull};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::blocks::{Block, LARGE};
 
 /// Every allocation starts at a cache line.
@@ -43,14 +44,14 @@ impl Storage {
     /// addresses.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| unsafe { alloc::alloc_zeroed(layout) };
+        let small = |layout| unsafe { memory::alloc_data_zeroed(layout) };
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
     /// `bytes` bytes of whatever was in memory.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| unsafe { alloc::alloc(layout) };
+        let small = |layout| unsafe { memory::alloc_data(layout) };
         Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
@@ -131,7 +132,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         if let Owner::Small { start, layout } = self.owner {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
-            unsafe { alloc::dealloc(start.as_ptr(), layout) };
+            unsafe { memory::free_data(start.as_ptr(), layout) };
         }
     }
 }
