@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::affinity::{self, CpuSet};
 use super::fork::Origin;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// The address space below each stack that nobody may touch.
 pub const GUARD_BYTES: usize = 16 << 20;
@@ -207,6 +208,7 @@ struct Start {
 /// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
 /// succeed.
 pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
+    memory::ask_system()?;
     let purpose = options.purpose;
     let panicked = Arc::new(AtomicBool::new(false));
     let start = Box::new(Start {

@@ -14,26 +14,43 @@ use crate::observe::log::{self, Level};
 /// returned; so does a panic, as INTERNAL. Without memory to begin anything the body does not run:
 /// it is dropped, with what it has taken over, and the status is RESOURCE_EXHAUSTED.
 pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
-    boundary_in_need(|| {
+    outcome(caught(|| {
+        memory::greet_thread(status::prepare_thread)?;
         memory::check()?;
         body()
-    })
+    }))
 }
 
 /// As [`boundary`], for what a program must be able to do also when there is no memory, so that it
 /// gets out of what it is in: leave a scope, stop a run, wait for its end, and ask how things are.
 pub(crate) fn boundary_in_need(body: impl FnOnce() -> Result<()>) -> umbo_status {
-    match caught(body) {
+    outcome(caught(|| {
+        greet_in_need();
+        body()
+    }))
+}
+
+fn outcome(result: Result<()>) -> umbo_status {
+    match result {
         Ok(()) => UMBO_OK,
         Err(error) => status::set(error),
     }
+}
+
+/// Prepares the thread if there is memory; if not, the call may do without what is prepared.
+fn greet_in_need() {
+    let _ = memory::greet_thread(status::prepare_thread);
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
 /// argument changes nothing and is logged; it does not become the last error, since nobody would
 /// look there.
 pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
-    if let Err(error) = caught(body) {
+    let result = caught(|| {
+        greet_in_need();
+        body()
+    });
+    if let Err(error) = result {
         log::log(Level::Error, || format!("{function}: {error}"));
     }
 }

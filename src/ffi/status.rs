@@ -127,6 +127,12 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.replace(new)).ok().flatten()
 }
 
+/// Has the C library note now that the thread's last error is to be dropped at the thread's end.
+pub(crate) fn prepare_thread() {
+    // A thread that is ending has none any more.
+    let _ = LAST.try_with(|_| ());
+}
+
 /// Makes `error` the thread's last error and returns its status.
 pub(crate) fn set(error: Error) -> umbo_status {
     let status = error.status().code();

@@ -25,6 +25,11 @@
 //! reserve's largest block) reserves its room by [`room`] before the object is made known, and a call
 //! that changes something makes the handles and records that it returns before the change.
 //!
+//! Two small things come neither from here nor from the reserve, since the standard library and the C
+//! library ask the system themselves and end the process if it refuses: the records of a thread,
+//! when it starts or first calls. So the library asks beforehand ([`ask_system`], [`greet_thread`])
+//! and refuses in its own words; what remains is memory that vanishes in between.
+//!
 //! An allocation by the library is one relaxed load dearer than the system's, a release one
 //! comparison. Programs in Rust that use this crate get its allocator too, which for memory that is
 //! there is the system's.
@@ -32,6 +37,7 @@
 mod reserve;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -241,9 +247,17 @@ pub fn check() -> Result<()> {
 
 #[cold]
 fn check_reserve() -> Result<()> {
-    if !RESERVE.is_low() {
-        return Ok(());
-    }
+    if RESERVE.is_low() { ask_system() } else { Ok(()) }
+}
+
+/// RESOURCE_EXHAUSTED if the system has not even [`LARGEST`] bytes left now.
+///
+/// To be called before what ends the process without memory, and that the reserve cannot help: a
+/// thread's start. The standard library's record of the thread comes straight from the system, and so
+/// does what the C library notes for the thread's end. Both are some dozens of bytes, and what was
+/// just freed by this thread is kept by the C library's allocator, for this thread first.
+#[cold]
+pub fn ask_system() -> Result<()> {
     let layout = Layout::new::<[u8; LARGEST]>();
     // SAFETY: the layout has a size; what was given is freed with the same layout.
     unsafe {
@@ -256,6 +270,28 @@ fn check_reserve() -> Result<()> {
     Err(Error::ResourceExhausted(
         "the process is out of memory; release what is not needed and try again".into(),
     ))
+}
+
+thread_local! {
+    static GREETED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes what the standard library keeps of each thread that uses it, for the calling thread, which
+/// may be the program's; `more` adds what else is to be there. Both last until the thread ends, so the
+/// first call on a thread does it and the others cost a look. RESOURCE_EXHAUSTED without memory for
+/// it.
+#[inline]
+pub fn greet_thread(more: fn()) -> Result<()> {
+    if GREETED.get() { Ok(()) } else { greet_now(more) }
+}
+
+#[cold]
+fn greet_now(more: fn()) -> Result<()> {
+    ask_system()?;
+    GREETED.set(true);
+    drop(std::thread::current());
+    more();
+    Ok(())
 }
 
 /// How many blocks of the reserve are taken. For tests.
