@@ -107,6 +107,10 @@ pub(crate) unsafe fn array<'a, T>(
         return Ok(&[]);
     }
     check(pointer, argument, "an array is expected")?;
+    if size_of::<T>() > 1 {
+        // Not data: lists of as many objects follow from it.
+        memory::provide(elements)?;
+    }
     // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
     // promises that the elements are there.
     Ok(unsafe { slice::from_raw_parts(pointer, elements) })

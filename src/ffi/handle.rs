@@ -145,6 +145,8 @@ impl Table {
 fn new_chunk(chunk: usize) -> Result<*mut Slot> {
     let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
     let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
+    // There are lists of the objects behind the handles.
+    memory::provide(slots)?;
     let layout = Layout::array::<Slot>(slots).map_err(|_| exhausted())?;
     // SAFETY: the layout has a size, since there is at least one slot.
     let memory = unsafe { memory::alloc_data_zeroed(layout) };

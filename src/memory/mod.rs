@@ -21,9 +21,12 @@
 //! release never looks. Objects that live long may keep their blocks for good; they do no harm, since
 //! the check asks the system before it refuses.
 //!
-//! What else it takes: a table that grows with the number of objects (it may want more than the
-//! reserve's largest block) reserves its room by [`room`] before the object is made known, and a call
-//! that changes something makes the handles and records that it returns before the change.
+//! Lists of many objects may want more than the reserve's largest block. Where their number becomes
+//! known (an array that is given, handles that are made) as many bytes as such lists may take are set
+//! aside too ([`provide`], `spares`), and if that cannot be, the call fails that made them longer.
+//!
+//! What else it takes: a call that changes something makes the handles and records that it returns
+//! before the change.
 //!
 //! Two small things come neither from here nor from the reserve, since the standard library and the C
 //! library ask the system themselves and end the process if it refuses: the records of a thread,
@@ -35,6 +38,7 @@
 //! there is the system's.
 
 mod reserve;
+mod spares;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -43,9 +47,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub use self::reserve::LARGEST;
 use self::reserve::Reserve;
+use self::spares::Spares;
 use crate::error::{Error, Result};
 
 static RESERVE: Reserve = Reserve::new();
+static SPARES: Spares = Spares::new();
 
 /// The library's allocator: the system's, and the reserve behind it.
 struct Allocator;
@@ -113,7 +119,10 @@ fn from_system(ask: impl Fn() -> *mut u8) -> *mut u8 {
 
 #[cold]
 fn from_reserve(layout: Layout, zeroed: bool) -> *mut u8 {
-    let block = RESERVE.take(layout);
+    let mut block = RESERVE.take(layout);
+    if block.is_null() && layout.align() <= LARGEST {
+        block = SPARES.take(layout.size());
+    }
     if zeroed && !block.is_null() {
         // SAFETY: the block is new, the caller's alone, and at least as long as the layout says.
         unsafe { block.write_bytes(0, layout.size()) };
@@ -183,6 +192,8 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if RESERVE.owns(memory) {
             RESERVE.give_back(memory);
+        } else if SPARES.block_size(memory).is_some() {
+            SPARES.give_back(memory);
         } else {
             // SAFETY: the caller's promise; what is not the reserve's is the system's.
             unsafe { System.dealloc(memory, layout) }
@@ -197,7 +208,7 @@ unsafe impl GlobalAlloc for Allocator {
         if !may_serve(wanted) {
             return ptr::null_mut();
         }
-        if !RESERVE.owns(memory) {
+        if set_aside(memory).is_none() {
             // SAFETY: the caller's promise, and the memory is the system's.
             let moved = from_system(|| unsafe { System.realloc(memory, layout, size) });
             if !moved.is_null() {
@@ -209,16 +220,21 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// How long the block is, if it is not the system's.
+#[inline]
+fn set_aside(memory: *const u8) -> Option<usize> {
+    if RESERVE.owns(memory) { Some(RESERVE.block_size(memory)) } else { SPARES.block_size(memory) }
+}
+
 /// Moves or keeps memory that the system does not move.
 ///
 /// # Safety
 /// As for `GlobalAlloc::realloc`.
 #[cold]
 unsafe fn realloc_in_need(memory: *mut u8, layout: Layout, wanted: Layout) -> *mut u8 {
-    let owned = RESERVE.owns(memory);
     // What is only to be shortened can stay as it is: neither side goes by the length that the
     // release of a block states.
-    if wanted.size() <= if owned { RESERVE.block_size(memory) } else { layout.size() } {
+    if wanted.size() <= set_aside(memory).unwrap_or(layout.size()) {
         return memory;
     }
     // SAFETY: `wanted` is longer than something, so it has a size. The new memory is at least as long
@@ -242,12 +258,24 @@ unsafe fn realloc_in_need(memory: *mut u8, layout: Layout, wanted: Layout) -> *m
 /// RESOURCE_EXHAUSTED if not.
 #[inline]
 pub fn check() -> Result<()> {
-    if RESERVE.is_untouched() { Ok(()) } else { check_reserve() }
+    if RESERVE.is_untouched() && SPARES.taken() == 0 { Ok(()) } else { check_reserve() }
 }
 
 #[cold]
 fn check_reserve() -> Result<()> {
-    if RESERVE.is_low() { ask_system() } else { Ok(()) }
+    if RESERVE.is_low() || SPARES.is_low() { ask_system() } else { Ok(()) }
+}
+
+/// How many bytes of bookkeeping a list may take for each of its elements, while it grows.
+const BYTES_PER_ELEMENT: usize = 256;
+
+/// Sets memory aside for lists of `count` objects, of which some may be made in the middle of things:
+/// to be called where such a list enters or so many objects are made. Costs a comparison if it was done
+/// before. RESOURCE_EXHAUSTED if there is no memory for it.
+#[inline]
+pub fn provide(count: usize) -> Result<()> {
+    let bytes = count.saturating_mul(BYTES_PER_ELEMENT);
+    if SPARES.has(bytes) || SPARES.provide(bytes) { Ok(()) } else { Err(exhausted(count, "items")) }
 }
 
 /// RESOURCE_EXHAUSTED if the system has not even [`LARGEST`] bytes left now.
@@ -297,7 +325,7 @@ fn greet_now(more: fn()) -> Result<()> {
 /// How many blocks of the reserve are taken. For tests.
 #[doc(hidden)]
 pub fn reserve_taken() -> usize {
-    RESERVE.taken()
+    RESERVE.taken() + SPARES.taken()
 }
 
 /// What it means that there is no memory for `what`.

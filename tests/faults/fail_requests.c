@@ -79,7 +79,7 @@ long umbo_faults_refused(void) {
 
 /* What a thread has freed it can have again: after a large block, which the library asks for before it
  * starts a thread and frees at once, the next few small ones are there. */
-enum { LARGE = 64 << 10, SMALL = 256, AFTER_LARGE = 2 };
+enum { LARGE = 64 << 10, SMALL = 256, AFTER_LARGE = 8 };
 static __thread int left_of_large;
 
 static int refuses(const void *caller, size_t bytes) {
