@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-loom mutants test-c test-large bench bench-peers clean
+.PHONY: help setup install demo movielens cases test test-rust test-loom mutants faults test-c test-large bench bench-peers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -93,6 +93,14 @@ test-c:
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,ctest)
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
+	@scripts/setup.sh test
+	@$(call section,Faults)
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+	@cmake --build $(BUILD) --parallel $(JOBS) --target umbo_faults
+	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
+	  ../umbo_faults every && ../umbo_faults every 300 16385 && ../umbo_faults every 3000 65537
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
 	@cargo test --locked --release --test reduce -- --ignored more_than

@@ -1,39 +1,13 @@
 //! Datasets and iterators through the C functions.
 
+mod allocator;
 mod calls;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::ptr;
 
 use calls::{made, ok, refused};
 use umbo::ffi::*;
-
-/// The system's allocator, counting the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending may allocate when its counter is gone.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; `memory` came from `alloc`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The numbers 0 to before `count`, as float32.
 fn numbers(count: usize) -> *mut umbo_dataset {
@@ -260,9 +234,9 @@ fn a_steady_pass_allocates_nothing() {
             };
             pass(20);
             let allocated = || {
-                let before = ALLOCATIONS.get();
+                let before = allocator::of_this_thread();
                 pass(50);
-                ALLOCATIONS.get() - before
+                allocator::of_this_thread() - before
             };
             // A thread's first wait for another one allocates, and comes whenever it comes.
             assert!((0..5).any(|_| allocated() == 0));

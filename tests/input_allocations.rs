@@ -1,8 +1,7 @@
 //! After its first elements an iterator allocates nothing, on no thread. Alone in its process, so
 //! that every allocation counted is the test's own.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod allocator;
 
 use umbo::device::DeviceId;
 use umbo::input::{
@@ -10,47 +9,6 @@ use umbo::input::{
 };
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-/// Counts an allocation, unless it is the process's first thread's, which is the test harness's.
-fn count() {
-    // SAFETY: both only ask the system for a number.
-    if unsafe { libc::gettid() != libc::getpid() } {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promised for this function.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promised for this function.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, data: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promised for this function.
-        unsafe { System.realloc(data, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised for this function.
-        unsafe { System.dealloc(data, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn array(dtype: DType, shape: &[usize]) -> Dataset {
     let tensor = Tensor::zeros(dtype, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap();
@@ -92,9 +50,9 @@ fn steady_state_allocates_nothing() {
 }
 
 fn check_pipelines() {
-    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let before = allocator::of_later_threads();
     drop(std::hint::black_box(Box::new(before)));
-    assert!(ALLOCATIONS.load(Ordering::SeqCst) > before, "allocations are not counted");
+    assert!(allocator::of_later_threads() > before, "allocations are not counted");
     let rows = Dataset::zip(
         &[array(DType::UInt8, &[1000, 28, 28]), array(DType::UInt8, &[1000])],
         Some(&["x", "y"]),
@@ -134,9 +92,9 @@ fn check_pipelines() {
         for replicas in [1, 3] {
             for (way, iterator) in over(&dataset, replicas).iter().enumerate() {
                 take(iterator, 80);
-                let before = ALLOCATIONS.load(Ordering::SeqCst);
+                let before = allocator::of_later_threads();
                 take(iterator, 400);
-                let after = ALLOCATIONS.load(Ordering::SeqCst);
+                let after = allocator::of_later_threads();
                 assert_eq!(after - before, 0, "{name}, {replicas} replicas, way {way}");
             }
         }

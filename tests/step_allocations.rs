@@ -1,7 +1,7 @@
 //! A steady step allocates nothing, on no thread.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod allocator;
+
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,45 +12,17 @@ use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{Shape, Tensor};
 use umbo::values::Value;
 
-/// Counts the allocations of all threads.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: hands everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps to the contract of `GlobalAlloc`, which is the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(data, layout) }
-    }
-
-    unsafe fn realloc(&self, data: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(data, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 #[track_caller]
 fn steady(what: &str, mut step: impl FnMut()) {
     const STEPS: usize = 200;
     for _ in 0..STEPS {
         step();
     }
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = allocator::of_all_threads();
     for _ in 0..STEPS {
         step();
     }
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let allocations = allocator::of_all_threads() - before;
     assert_eq!(allocations, 0, "{what}: allocations in {STEPS} steps");
 }
 

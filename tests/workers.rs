@@ -1,31 +1,11 @@
 //! What the worker set promises about a whole process: no allocation in the steady state, and no
 //! hang in the child of a fork, which makes threads of its own. A test binary of its own, for its allocator and its threads.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod allocator;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::executor::workers;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, data: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(data, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Enters the set with work for four workers. Returns how many took part.
 fn enter() -> usize {
@@ -43,10 +23,10 @@ fn entering_allocates_nothing_and_survives_a_fork() {
     for _ in 0..100 {
         assert_eq!(enter(), 4);
     }
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = allocator::of_all_threads();
     let took_part: usize = (0..1000).map(|_| enter()).sum();
     assert_eq!(took_part, 4000);
-    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
+    assert_eq!(allocator::of_all_threads(), before);
 
     // SAFETY: the child enters the set and exits; an alarm ends it if it hangs.
     let child = unsafe { libc::fork() };

@@ -18,7 +18,8 @@
  * stale afterwards.
  *
  * Pointers. Every pointer must lead to what its type and the function's description say, or be
- * NULL; NULL where something is expected is UMBO_INVALID_ARGUMENT. Texts are UTF-8, ended by a NUL.
+ * NULL; NULL where something is expected is UMBO_INVALID_ARGUMENT. Texts are UTF-8, ended by a NUL,
+ * and have at most 4095 bytes, as paths have.
  *
  * Callbacks. They return a umbo_status and get `user_data` back, last. umbo_set_last_error() says
  * why one fails. They may call functions of the library. A C++ exception must not leave them
@@ -28,6 +29,20 @@
  * Threads. Any thread may call any function. A function that takes `const umbo_X *` does not change
  * the object and may run at the same time as others on it. While a call reads or writes a tensor,
  * nobody else may write it.
+ *
+ * Memory. Without memory, or a thread, for what it is to do a function returns
+ * UMBO_RESOURCE_EXHAUSTED, and variables, gradients and optimizers are as they were before it. What
+ * has been committed is never reported as failed. Small memory is set aside, so that what has begun
+ * can be ended in order: releases work without memory, and so do the functions of the last error,
+ * umbo_scope_exit(), umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize() and
+ * umbo_live_handles(). Give memory back and go on. What still ends the process for want of memory:
+ * - the C library's and Rust's own records of a thread, less than 100 bytes each, when a thread first
+ *   calls the library or one of the library's threads starts, if another thread takes the last memory
+ *   right after the library has asked for 64 KiB and got it; and the thread-local data of a library
+ *   that was loaded by dlopen(), which the C library makes at a thread's first call;
+ * - the directory of a .npz file, if it names so many arrays that a table of them takes more than
+ *   64 KiB;
+ * - the system itself, if it has promised memory that it does not have.
  *
  * Options. Structs of options start with `struct_size`; the UMBO_X_INIT macros set it. In options
  * zero means default, and NULL means all defaults. Fields called `reserved` must be zero. A program
@@ -2061,7 +2076,7 @@ umbo_status umbo_last_error_at(int64_t index, struct umbo_error_info *info);
  * Says why a callback is about to fail; to be called in it, as
  * `return umbo_set_last_error(UMBO_DATA_LOSS, "...", NULL, NULL);`.
  *
- * `message` is copied; NULL means none. `payload` is taken over, travels to the thread that
+ * `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the thread that
  * called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
  * releases it, exactly once, when the error is forgotten.
  *

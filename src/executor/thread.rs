@@ -19,12 +19,13 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::affinity::{self, CpuSet};
 use super::fork::Origin;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// The address space below each stack that nobody may touch.
 pub const GUARD_BYTES: usize = 16 << 20;
@@ -194,6 +195,27 @@ struct Start {
     purpose: Purpose,
     everywhere: bool,
     panicked: Arc<AtomicBool>,
+    prepared: Arc<Prepared>,
+}
+
+/// Whether a new thread had memory for what is kept of a thread, once it is known.
+#[derive(Default)]
+struct Prepared {
+    state: Mutex<Option<bool>>,
+    known: Condvar,
+}
+
+impl Prepared {
+    fn tell(&self, prepared: bool) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
+        self.known.notify_one();
+    }
+
+    fn wait(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.wait_while(state, |state| state.is_none());
+        known.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
+    }
 }
 
 /// Starts a thread that runs `body`. A panic of `body` ends the thread and is told by
@@ -202,21 +224,29 @@ struct Start {
 /// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
 /// succeed.
 pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
+    memory::ask_system()?;
     let purpose = options.purpose;
     let panicked = Arc::new(AtomicBool::new(false));
+    let prepared = Arc::new(Prepared::default());
     let start = Box::new(Start {
         body: Box::new(body),
         name: short_name(&options.name),
         purpose,
         everywhere: !options.inherit_processors || BOUND.get(),
         panicked: Arc::clone(&panicked),
+        prepared: Arc::clone(&prepared),
     });
     let origin = Origin::here();
     // Counted before it can end.
     ALIVE[purpose as usize].fetch_add(1, Ordering::AcqRel);
     let start = Box::into_raw(start);
     match create(options.stack_bytes, start) {
-        Ok(thread) => Ok(Handle { thread: Some(thread), panicked, origin }),
+        Ok(thread) if prepared.wait() => Ok(Handle { thread: Some(thread), panicked, origin }),
+        Ok(thread) => {
+            // SAFETY: the thread is ours, and it is about to end.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+            Err(Error::ResourceExhausted(format!("memory for a thread '{}'", options.name)))
+        }
         Err(cause) => {
             ALIVE[purpose as usize].fetch_sub(1, Ordering::AcqRel);
             // SAFETY: the thread that would have taken it over does not exist.
@@ -252,7 +282,7 @@ fn create(stack_bytes: usize, start: *mut Start) -> io::Result<libc::pthread_t> 
 
 extern "C" fn main(start: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn` gave this thread alone a `Start` that came out of a box.
-    let Start { body, name, purpose, everywhere, panicked } =
+    let Start { body, name, purpose, everywhere, panicked, prepared } =
         *unsafe { Box::from_raw(start.cast::<Start>()) };
     // SAFETY: the thread's own state is changed, with arguments that live over the calls.
     unsafe {
@@ -263,10 +293,17 @@ extern "C" fn main(start: *mut c_void) -> *mut c_void {
         // Where the system refuses, the thread runs where its starter does.
         let _ = affinity::bind_current_thread(affinity::process_processors());
     }
-    // The first call allocates, and a thread that goes to sleep in a step must not.
-    let _ = std::thread::current();
+    // The first call allocates, and a thread that goes to sleep in a step must not. Without memory it
+    // would end the process, so the thread ends instead.
+    let has_memory = memory::ask_system().is_ok();
+    if has_memory {
+        let _ = std::thread::current();
+    }
+    prepared.tell(has_memory);
     let origin = Origin::here();
-    if panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
+    if !has_memory {
+        drop(body);
+    } else if panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
         panicked.store(true, Ordering::Release);
     }
     // In a child that a callback has forked, this thread is none of those that are counted.

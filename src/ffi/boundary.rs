@@ -7,22 +7,50 @@ use std::slice;
 
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::observe::log::{self, Level};
 
 /// Runs the body of a C function. An error becomes the thread's last error and its status is
-/// returned; so does a panic, as INTERNAL.
+/// returned; so does a panic, as INTERNAL. Without memory to begin anything the body does not run:
+/// it is dropped, with what it has taken over, and the status is RESOURCE_EXHAUSTED.
 pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
-    match caught(body) {
+    outcome(caught(|| {
+        memory::greet_thread(status::prepare_thread)?;
+        memory::check()?;
+        body()
+    }))
+}
+
+/// As [`boundary`], for what a program must be able to do also when there is no memory, so that it
+/// gets out of what it is in: leave a scope, stop a run, wait for its end, and ask how things are.
+pub(crate) fn boundary_in_need(body: impl FnOnce() -> Result<()>) -> umbo_status {
+    outcome(caught(|| {
+        greet_in_need();
+        body()
+    }))
+}
+
+fn outcome(result: Result<()>) -> umbo_status {
+    match result {
         Ok(()) => UMBO_OK,
         Err(error) => status::set(error),
     }
+}
+
+/// Prepares the thread if there is memory; if not, the call may do without what is prepared.
+fn greet_in_need() {
+    let _ = memory::greet_thread(status::prepare_thread);
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
 /// argument changes nothing and is logged; it does not become the last error, since nobody would
 /// look there.
 pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
-    if let Err(error) = caught(body) {
+    let result = caught(|| {
+        greet_in_need();
+        body()
+    });
+    if let Err(error) = result {
         log::log(Level::Error, || format!("{function}: {error}"));
     }
 }
@@ -79,6 +107,10 @@ pub(crate) unsafe fn array<'a, T>(
         return Ok(&[]);
     }
     check(pointer, argument, "an array is expected")?;
+    if size_of::<T>() > 1 {
+        // Not data: lists of as many objects follow from it.
+        memory::provide(elements)?;
+    }
     // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
     // promises that the elements are there.
     Ok(unsafe { slice::from_raw_parts(pointer, elements) })
@@ -104,13 +136,7 @@ pub(crate) fn check<T>(
 
 /// Collects as many results as the caller has asked for, in memory that may not be there.
 pub(crate) fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
-    let mut all = Vec::new();
-    all.try_reserve_exact(items.len())
-        .map_err(|_| Error::ResourceExhausted(format!("memory for {} items", items.len())))?;
-    for item in items {
-        all.push(item?);
-    }
-    Ok(all)
+    memory::collect(items, "items")
 }
 
 /// The core's counterpart of an integer constant, or an error that lists the valid ones.

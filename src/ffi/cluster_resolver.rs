@@ -8,7 +8,7 @@ use super::boundary::{boundary, out, quietly};
 use super::handle::{self, borrow, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy};
 use super::status::umbo_status;
-use super::text::{lasting, optional_text, text};
+use super::text::{lasting, long_text, text};
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::Error;
 
@@ -27,11 +27,11 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
 ) -> umbo_status {
     boundary(|| {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (resolver, text) =
-            unsafe { (out(resolver, "resolver")?, optional_text(text, "text")?) };
-        let read = match text {
-            Some(text) => ClusterResolver::parse(text, "text"),
-            None => ClusterResolver::from_environment(),
+        let resolver = unsafe { out(resolver, "resolver") }?;
+        let read = match text.is_null() {
+            // SAFETY: not NULL, so the caller promises a text.
+            false => ClusterResolver::parse(unsafe { long_text(text, "text") }?, "text"),
+            true => ClusterResolver::from_environment(),
         };
         resolver.write(make(Arc::new(read?))?);
         Ok(())

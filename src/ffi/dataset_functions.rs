@@ -76,9 +76,10 @@ pub unsafe extern "C" fn umbo_dataset_from_generator(
     destroy: umbo_destroy,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller says how the user data is released.
-        let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
+    // SAFETY: the caller says how the user data is released.
+    let user_data = unsafe { UserData::new(user_data, destroy) };
+    boundary(move || {
+        let user_data = Arc::new(user_data);
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         let element_spec = spec_of(element_spec, "element_spec")?;
@@ -204,9 +205,9 @@ pub unsafe extern "C" fn umbo_dataset_map(
     options: *const umbo_map_options,
     mapped: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
-        // SAFETY: the caller says how the user data is released.
-        let user_data = unsafe { UserData::new(user_data, destroy) };
+    // SAFETY: the caller says how the user data is released.
+    let user_data = unsafe { UserData::new(user_data, destroy) };
+    boundary(move || {
         // SAFETY: the caller gives NULL or a place for the output.
         let mapped = unsafe { out(mapped, "mapped") }?;
         let dataset = get(dataset, "dataset")?;

@@ -16,7 +16,7 @@
 //! Slots lie in chunks of doubling size that are never moved or freed, objects lie in the slots.
 //! Making and releasing handles allocates nothing once the table has its size.
 
-use std::alloc::{self, Layout};
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -27,6 +27,7 @@ use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
+use crate::memory;
 
 const SLOT_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 30;
@@ -144,9 +145,11 @@ impl Table {
 fn new_chunk(chunk: usize) -> Result<*mut Slot> {
     let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
     let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
+    // There are lists of the objects behind the handles.
+    memory::provide(slots)?;
     let layout = Layout::array::<Slot>(slots).map_err(|_| exhausted())?;
     // SAFETY: the layout has a size, since there is at least one slot.
-    let memory = unsafe { alloc::alloc_zeroed(layout) };
+    let memory = unsafe { memory::alloc_data_zeroed(layout) };
     if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
 }
 
@@ -154,12 +157,17 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
 /// the handle.
 fn occupy<H: Opaque>(index: u32, object: H::Object, references: u64) -> Result<*mut H> {
     let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+    Ok(fill(index, slot, object, references))
+}
+
+/// As [`occupy`], for whoever knows the slot already.
+fn fill<H: Opaque>(index: u32, slot: &Slot, object: H::Object, references: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
     let name = (H::KIND as u64) << KIND_SHIFT | generation << SLOT_BITS;
     // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
     unsafe { (*slot.object.get()).write(H::wrap(object)) };
     slot.state.store(name | references, Ordering::SeqCst);
-    Ok(ptr::without_provenance_mut((name | u64::from(index)) as usize))
+    ptr::without_provenance_mut((name | u64::from(index)) as usize)
 }
 
 /// Takes the object out of a slot whose state has just been set to free, once nobody uses it.
@@ -202,6 +210,36 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
 /// A new handle to `object`, with one reference.
 pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
     occupy(TABLE.take()?, object, 1)
+}
+
+/// A handle that is not yet one: its place in the table is taken, so that making it cannot fail. For
+/// results of calls that change something. Dropping it gives the place back.
+pub(crate) struct Reserved<H: Opaque> {
+    index: u32,
+    slot: &'static Slot,
+    kind: PhantomData<fn() -> H>,
+}
+
+/// Takes a place for a handle.
+pub(crate) fn reserve<H: Opaque>() -> Result<Reserved<H>> {
+    let index = TABLE.take()?;
+    let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+    Ok(Reserved { index, slot, kind: PhantomData })
+}
+
+impl<H: Opaque> Reserved<H> {
+    /// The handle, to `object`, with one reference.
+    pub(crate) fn make(self, object: H::Object) -> *mut H {
+        let handle = fill(self.index, self.slot, object, 1);
+        std::mem::forget(self);
+        handle
+    }
+}
+
+impl<H: Opaque> Drop for Reserved<H> {
+    fn drop(&mut self) {
+        TABLE.give_back(self.index);
+    }
 }
 
 /// Lets `body` look at the object behind a handle, in a few nanoseconds.

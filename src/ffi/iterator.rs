@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{boundary, out, quietly};
-use super::handle::{self, get, make};
+use super::handle::{self, get, make, reserve};
 use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
 use super::status::umbo_status;
 
@@ -24,8 +24,9 @@ pub unsafe extern "C" fn umbo_iterator_next(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let element = unsafe { out(element, "element") }?;
+        let handle = reserve()?;
         let next = get(iterator, "iterator")?.next()?;
-        element.write(next.map_or(Ok(ptr::null_mut()), make)?);
+        element.write(next.map_or(ptr::null_mut(), |next| handle.make(next)));
         Ok(())
     })
 }
@@ -42,8 +43,9 @@ pub unsafe extern "C" fn umbo_iterator_next_as_optional(
         // SAFETY: the caller gives NULL or places for the outputs.
         let (has_value, element) =
             unsafe { (out(has_value, "has_value")?, out(element, "element")?) };
+        let handle = reserve()?;
         let next = get(iterator, "iterator")?.next()?;
-        let handle: *mut umbo_value = next.map_or(Ok(ptr::null_mut()), make)?;
+        let handle: *mut umbo_value = next.map_or(ptr::null_mut(), |next| handle.make(next));
         has_value.write(i32::from(!handle.is_null()));
         element.write(handle);
         Ok(())

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
-use super::boundary::{boundary, constant, out};
+use super::boundary::{boundary, boundary_in_need, constant, out};
 use super::callback::{UserData, umbo_destroy};
 use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn umbo_live_handles(
     r#type: umbo_handle_type,
     count: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(handle::live(kind_selection(r#type)?));

@@ -5,13 +5,13 @@ use std::ptr;
 
 use parking_lot::Mutex;
 
-use super::boundary::{boundary, out};
+use super::boundary::{boundary, boundary_in_need, out};
 use super::callback;
 use super::collective::op_from;
 use super::handle::{Lent, borrow, consume, get, get_optional, make};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_value};
 use super::options::{self, Extensible};
-use super::run::{Passed, handle_or_null};
+use super::run::{Passed, optional_result};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::{lasting, text};
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,
     result: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let cancelled = in_context(ctx, "umbo_replica_context_is_cancelled", |context| {
@@ -334,11 +334,8 @@ pub unsafe extern "C" fn umbo_replica_context_merge_call(
     result: *mut *mut umbo_value,
 ) -> umbo_status {
     boundary(|| {
-        let result = match result.is_null() {
-            true => None,
-            // SAFETY: the caller gives NULL or a place for the output.
-            false => Some(unsafe { out(result, "result") }?),
-        };
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { optional_result(result, "result") }?;
         let context = get(ctx, "ctx")?;
         let function = present(function, "function")?;
         let args = get_optional(args, "args")?;
@@ -362,7 +359,7 @@ pub unsafe extern "C" fn umbo_replica_context_merge_call(
         let operation = Operation::MergeCall { function: address };
         let part = context.synchronize(operation, args, Box::new(merge))?;
         if let Some(result) = result {
-            result.write(handle_or_null(part)?);
+            result.write(part);
         }
         Ok(())
     })

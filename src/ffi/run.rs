@@ -5,15 +5,16 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::boundary::{boundary, out, quietly};
+use super::boundary::{Out, boundary, boundary_in_need, out, quietly};
 use super::callback::{UserData, umbo_destroy};
-use super::handle::{self, borrow, get, get_optional, make};
+use super::handle::{self, Reserved, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
 use super::options::{self, Extensible};
 use super::replica_context::call_replica;
 use super::scope::present;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext};
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn umbo_strategy_run(
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or options.
         let known = unsafe { options::known_part(options, "options") };
         let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
@@ -131,11 +132,9 @@ pub unsafe extern "C" fn umbo_strategy_run(
         let baggage = unsafe { UserData::new(user_data, destroy) };
         // SAFETY: as above.
         let options = unsafe { options::read(options, "options") }?;
-        let result = match result.is_null() {
-            true => None,
-            // SAFETY: the caller gives NULL or a place for the output.
-            false => Some(unsafe { out(result, "result") }?),
-        };
+        memory::check()?;
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { optional_result(result, "result") }?;
         let strategy = get(strategy, "strategy")?;
         let function = present(function, "function")?;
         let args = get_optional(args, "args")?;
@@ -157,15 +156,40 @@ pub unsafe extern "C" fn umbo_strategy_run(
             value
         };
         if let Some(result) = result {
-            result.write(handle_or_null(value)?);
+            result.write(value);
         }
         Ok(())
     })
 }
 
-/// A new handle to a value; NULL for none.
-pub(super) fn handle_or_null(value: Option<Value>) -> Result<*mut umbo_value> {
-    value.map_or(Ok(ptr::null_mut()), make)
+/// A place for a value that may not be wanted, and the handle that it will get: once the work is
+/// done nothing can fail any more.
+pub(super) struct ValueOut {
+    place: Out<*mut umbo_value>,
+    handle: Reserved<umbo_value>,
+}
+
+impl ValueOut {
+    /// Writes a handle to the value; NULL for none.
+    pub(super) fn write(self, value: Option<Value>) {
+        self.place.write(value.map_or(ptr::null_mut(), |value| self.handle.make(value)));
+    }
+}
+
+/// Checks and prepares the place for a value; none for NULL.
+///
+/// # Safety
+/// `pointer` is NULL or may be written until the output is used up.
+pub(super) unsafe fn optional_result(
+    pointer: *mut *mut umbo_value,
+    argument: &'static str,
+) -> Result<Option<ValueOut>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is the same.
+    let place = unsafe { out(pointer, argument) }?;
+    Ok(Some(ValueOut { place, handle: reserve()? }))
 }
 
 fn limits_from(options: &umbo_run_options) -> Result<Limits> {
@@ -204,7 +228,7 @@ pub unsafe extern "C" fn umbo_cancellation_create(
 pub unsafe extern "C" fn umbo_cancellation_cancel(
     cancellation: *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         get(cancellation, "cancellation")?.cancel();
         Ok(())
     })
@@ -216,7 +240,7 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     cancellation: *const umbo_cancellation,
     result: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;

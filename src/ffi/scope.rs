@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr;
 
-use super::boundary::{boundary, check, out};
+use super::boundary::{boundary, boundary_in_need, check, out};
 use super::callback;
 use super::handle::{self, Lent, get, get_optional, make};
 use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn umbo_strategy_scope_enter(
 /// is released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         let open = get(scope, "scope")?;
         let left = open.exit();
         if left.is_ok() || !open.may_be_open() {
@@ -96,13 +96,13 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 /// clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
-    boundary(|| set_strategy(get_optional(strategy, "strategy")?))
+    boundary_in_need(|| set_strategy(get_optional(strategy, "strategy")?))
 }
 
 /// Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         result.write(i32::from(!current_strategy().is_default()));
@@ -122,7 +122,7 @@ fn current_strategy() -> Strategy {
 /// Exactly one of this and "there is a replica context" is true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         result.write(i32::from(matches!(current(), Current::CrossReplica(_))));

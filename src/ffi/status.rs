@@ -94,7 +94,7 @@ impl Record {
             status: error.status().code(),
             replica: -1,
             device: CString::default(),
-            message: c_string(&error.to_string()),
+            message: c_string(error),
             payload: payload.map_or(ptr::null_mut(), UserData::pointer),
             payload_destroy: payload.and_then(UserData::destroy),
         }
@@ -127,14 +127,24 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.replace(new)).ok().flatten()
 }
 
+/// Has the C library note now that the thread's last error is to be dropped at the thread's end.
+pub(crate) fn prepare_thread() {
+    // A thread that is ending has none any more.
+    let _ = LAST.try_with(|_| ());
+}
+
 /// Makes `error` the thread's last error and returns its status.
 pub(crate) fn set(error: Error) -> umbo_status {
     let status = error.status().code();
-    let records = match &error {
-        Error::Replicas(all) => all.failures.iter().map(Record::of_replica).collect(),
-        single => vec![Record::new(single)],
-    };
-    let message = c_string(&error.to_string());
+    let mut records = Vec::new();
+    match &error {
+        Error::Replicas(all) if records.try_reserve_exact(all.failures.len()).is_ok() => {
+            records.extend(all.failures.iter().map(Record::of_replica));
+        }
+        // Without memory for all failures they are told as one.
+        whole => records.push(Record::new(whole)),
+    }
+    let message = c_string(&error);
     drop(replace(Some(LastError { error, message, records })));
     status
 }
@@ -249,7 +259,7 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
 /// Says why a callback is about to fail; to be called in it, as
 /// `return umbo_set_last_error(UMBO_DATA_LOSS, "...", NULL, NULL);`.
 ///
-/// `message` is copied; NULL means none. `payload` is taken over, travels to the thread that
+/// `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the thread that
 /// called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
 /// releases it, exactly once, when the error is forgotten.
 ///
@@ -268,7 +278,8 @@ pub unsafe extern "C" fn umbo_set_last_error(
         String::new()
     } else {
         // SAFETY: not NULL, so the caller promises a text that a NUL ends.
-        unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+        let message = unsafe { CStr::from_ptr(message) }.to_bytes();
+        String::from_utf8_lossy(beginning(message, LONGEST_MESSAGE)).into_owned()
     };
     let (status, message) = match Status::from_code(status) {
         Some(Status::Ok) => {
@@ -287,6 +298,19 @@ pub unsafe extern "C" fn umbo_set_last_error(
             Some(Box::new(payload))
         };
     set(Error::Callback { status, message, payload })
+}
+
+/// How much of a message is kept. Messages are combined where there may be no memory left.
+const LONGEST_MESSAGE: usize = 16 << 10;
+
+/// The beginning of a text, at most `most` bytes, that ends at a character's end.
+fn beginning(text: &[u8], most: usize) -> &[u8] {
+    if text.len() <= most {
+        return text;
+    }
+    let continues = |at: &usize| text[*at] & 0xc0 == 0x80;
+    let end = (most.saturating_sub(3)..=most).rev().find(|at| !continues(at)).unwrap_or(most);
+    &text[..end]
 }
 
 /// Forgets this thread's last error and releases its payload.

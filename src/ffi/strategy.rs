@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, collect, constant, out, quietly};
+use super::boundary::{array, boundary, boundary_in_need, collect, constant, out, quietly};
 use super::handle::{self, borrow, get, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
 use super::options::{self, Extensible};
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
     strategy: *const umbo_strategy,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary_in_need(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(get(strategy, "strategy")?.late_replicas().len() as i32);
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 /// threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) -> umbo_status {
-    boundary(|| get(strategy, "strategy")?.synchronize())
+    boundary_in_need(|| get(strategy, "strategy")?.synchronize())
 }
 
 /// A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by

@@ -2,17 +2,39 @@
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
+use std::fmt::{self, Write as _};
 use std::ptr;
 
 use super::boundary::{Out, check};
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
 
-/// A text argument.
+/// The longest text that comes in, in bytes: as long as the longest path of the system. Copies and
+/// messages that contain it are small then, so that there is always memory for them.
+pub(crate) const LONGEST: usize = 4095;
+
+/// A text argument of at most `LONGEST` bytes.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to characters ended by a NUL that nobody writes during `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, argument: &'static str) -> Result<&'a str> {
+    // SAFETY: the caller's promise is the same.
+    let text = unsafe { long_text(pointer, argument) }?;
+    if text.len() > LONGEST {
+        let problem = format!("has {} bytes; at most {LONGEST} are expected", text.len());
+        return Err(Error::invalid(argument, problem));
+    }
+    Ok(text)
+}
+
+/// A text argument of any length.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn long_text<'a>(
+    pointer: *const c_char,
+    argument: &'static str,
+) -> Result<&'a str> {
     check(pointer, argument, "a text is expected")?;
     // SAFETY: the pointer is not null, and the caller promises the rest.
     let text = unsafe { CStr::from_ptr(pointer) };
@@ -60,10 +82,30 @@ pub(crate) unsafe fn write_text(
     Ok(())
 }
 
-/// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.
-pub(crate) fn c_string(text: &str) -> CString {
-    CString::new(text)
-        .unwrap_or_else(|_| CString::new(text.replace('\0', "\u{2400}")).unwrap_or_default())
+/// A copy for C. A NUL inside would end the text early, so it becomes a visible sign. If there is no
+/// memory for a long text, it is the beginning of it.
+pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
+    let mut bytes = Bytes(Vec::new());
+    // What does not fit is left out.
+    let _ = write!(bytes, "{text}");
+    let mut bytes = bytes.0;
+    bytes.push(0);
+    CString::from_vec_with_nul(bytes).unwrap_or_default()
+}
+
+/// A text without NULs that grows as long as there is memory, always with room for one byte more.
+struct Bytes(Vec<u8>);
+
+impl fmt::Write for Bytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for (position, part) in text.split('\0').enumerate() {
+            for piece in ["\u{2400}", part].iter().skip(usize::from(position == 0)) {
+                self.0.try_reserve(piece.len() + 1).map_err(|_| fmt::Error)?;
+                self.0.extend_from_slice(piece.as_bytes());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A text for C that lives as long as the process. For names, of which a program has few; each is
@@ -77,7 +119,10 @@ pub(crate) fn lasting(text: &str) -> *const c_char {
         return text.as_ptr();
     }
     let text: &'static CStr = Box::leak(wanted.into_boxed_c_str());
-    kept.insert(text);
+    // If there is no memory to remember it, it lasts all the same.
+    if kept.try_reserve(1).is_ok() {
+        kept.insert(text);
+    }
     text.as_ptr()
 }
 

@@ -9,7 +9,7 @@ use super::handle::{Lent, get, get_optional, make};
 use super::object::{umbo_strategy, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_context::take_result;
-use super::run::{Passed, handle_or_null};
+use super::run::{Passed, optional_result};
 use super::scope::{present, umbo_scope_fn};
 use super::status::umbo_status;
 use crate::error::Result;
@@ -100,11 +100,8 @@ unsafe fn update(
     updater: Updater,
 ) -> umbo_status {
     boundary(|| {
-        let result = match result.is_null() {
-            true => None,
-            // SAFETY: the caller gives NULL or a place for the output.
-            false => Some(unsafe { out(result, "result") }?),
-        };
+        // SAFETY: the caller gives NULL or a place for the output.
+        let result = unsafe { optional_result(result, "result") }?;
         // SAFETY: the caller gives NULL or options.
         let grouping = unsafe { grouping_from(options) }?;
         let strategy = get(strategy, "strategy")?;
@@ -124,7 +121,7 @@ unsafe fn update(
         };
         let value = updater(&strategy, &variable, args.as_ref(), grouping, Box::new(call))?;
         if let Some(result) = result {
-            result.write(handle_or_null(value)?);
+            result.write(value);
         }
         Ok(())
     })

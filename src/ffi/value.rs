@@ -9,6 +9,7 @@ use super::status::umbo_status;
 use super::tensor::{umbo_view, view_of};
 use super::text::{lasting, optional_text, text, write_text};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -75,6 +76,12 @@ pub unsafe extern "C" fn umbo_value_from_variable(
     })
 }
 
+/// A nest, once memory is set aside for lists of its leaves.
+fn with_room(nest: Value) -> Result<Value> {
+    memory::provide(nest.leaves())?;
+    Ok(nest)
+}
+
 /// A tuple of `count` values. The items stay the caller's to release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_tuple(
@@ -86,7 +93,7 @@ pub unsafe extern "C" fn umbo_value_tuple(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| get(item, "items")))?;
-        value.write(make(Value::tuple(items))?);
+        value.write(make(with_room(Value::tuple(items))?)?);
         Ok(())
     })
 }
@@ -110,7 +117,7 @@ pub unsafe extern "C" fn umbo_value_struct(
             let name = unsafe { text(name, "names") }?;
             Ok((name.to_owned(), get(item, "items")?))
         }))?;
-        value.write(make(Value::structure(fields)?)?);
+        value.write(make(with_room(Value::structure(fields)?)?)?);
         Ok(())
     })
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use super::boundary::{boundary, constant, out, quietly};
 use super::callback;
-use super::handle::{self, borrow, get, get_optional, make};
+use super::handle::{self, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
@@ -157,6 +157,7 @@ pub unsafe extern "C" fn umbo_variable_create(
         let strategy = get_optional(strategy, "strategy")?;
         let tensor = get_optional(initial_value, "initial_value")?;
         let new = new_variable(name, &options)?;
+        let handle = reserve()?;
         let created = match (&tensor, options.initializer) {
             (Some(tensor), None) => {
                 variables::create(strategy.as_ref(), new, Initial::Value(tensor))
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn umbo_variable_create(
                 },
             )),
         };
-        variable.write(make(created?)?);
+        variable.write(handle.make(created?));
         Ok(())
     })
 }

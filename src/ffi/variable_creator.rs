@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::boundary::{boundary, constant, out};
 use super::callback::{self, UserData, umbo_destroy};
-use super::handle::{Lent, borrow, consume, get, make};
+use super::handle::{Lent, borrow, consume, get, make, reserve};
 use super::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
 use super::scope::present;
 use super::status::umbo_status;
@@ -98,7 +98,8 @@ pub unsafe extern "C" fn umbo_variable_request_next(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let variable = unsafe { out(variable, "variable") }?;
-        variable.write(make(get(request, "request")?.next()?)?);
+        let handle = reserve()?;
+        variable.write(handle.make(get(request, "request")?.next()?));
         Ok(())
     })
 }

@@ -9,6 +9,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
 use crate::input::stage::{Pass, Stage};
+use crate::memory;
 use crate::values::Value;
 
 /// More elements than this are a dataset, not a buffer.
@@ -128,6 +129,9 @@ impl PrefetchPass {
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
+        if self.input.is_some() {
+            memory::ask_system()?;
+        }
         if let Some(input) = self.input.take() {
             self.start_thread(input)?;
         }

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::memory;
+
 /// From this size on memory comes from here.
 pub const LARGE: usize = 1 << 20;
 
@@ -69,6 +71,7 @@ impl Drop for Block {
             return;
         }
         mapping.offer_to_system();
+        memory::reclaim_by(release_kept);
         // What has no room any longer is unmapped once the lock is free again.
         let mut evicted = Kept::NONE;
         if let Some(mut kept) = KEPT.try_lock() {

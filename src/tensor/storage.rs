@@ -1,11 +1,12 @@
 //! Memory that tensors share: who owns it, where it lies, how long it is.
 
-use std::alloc::{self, Layout as Allocation};
+use std::alloc::Layout as Allocation;
 use std::any::Any;
 use std::ptr::{self, NonNull};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::blocks::{Block, LARGE};
 
 /// Every allocation starts at a cache line.
@@ -43,7 +44,7 @@ impl Storage {
     /// addresses.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| unsafe { alloc::alloc_zeroed(layout) };
+        let small = |layout| unsafe { memory::alloc_data_zeroed(layout) };
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
@@ -143,10 +144,10 @@ unsafe fn unsettled(layout: Allocation) -> *mut u8 {
     if cfg!(miri) {
         // An interpreter sees through `settled`.
         // SAFETY: the caller's promise.
-        return unsafe { alloc::alloc_zeroed(layout) };
+        return unsafe { memory::alloc_data_zeroed(layout) };
     }
     // SAFETY: as above.
-    unsafe { alloc::alloc(layout) }
+    unsafe { memory::alloc_data(layout) }
 }
 
 /// The same memory, of which the compiler no longer knows that nobody has written to it: its bytes
@@ -162,7 +163,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         if let Owner::Small { start, layout } = self.owner {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
-            unsafe { alloc::dealloc(start.as_ptr(), layout) };
+            unsafe { memory::free_data(start.as_ptr(), layout) };
         }
     }
 }

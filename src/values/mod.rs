@@ -80,6 +80,15 @@ impl Value {
         }
     }
 
+    /// How many leaves there are: tensors, per-replica values, variables, indexed slices.
+    pub fn leaves(&self) -> usize {
+        match self {
+            Value::Tuple(items) => items.iter().map(Value::leaves).sum(),
+            Value::Struct(fields) => fields.iter().map(|(_, field)| field.leaves()).sum(),
+            _ => 1,
+        }
+    }
+
     /// Items, fields or components; 1 for a tensor, indexed slices or a variable.
     pub fn count(&self) -> usize {
         match self {

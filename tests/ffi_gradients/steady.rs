@@ -1,40 +1,14 @@
 //! A steady training step allocates nothing inside of the library, on any of its threads.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::ffi::*;
 
+use crate::allocator;
 use crate::distributed::{batches, next, rows};
 use crate::setup::*;
-
-/// The system's allocator, counting the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending may allocate when its counter is gone.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are the system allocator's conditions.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above; `memory` came from `alloc`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const REPLICAS: usize = 2;
 
@@ -69,7 +43,7 @@ fn a_steady_step_allocates_nothing() {
                 ok(umbo_replica_context_add_metric(ctx, c"loss".as_ptr(), loss, 1.0));
                 ok(umbo_gradients_submit(ctx, gradients));
             }
-            counts[replica].store(ALLOCATIONS.get(), Ordering::Relaxed);
+            counts[replica].store(allocator::of_this_thread(), Ordering::Relaxed);
             UMBO_OK
         }));
         let mut report = sized::<umbo_apply_report>();
@@ -83,12 +57,12 @@ fn a_steady_step_allocates_nothing() {
     };
     let allocated = || {
         let replicas = counts.iter().map(|count| count.load(Ordering::Relaxed));
-        (ALLOCATIONS.get(), replicas.collect::<Vec<_>>())
+        (allocator::of_this_thread(), replicas.collect::<Vec<_>>())
     };
     // More steps than there are batches, so that all batches have been in use.
     (0..20).for_each(|_| step());
     let (main, replicas) = allocated();
-    let listed = ALLOCATIONS.get() - main;
+    let listed = allocator::of_this_thread() - main;
     (0..50).for_each(|_| step());
     let (main_after, replicas_after) = allocated();
     assert_eq!(main_after - main, listed);

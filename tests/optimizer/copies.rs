@@ -26,7 +26,7 @@ use umbo::values::Value;
 use umbo::values::buffer::{COPY_DTYPES, copy_number};
 use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable};
 
-use crate::allocator::{allocations, refusing};
+use crate::allocator::{of_this_thread, refusing};
 use crate::sets::same_in_every_set;
 use crate::setup::*;
 
@@ -237,9 +237,9 @@ fn a_steady_step_with_copies_allocates_nothing() {
     };
     step(1);
     step(2);
-    let before = allocations();
+    let before = of_this_thread();
     (3..=5).for_each(step);
-    assert_eq!(allocations(), before);
+    assert_eq!(of_this_thread(), before);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Gradients and optimizers, driven as a strategy drives them.
 
+#[path = "../allocator/mod.rs"]
 mod allocator;
 mod certificate;
 mod contract;

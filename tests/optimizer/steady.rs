@@ -7,7 +7,7 @@ use umbo::optimizer::LossReduction::Mean;
 use umbo::optimizer::{ApplyOptions, Gradients, Group, LossScaling, Settings};
 use umbo::strategy::commit::StepParticipant;
 
-use crate::allocator::allocations;
+use crate::allocator::of_this_thread;
 use crate::setup::*;
 
 #[test]
@@ -29,10 +29,10 @@ fn steady_step_allocates_nothing() {
             apply(&Arc::clone(&optimizer), &gradients).unwrap();
         };
         step(1);
-        let before = allocations();
+        let before = of_this_thread();
         step(2);
         step(3);
-        assert_eq!(allocations(), before, "{rule}");
+        assert_eq!(of_this_thread(), before, "{rule}");
     }
 }
 
@@ -75,11 +75,11 @@ fn steady_step_with_every_feature_allocates_nothing() {
             apply_with(&Arc::clone(&optimizer), &gradients, options).unwrap()
         };
         (1..=4).for_each(|number| drop(step(number, 1.0)));
-        let before = allocations();
+        let before = of_this_thread();
         (5..=8).for_each(|number| drop(step(number, 1.0)));
         // Nor does one that is skipped.
         (9..=10).for_each(|number| drop(step(number, f64::NAN)));
-        assert_eq!(allocations(), before, "{rule}");
+        assert_eq!(of_this_thread(), before, "{rule}");
         let report = optimizer.last_report().unwrap();
         assert_eq!((report.skipped, report.iterations), (true, 4));
     }
@@ -117,9 +117,9 @@ fn steady_step_with_rows_allocates_nothing() {
                 apply(&Arc::clone(&optimizer), &gradients).unwrap();
             };
             (1..=6).for_each(step);
-            let before = allocations();
+            let before = of_this_thread();
             (7..=12).for_each(step);
-            assert_eq!(allocations(), before, "{rule}");
+            assert_eq!(of_this_thread(), before, "{rule}");
         }
     }
 }
