@@ -290,7 +290,9 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
-        iterator.write(make(Arc::new(get(dataset, "dataset")?.iterator()?))?);
+        let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
+        iterator.write(make(Arc::clone(&object))?);
+        object.announce();
         Ok(())
     })
 }

@@ -182,6 +182,12 @@ impl Pass<Value> for BatchRowsPass {
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
+
+    fn announce(&mut self) {
+        if let Order::Any(order) = &mut self.order {
+            order.announce();
+        }
+    }
 }
 
 /// `shape` with another number of rows, checked: the caller chooses the batch size.
@@ -238,6 +244,10 @@ impl Pass<Value> for BatchElementsPass {
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }
 

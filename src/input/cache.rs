@@ -106,4 +106,8 @@ impl<T: Item> Pass<T> for CachePass<T> {
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }

@@ -86,4 +86,8 @@ impl Pass<Value> for ConcatenatePass {
     fn reserve(&mut self, items: usize) {
         self.inputs.iter_mut().for_each(|input| input.reserve(items));
     }
+
+    fn announce(&mut self) {
+        self.inputs.iter_mut().for_each(|input| input.announce());
+    }
 }

@@ -75,6 +75,14 @@ impl Dataset {
     /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
     /// before its first element is asked for. RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn iterator(&self) -> Result<PassIterator> {
+        let iterator = self.unannounced_iterator()?;
+        iterator.announce();
+        Ok(iterator)
+    }
+
+    /// As [`Dataset::iterator`], for a caller that may still fail to hand it out and calls
+    /// [`PassIterator::announce`] once it cannot.
+    pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
         Ok(PassIterator::new(self.stream().start()?, self.element_spec().clone()))
     }
 

@@ -92,6 +92,10 @@ impl Pass<Value> for PaddedPass {
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }
 
 /// Copies tensor `leaf` of each element to its row, and zeros around it.

@@ -193,6 +193,10 @@ impl Pass<Value> for RebatchPass {
         self.pool.reserve(items);
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }
 
 /// Makes a tensor without rows.

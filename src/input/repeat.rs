@@ -91,4 +91,8 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }

@@ -76,4 +76,8 @@ impl<T: Send> Pass<T> for ShardPass<T> {
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }

@@ -96,4 +96,8 @@ impl<T: Send> Pass<T> for RangePass<T> {
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }

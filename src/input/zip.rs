@@ -151,6 +151,10 @@ impl Pass<Value> for ZipPass {
             input.reserve(items);
         }
     }
+
+    fn announce(&mut self) {
+        self.inputs.iter_mut().for_each(|input| input.announce());
+    }
 }
 
 /// An element whose items are the elements of the inputs.
