@@ -115,7 +115,11 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
     /// all have ended. Allocates only what `items` has grown to.
     ///
     /// A pool that has not been grown has nobody to make the calls: [`Pool::grow`] comes before.
-    pub(crate) fn call(&mut self, items: &mut Vec<T>, mut take: impl FnMut(Outcome<R>)) -> Result<()> {
+    pub(crate) fn call(
+        &mut self,
+        items: &mut Vec<T>,
+        mut take: impl FnMut(Outcome<R>),
+    ) -> Result<()> {
         if items.is_empty() {
             return Ok(());
         }

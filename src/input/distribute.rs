@@ -328,6 +328,6 @@ impl DistributedDataset {
         if self.read_ahead > 0 {
             pass = ahead(pass, self.read_ahead, self.cardinality)?;
         }
-        Ok(PassIterator::of_strategy(pass, self.strategy, self.spec.clone()))
+        PassIterator::of_strategy(pass, self.strategy, self.spec.clone())
     }
 }

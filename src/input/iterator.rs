@@ -46,7 +46,7 @@ struct Work {
 }
 
 impl PassIterator {
-    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> PassIterator {
+    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> Result<PassIterator> {
         PassIterator::of_strategy(pass, None, spec)
     }
 
@@ -55,11 +55,13 @@ impl PassIterator {
         pass: Box<dyn Pass<Value>>,
         strategy: Option<u64>,
         spec: ElementSpec,
-    ) -> PassIterator {
+    ) -> Result<PassIterator> {
+        work::prepare()?;
         let generation = fork::generation();
         let work = Some(Work { pass, ended: false });
         let state = Mutex::new(State { work, generation, next: 0, serving: 0 });
-        PassIterator { node: Node::new(), state, freed: Condvar::new(), generation, strategy, spec }
+        let (node, freed) = (Node::new(), Condvar::new());
+        Ok(PassIterator { node, state, freed, generation, strategy, spec })
     }
 
     /// Says that the iterator has reached its owner, so that it counts as one that was made: the
@@ -212,5 +214,65 @@ impl Drop for Taken<'_> {
             drop(state);
             self.iterator.freed.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::input::spec::LeafSpec;
+    use crate::tensor::{DType, Tensor};
+
+    /// Elements that are there once something is received.
+    struct Gated(Receiver<()>, i32);
+
+    impl Pass<Value> for Gated {
+        fn next(&mut self) -> Result<Option<Value>> {
+            let _ = self.0.recv();
+            self.1 += 1;
+            Ok(Some(Value::Tensor(Tensor::scalar(self.1)?)))
+        }
+
+        fn restart(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&mut self, _items: usize) {}
+
+        fn announce(&mut self) {}
+    }
+
+    #[test]
+    fn threads_are_served_in_the_order_in_which_they_ask() {
+        let (go, gate) = channel();
+        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let iterator = Arc::new(PassIterator::new(Box::new(Gated(gate, 0)), spec).unwrap());
+        let number = |value: Option<Value>| match value {
+            // SAFETY: an int32 scalar that nobody writes.
+            Some(Value::Tensor(tensor)) => unsafe { tensor.data().cast::<i32>().read() },
+            other => panic!("{other:?}"),
+        };
+        let threads: Vec<_> = (0..6)
+            .map(|turn| {
+                let of_thread = Arc::clone(&iterator);
+                let thread = std::thread::spawn(move || number(of_thread.next().unwrap()));
+                // The next one asks once this one is inside, or has drawn its ticket.
+                loop {
+                    let state = iterator.state.lock().unwrap();
+                    if state.work.is_none() && state.next == turn {
+                        break;
+                    }
+                    drop(state);
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        (0..6).for_each(|_| go.send(()).unwrap());
+        let numbers: Vec<i32> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     }
 }

@@ -1,7 +1,7 @@
 //! A function of the caller's, applied to each element.
 
 use std::collections::VecDeque;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
@@ -149,8 +149,9 @@ struct ParallelPass {
     taken: Vec<Value>,
     /// What waits to be asked for.
     results: VecDeque<Outcome<Result<Value>>>,
-    /// What the input has failed with, behind the elements that are taken.
-    failure: Option<Error>,
+    /// What the input has failed with, or the panic that it ended with, behind the elements that are
+    /// taken.
+    failure: Option<Outcome<Result<Value>>>,
     ended: bool,
     input: Box<dyn Pass<Value>>,
 }
@@ -161,17 +162,19 @@ impl ParallelPass {
         // A thread before the first element, so that none is lost for want of it.
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
-            match self.input.next() {
-                Ok(Some(element)) => self.taken.push(element),
-                Ok(None) => self.ended = true,
-                Err(error) => self.failure = Some(error),
+            // Unwind safety: a pass that a panic has left goes on behind it.
+            match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
+                Ok(Ok(Some(element))) => self.taken.push(element),
+                Ok(Ok(None)) => self.ended = true,
+                Ok(Err(error)) => self.failure = Some(Ok(Err(error))),
+                Err(panic) => self.failure = Some(Err(panic)),
             }
         }
         self.pool.grow(self.taken.len())?;
         *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Chain::current();
         let results = &mut self.results;
         self.pool.call(&mut self.taken, |outcome| results.push_back(outcome))?;
-        self.results.extend(self.failure.take().map(|error| Ok(Err(error))));
+        self.results.extend(self.failure.take());
         Ok(())
     }
 }

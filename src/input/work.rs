@@ -168,16 +168,29 @@ fn graph() -> MutexGuard<'static, Graph> {
 }
 
 impl Graph {
+    fn reserve(&mut self, edges: usize) -> Result<()> {
+        self.edges.try_reserve(edges).map_err(|_| {
+            Error::ResourceExhausted("memory to write down who waits for an iterator".into())
+        })
+    }
+
     /// Whether who waits for `node` waits for something that `chain` holds.
     fn leads_back(&self, node: Node, chain: &Chain, depth: usize) -> bool {
         // A way without a circle has each node once, and the edges are free of circles as long as
         // each wait is refused that would close one. The bound is for the case that they are not.
         depth <= self.edges.len()
             && (chain.holds(node)
-                || self.edges.iter().any(|edge| {
-                    edge.from == node && self.leads_back(edge.to, chain, depth + 1)
-                }))
+                || self
+                    .edges
+                    .iter()
+                    .any(|edge| edge.from == node && self.leads_back(edge.to, chain, depth + 1)))
     }
+}
+
+/// Makes room to write down who waits for whom, so that iterators need no memory for it when they
+/// are used. RESOURCE_EXHAUSTED without memory.
+pub(super) fn prepare() -> Result<()> {
+    graph().reserve(64)
 }
 
 /// Writes down that the calling thread waits for `node`. [`over`] with the same `ticket` ends it.
@@ -198,9 +211,7 @@ pub(super) fn wait_for(node: Node, ticket: u64) -> Result<()> {
         ));
     }
     let held = || chain.links().iter().filter(|link| link.held);
-    graph.edges.try_reserve(held().count()).map_err(|_| {
-        Error::ResourceExhausted("memory to write down who waits for an iterator".into())
-    })?;
+    graph.reserve(held().count())?;
     graph.edges.extend(held().map(|link| Edge { from: link.node, to: node, ticket }));
     Ok(())
 }
