@@ -135,7 +135,7 @@ fn check_pipelines() {
             Dataset::concatenate(&[in_order.clone(), batches.clone()]).unwrap(),
         ),
         ("every third", batches.shard(3, 1).unwrap()),
-        ("kept", batches.cache().repeat(-1).unwrap()),
+        ("kept", batches.cache().unwrap().repeat(-1).unwrap()),
         ("cut anew", in_order.rebatch(&[10, 100], false).unwrap()),
         ("in order", in_order.clone()),
         ("in order, prefetched", in_order.prefetch(2).unwrap()),

@@ -37,7 +37,8 @@ impl Dataset {
             datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
         let inputs = datasets.iter().map(Dataset::stream).collect();
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
-        let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets));
+        let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets))
+            .made_of(datasets)?;
         Ok(concatenated.with_several_partial_batches())
     }
 }

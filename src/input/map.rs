@@ -58,7 +58,7 @@ impl Dataset {
         spec.check_describes_elements("element_spec")?;
         let function: Function = Arc::new(function);
         let stage = Map { function, calls, spec: spec.clone(), input: self.stream() };
-        Ok(Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))))
+        Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))).made_of([self])
     }
 }
 
@@ -85,8 +85,9 @@ impl Stage<Value> for Map {
         let caller = Arc::new(Mutex::new(Chain::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
-            let chain = *of_calls.lock().unwrap_or_else(PoisonError::into_inner);
-            let _inside = chain.enter();
+            let _inside = of_calls.lock().unwrap_or_else(PoisonError::into_inner).enter();
+            // Released inside too: releasing an element may run the caller's code.
+            let element = element;
             mapper.apply(&element)
         });
         Ok(Box::new(ParallelPass {

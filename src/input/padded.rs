@@ -29,7 +29,8 @@ impl Dataset {
         let input = self.stream();
         let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
         let batch_size = Some(BatchSize { rows: size, one_partial: true });
-        Ok(Dataset::batched(spec, cardinality, Kind::Stream(Arc::new(stage)), batch_size))
+        let kind = Kind::Stream(Arc::new(stage));
+        Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])
     }
 }
 

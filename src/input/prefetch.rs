@@ -32,7 +32,7 @@ impl Dataset {
             input: self.stream(),
         };
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
-        Ok(Dataset::batched(spec, self.cardinality(), kind, self.batch_size()))
+        Dataset::batched(spec, self.cardinality(), kind, self.batch_size()).made_of([self])
     }
 }
 

@@ -54,7 +54,7 @@ impl Dataset {
             limit,
             expected,
         };
-        Ok(self.reordered(&shuffle, self.cardinality()))
+        self.reordered(&shuffle, self.cardinality())
     }
 }
 

@@ -85,10 +85,15 @@ impl Chain {
         chain
     }
 
-    /// Makes this what the calling thread is inside of, until what comes back is dropped.
-    pub(super) fn enter(self) -> Inside {
-        let before = CHAIN.replace(self);
-        Inside { count: before.count, before: Some(before) }
+    /// Makes this what the calling thread is inside of, which is inside of nothing, until what comes
+    /// back is dropped.
+    pub(super) fn enter(&self) -> Inside {
+        CHAIN.with_borrow_mut(|chain| {
+            debug_assert_eq!(chain.count, 0, "the thread is the library's own");
+            chain.count = self.count;
+            chain.links[..self.count].copy_from_slice(self.links());
+        });
+        Inside { count: 0 }
     }
 
     fn links(&self) -> &[Link] {
@@ -109,20 +114,18 @@ impl Chain {
 
 /// Being inside of something; ends when this is dropped, also by a panic.
 pub(super) struct Inside {
+    /// How much the thread was inside of before.
     count: usize,
-    before: Option<Chain>,
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        CHAIN.with_borrow_mut(|chain| match self.before.take() {
-            Some(before) => *chain = before,
-            None => chain.count = self.count,
-        });
+        CHAIN.with_borrow_mut(|chain| chain.count = self.count);
     }
 }
 
 /// Whether the calling thread is inside of `node`, or works for a thread that is.
+#[inline]
 pub(super) fn is_inside(node: Node) -> bool {
     CHAIN.with_borrow(|chain| chain.links().iter().any(|link| link.node == node))
 }
@@ -133,7 +136,7 @@ pub(super) fn enter(iterator: Node) -> Result<Inside> {
     CHAIN.with_borrow_mut(|chain| {
         let count = chain.count;
         match chain.push(link) {
-            true => Ok(Inside { count, before: None }),
+            true => Ok(Inside { count }),
             false => Err(Error::precondition(format!(
                 "this call is made by a function that an iterator calls, which is called by a \
                  function of another one, and so on over {MAX_DEPTH} iterators; no more can be \
