@@ -56,6 +56,9 @@ fn number(element: &Value) -> i64 {
     unsafe { tensor.data().cast::<i64>().read() }
 }
 
+/// Makes an iterator.
+type Make<'a> = Box<dyn Fn() -> PassIterator + 'a>;
+
 fn next(iterator: &PassIterator) -> Result<Option<i64>> {
     Ok(iterator.next()?.map(|element| number(&element)))
 }
@@ -68,7 +71,7 @@ fn without_a_thread_nothing_is_lost_and_the_next_call_tries_again() {
     let parallel = source.map(same, options).unwrap();
     let devices = [DeviceId::cpu(0)];
     let ahead = DistributeOptions { read_ahead: 2, ..Default::default() };
-    let ways: [(&str, Box<dyn Fn() -> PassIterator>); 5] = [
+    let ways: [(&str, Make<'_>); 5] = [
         ("prefetched", Box::new(|| source.prefetch(2).unwrap().iterator().unwrap())),
         ("prefetched twice", {
             let twice = source.prefetch(2).unwrap().prefetch(3).unwrap();

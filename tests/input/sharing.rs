@@ -26,6 +26,9 @@ fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     }
 }
 
+/// Builds a pipeline on a dataset.
+type Build = fn(Dataset) -> Dataset;
+
 fn at_once(parallel_calls: i64) -> MapOptions {
     MapOptions { parallel_calls, element_spec: None }
 }
@@ -127,7 +130,7 @@ fn circle(count: usize, build: impl Fn(Dataset) -> Dataset) -> Circle {
 
 #[test]
 fn iterators_that_wait_for_each_other_are_refused() {
-    let ways: [(&str, fn(Dataset) -> Dataset); 3] = [
+    let ways: [(&str, Build); 3] = [
         ("plain", |dataset| dataset),
         ("prefetched", |dataset| dataset.prefetch(2).unwrap()),
         ("parallel", |dataset| dataset.map(|element| Ok(element.clone()), at_once(2)).unwrap()),
@@ -161,7 +164,7 @@ fn iterators_that_wait_for_each_other_are_refused() {
 
 #[test]
 fn a_panic_stands_in_the_place_of_its_element() {
-    let ways: [(&str, fn(Dataset) -> Dataset); 3] = [
+    let ways: [(&str, Build); 3] = [
         ("plain", |dataset| dataset),
         ("prefetched", |dataset| dataset.prefetch(2).unwrap()),
         ("parallel", |dataset| dataset.map(|element| Ok(element.clone()), at_once(3)).unwrap()),

@@ -445,7 +445,7 @@ fn pipelines_have_a_greatest_depth() {
             )
         }),
         ("zip", |dataset| {
-            Dataset::zip(&[dataset.clone()], None)?.map(
+            Dataset::zip(std::slice::from_ref(dataset), None)?.map(
                 |element| element.item(0),
                 MapOptions {
                     parallel_calls: 0,
