@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use umbo::device::DeviceId;
-use umbo::device::cpu::affinity::{
+use umbo::executor::affinity::{
     bind_current_thread, current_thread_processors, process_processors,
 };
 use umbo::input::{Dataset, DistributeOptions, MapOptions, distribute};
