@@ -195,7 +195,7 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
         refused(umbo_dataset_batch(source, 0, 0, out), UMBO_INVALID_ARGUMENT, "size");
         refused(umbo_dataset_batch(source, 2, 2, out), UMBO_INVALID_ARGUMENT, "drop_remainder: 2");
         refused(umbo_dataset_take(source, -5, out), UMBO_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_skip(source, -1, out), UMBO_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_skip(source, -2, out), UMBO_INVALID_ARGUMENT, "count");
         refused(umbo_dataset_repeat(source, -2, out), UMBO_INVALID_ARGUMENT, "count");
         refused(umbo_dataset_prefetch(source, 0, out), UMBO_INVALID_ARGUMENT, "depth");
         refused(shuffle(options(-1, 0)), UMBO_INVALID_ARGUMENT, "buffer_size");

@@ -3,9 +3,14 @@
 
 mod allocator;
 
+use std::cell::Cell;
+use std::sync::Barrier;
+
 use umbo::device::DeviceId;
+use umbo::error::Result;
 use umbo::input::{
-    Dataset, DistributeOptions, PassIterator, ShuffleOptions, Splitting, deal, distribute,
+    Dataset, DistributeOptions, MapOptions, PassIterator, ShuffleOptions, Splitting, deal,
+    distribute,
 };
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
@@ -43,6 +48,19 @@ fn take(iterator: &PassIterator, steps: usize) {
     }
 }
 
+/// A mapped function. A thread's first call waits for the other threads', so that all have started,
+/// which costs memory, before it is counted what the steady state costs.
+fn same(element: &Value) -> Result<Value> {
+    static STARTED: Barrier = Barrier::new(PARALLEL_CALLS);
+    thread_local!(static IS_NEW: Cell<bool> = const { Cell::new(true) });
+    if IS_NEW.replace(false) {
+        STARTED.wait();
+    }
+    Ok(element.clone())
+}
+
+const PARALLEL_CALLS: usize = 4;
+
 #[test]
 fn steady_state_allocates_nothing() {
     // A thread of our own: the harness may run a test on the thread that is not counted.
@@ -64,7 +82,11 @@ fn check_pipelines() {
     let elements = Dataset::zip(&[batches.clone(), batches.clone()], None).unwrap();
     let in_order = rows.batch(64, false).unwrap();
     let numbers = Dataset::range(0, 500, 3).unwrap();
+    let parallel = MapOptions { parallel_calls: PARALLEL_CALLS as i64, element_spec: None };
+    let mapped = in_order.map(same, parallel).unwrap();
     let pipelines = [
+        ("mapped in parallel", mapped.clone()),
+        ("mapped in parallel, prefetched", mapped.prefetch(2).unwrap()),
         ("numbers", numbers.batch(5, false).unwrap()),
         ("padded", numbers.padded_batch(5, false).unwrap()),
         (
@@ -72,7 +94,7 @@ fn check_pipelines() {
             Dataset::concatenate(&[in_order.clone(), batches.clone()]).unwrap(),
         ),
         ("every third", batches.shard(3, 1).unwrap()),
-        ("kept", batches.cache().repeat(-1).unwrap()),
+        ("kept", batches.cache().unwrap().repeat(-1).unwrap()),
         ("cut anew", in_order.rebatch(&[10, 100], false).unwrap()),
         ("in order", in_order.clone()),
         ("in order, prefetched", in_order.prefetch(2).unwrap()),

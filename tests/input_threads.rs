@@ -1,16 +1,25 @@
-//! Prefetching threads end with their iterator. Alone in its process, so that every thread of
-//! this name is the test's own.
+//! The threads of iterators end with them, and may use every processor. Alone in its process, so
+//! that every thread of their names is a test's own.
+
+use std::sync::Mutex;
 
 use umbo::device::DeviceId;
-use umbo::input::{Dataset, DistributeOptions, distribute};
+use umbo::executor::affinity::{
+    bind_current_thread, current_thread_processors, process_processors,
+};
+use umbo::input::{Dataset, DistributeOptions, MapOptions, distribute};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
 fn prefetching_threads() -> usize {
+    threads("umbo-prefetch")
+}
+
+fn threads(called: &str) -> usize {
     std::fs::read_dir("/proc/self/task")
         .unwrap()
         .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok())
-        .filter(|name| name.trim_end() == "umbo-prefetch")
+        .filter(|name| name.trim_end() == called)
         .count()
 }
 
@@ -45,4 +54,36 @@ fn dropping_an_iterator_at_any_point_ends_its_threads() {
     while iterator.next().unwrap().is_some() {}
     drop(iterator);
     assert_eq!(prefetching_threads(), 0);
+}
+
+#[test]
+fn threads_of_a_bound_thread_are_bound_to_nothing() {
+    static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let record = |element: &Value| {
+        SEEN.lock().unwrap().push(current_thread_processors()?.count());
+        Ok(element.clone())
+    };
+    let all = process_processors().count();
+    std::thread::spawn(move || {
+        let one = process_processors().processors().take(1).collect();
+        bind_current_thread(&one).unwrap();
+        let dataset = Dataset::range(0, 20, 1).unwrap();
+        let at_once = |parallel_calls| MapOptions { parallel_calls, element_spec: None };
+        let parallel = dataset.map(record, at_once(5)).unwrap().iterator().unwrap();
+        assert_eq!(threads("umbo-map"), 0, "nothing is read before the first element");
+        while parallel.next().unwrap().is_some() {}
+        assert_eq!(threads("umbo-map"), 5);
+        parallel.reset().unwrap();
+        while parallel.next().unwrap().is_some() {}
+        assert_eq!(threads("umbo-map"), 5, "another round uses the same threads");
+        drop(parallel);
+        assert_eq!(threads("umbo-map"), 0);
+        let ahead = dataset.map(record, at_once(0)).unwrap().prefetch(2).unwrap();
+        let ahead = ahead.iterator().unwrap();
+        while ahead.next().unwrap().is_some() {}
+        assert_eq!(current_thread_processors().unwrap(), one);
+    })
+    .join()
+    .unwrap();
+    assert_eq!(*SEEN.lock().unwrap(), [all; 60]);
 }

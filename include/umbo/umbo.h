@@ -762,7 +762,8 @@ typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
 /**
  * The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
  * time, which need not be the caller's own nor the same each time; several passes, of several
- * iterators, may be used at once.
+ * iterators, may be used at once. The functions may use other iterators, but not the one that calls
+ * them (FAILED_PRECONDITION).
  */
 typedef struct umbo_generator {
   /**
@@ -789,7 +790,9 @@ typedef struct umbo_generator {
 
 /**
  * Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
- * the value that is stored there is taken over by the library. Several calls may run at once.
+ * the value that is stored there is taken over by the library. Several calls may run at once. The
+ * function may wait and may use other iterators, but not the one that calls it
+ * (FAILED_PRECONDITION).
  */
 typedef umbo_status (*umbo_map_fn)(const struct umbo_value *element,
                                    void *user_data,
@@ -808,7 +811,8 @@ typedef struct umbo_map_options {
    */
   const struct umbo_element_spec *element_spec;
   /**
-   * How many calls run at once, at most 4096. 0 and 1: one after the other, on the thread that
+   * How many calls run at once, at most 4096, each on a thread of the iterator's, however many
+   * processors there are, since calls may wait. 0 and 1: one after the other, on the thread that
    * asks for the element.
    */
   int32_t parallel_calls;
@@ -3604,7 +3608,8 @@ umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_
  * after it the next elements come. `options` may be NULL.
  *
  * INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
- * not as its spec says.
+ * not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
+ * `parallel_calls`, fewer calls run at once.
  */
 umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
                              umbo_map_fn function,
@@ -3618,7 +3623,8 @@ umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
 /**
  * Several datasets side by side: element i consists of element i of each. `names` has `count`
  * names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
- * dataset that ends first. The datasets stay the caller's to release.
+ * dataset that ends first; if others have more elements, the log says so once, as a warning. The
+ * datasets stay the caller's to release.
  */
 umbo_status umbo_dataset_zip(int32_t count,
                              const struct umbo_dataset *const *datasets,
@@ -3658,7 +3664,7 @@ umbo_status umbo_dataset_padded_batch(const struct umbo_dataset *dataset,
 /**
  * The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
  * again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
- * or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
+ * and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
  * elements with a scalar; while iterating, batches that do not fit together.
  */
 umbo_status umbo_dataset_rebatch(const struct umbo_dataset *dataset,
@@ -3678,20 +3684,23 @@ umbo_status umbo_dataset_repeat(const struct umbo_dataset *dataset,
 /**
  * The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
  * each iterator, which starts with its first element and is joined when it is released.
+ * RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
  */
 umbo_status umbo_dataset_prefetch(const struct umbo_dataset *dataset,
                                   int32_t depth,
                                   struct umbo_dataset **prefetched);
 
 /**
- * The first `count` elements, or all if there are fewer.
+ * The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
+ * -1.
  */
 umbo_status umbo_dataset_take(const struct umbo_dataset *dataset,
                               int64_t count,
                               struct umbo_dataset **taken);
 
 /**
- * All but the first `count` elements.
+ * All but the first `count` elements; none if there are no more or if it is -1, which is all.
+ * INVALID_ARGUMENT: less than -1.
  */
 umbo_status umbo_dataset_skip(const struct umbo_dataset *dataset,
                               int64_t count,
@@ -3715,7 +3724,8 @@ umbo_status umbo_dataset_cache(const struct umbo_dataset *dataset, struct umbo_d
 
 /**
  * The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
- * be the same. The datasets stay the caller's to release.
+ * be the same. The datasets stay the caller's to release. To join many, give them to one call: no
+ * more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
  */
 umbo_status umbo_dataset_concatenate(int32_t count,
                                      const struct umbo_dataset *const *datasets,
@@ -3846,11 +3856,16 @@ void umbo_distributed_dataset_release(const struct umbo_distributed_dataset *dis
  * The next element, which the caller releases; NULL at the end of the pass and ever after.
  *
  * Waits until the element is there. Threads may share an iterator; each element goes to one of
- * them. The memory of an element that was released, with all that was made from it, serves a later
- * one. After an error the call may be repeated and goes on behind what failed.
+ * them, in the order in which they ask. The memory of an element that was released, with all that
+ * was made from it, serves a later one. After an error the call may be repeated and goes on behind
+ * what failed.
  *
- * FAILED_PRECONDITION for an iterator over a distributed dataset inside of a replica's callback,
- * since an element is for all replicas, and in the scope of another strategy.
+ * FAILED_PRECONDITION: in a function that this iterator has called, on whatever thread (of a
+ * generator, a map, the release of an element), since the call would wait for itself; where
+ * functions of several iterators would wait for each other; in the child of a fork, if the iterator
+ * had threads or another thread was in it; for an iterator over a distributed dataset inside of a
+ * replica's callback, since an element is for all replicas, and in the scope of another strategy.
+ * RESOURCE_EXHAUSTED: no memory or no thread; nothing is lost, and the next call tries again.
  */
 umbo_status umbo_iterator_next(struct umbo_iterator *iterator, struct umbo_value **element);
 
@@ -3881,8 +3896,9 @@ umbo_status umbo_iterator_reset(struct umbo_iterator *iterator);
 umbo_status umbo_iterator_retain(const struct umbo_iterator *iterator);
 
 /**
- * Releases a reference; the last one stops and joins the iterator's thread, if it has one. NULL is
- * fine.
+ * Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a
+ * function that the iterator has called it does not wait for a thread that waits for that function;
+ * the thread ends by itself. A call that another thread is in goes on to its end. NULL is fine.
  */
 void umbo_iterator_release(const struct umbo_iterator *iterator);
 

@@ -60,6 +60,13 @@ fn gone(what: &str) -> Error {
     ))
 }
 
+/// How many forks lie between this process and the one that loaded the library, for what is kept once
+/// for each of them.
+pub(crate) fn generation() -> u64 {
+    watch();
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Has forks noticed from now on. Whoever makes or locks something that a fork would break calls it
 /// first; it takes no lock itself.
 fn watch() {

@@ -13,6 +13,7 @@ pub mod affinity;
 mod floating_point;
 pub mod fork;
 pub mod pieces;
+pub mod pool;
 pub mod shutdown;
 pub mod thread;
 pub mod workers;

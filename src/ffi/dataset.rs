@@ -56,7 +56,8 @@ unsafe fn transformed(
 
 /// Several datasets side by side: element i consists of element i of each. `names` has `count`
 /// names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
-/// dataset that ends first. The datasets stay the caller's to release.
+/// dataset that ends first; if others have more elements, the log says so once, as a warning. The
+/// datasets stay the caller's to release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_zip(
     count: i32,
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
 
 /// The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
 /// again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
-/// or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
+/// and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
 /// elements with a scalar; while iterating, batches that do not fit together.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
@@ -174,6 +175,7 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
 
 /// The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
 /// each iterator, which starts with its first element and is joined when it is released.
+/// RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_prefetch(
     dataset: *const umbo_dataset,
@@ -185,7 +187,8 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
     unsafe { transformed(dataset, prefetched, "prefetched", prefetch) }
 }
 
-/// The first `count` elements, or all if there are fewer.
+/// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
+/// -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_take(
     dataset: *const umbo_dataset,
@@ -196,7 +199,8 @@ pub unsafe extern "C" fn umbo_dataset_take(
     unsafe { transformed(dataset, taken, "taken", |dataset| dataset.take(count)) }
 }
 
-/// All but the first `count` elements.
+/// All but the first `count` elements; none if there are no more or if it is -1, which is all.
+/// INVALID_ARGUMENT: less than -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_skip(
     dataset: *const umbo_dataset,
@@ -229,13 +233,14 @@ pub unsafe extern "C" fn umbo_dataset_cache(
     dataset: *const umbo_dataset,
     cached: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    let transformation = |dataset: Dataset| Ok(dataset.cache());
+    let transformation = |dataset: Dataset| dataset.cache();
     // SAFETY: the caller gives NULL or a place for the output.
     unsafe { transformed(dataset, cached, "cached", transformation) }
 }
 
 /// The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
-/// be the same. The datasets stay the caller's to release.
+/// be the same. The datasets stay the caller's to release. To join many, give them to one call: no
+/// more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_concatenate(
     count: i32,
@@ -290,7 +295,9 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
-        iterator.write(make(Arc::new(get(dataset, "dataset")?.iterator()?))?);
+        let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
+        iterator.write(make(Arc::clone(&object))?);
+        object.announce();
         Ok(())
     })
 }

@@ -44,7 +44,8 @@ pub type umbo_generator_end_fn =
 
 /// The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
 /// time, which need not be the caller's own nor the same each time; several passes, of several
-/// iterators, may be used at once.
+/// iterators, may be used at once. The functions may use other iterators, but not the one that calls
+/// them (FAILED_PRECONDITION).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_generator {
@@ -159,7 +160,9 @@ impl Drop for Pass {
 }
 
 /// Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
-/// the value that is stored there is taken over by the library. Several calls may run at once.
+/// the value that is stored there is taken over by the library. Several calls may run at once. The
+/// function may wait and may use other iterators, but not the one that calls it
+/// (FAILED_PRECONDITION).
 pub type umbo_map_fn = Option<
     unsafe extern "C-unwind" fn(
         element: *const umbo_value,
@@ -176,7 +179,8 @@ pub struct umbo_map_options {
     pub struct_size: usize,
     /// What the results look like. NULL: like the elements. Stays the caller's to release.
     pub element_spec: *const umbo_element_spec,
-    /// How many calls run at once, at most 4096. 0 and 1: one after the other, on the thread that
+    /// How many calls run at once, at most 4096, each on a thread of the iterator's, however many
+    /// processors there are, since calls may wait. 0 and 1: one after the other, on the thread that
     /// asks for the element.
     pub parallel_calls: i32,
     /// Zero.
@@ -195,7 +199,8 @@ unsafe impl Extensible for umbo_map_options {
 /// after it the next elements come. `options` may be NULL.
 ///
 /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
-/// not as its spec says.
+/// not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
+/// `parallel_calls`, fewer calls run at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_map(
     dataset: *const umbo_dataset,

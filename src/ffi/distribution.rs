@@ -317,7 +317,9 @@ pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
     boundary(|| {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
-        iterator.write(make(Arc::new(get(distributed, "distributed")?.iterator()?))?);
+        let object = Arc::new(get(distributed, "distributed")?.unannounced_iterator()?);
+        iterator.write(make(Arc::clone(&object))?);
+        object.announce();
         Ok(())
     })
 }

@@ -11,11 +11,16 @@ use super::status::umbo_status;
 /// The next element, which the caller releases; NULL at the end of the pass and ever after.
 ///
 /// Waits until the element is there. Threads may share an iterator; each element goes to one of
-/// them. The memory of an element that was released, with all that was made from it, serves a later
-/// one. After an error the call may be repeated and goes on behind what failed.
+/// them, in the order in which they ask. The memory of an element that was released, with all that
+/// was made from it, serves a later one. After an error the call may be repeated and goes on behind
+/// what failed.
 ///
-/// FAILED_PRECONDITION for an iterator over a distributed dataset inside of a replica's callback,
-/// since an element is for all replicas, and in the scope of another strategy.
+/// FAILED_PRECONDITION: in a function that this iterator has called, on whatever thread (of a
+/// generator, a map, the release of an element), since the call would wait for itself; where
+/// functions of several iterators would wait for each other; in the child of a fork, if the iterator
+/// had threads or another thread was in it; for an iterator over a distributed dataset inside of a
+/// replica's callback, since an element is for all replicas, and in the scope of another strategy.
+/// RESOURCE_EXHAUSTED: no memory or no thread; nothing is lost, and the next call tries again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_next(
     iterator: *mut umbo_iterator,
@@ -80,8 +85,9 @@ pub unsafe extern "C" fn umbo_iterator_retain(iterator: *const umbo_iterator) ->
     boundary(|| handle::retain(iterator, "iterator"))
 }
 
-/// Releases a reference; the last one stops and joins the iterator's thread, if it has one. NULL is
-/// fine.
+/// Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a
+/// function that the iterator has called it does not wait for a thread that waits for that function;
+/// the thread ends by itself. A call that another thread is in goes on to its end. NULL is fine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {
     quietly("umbo_iterator_release", || handle::release(iterator, "iterator"));

@@ -21,7 +21,7 @@ impl Dataset {
     /// each row is copied once, from the array to the batch.
     ///
     /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
-    /// if the elements of a batch differ in shape (what was taken of that batch is left out) and
+    /// if the elements of a batch differ in shape (that batch is left out) and
     /// RESOURCE_EXHAUSTED if there is no memory for one.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
         let size = batch_rows(size)?;
@@ -42,7 +42,7 @@ impl Dataset {
             Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
         };
         let batch_size = BatchSize { rows: size, one_partial: true };
-        Ok(Dataset::batched(spec, cardinality, Kind::Stream(stage), Some(batch_size)))
+        Dataset::batched(spec, cardinality, Kind::Stream(stage), Some(batch_size)).made_of([self])
     }
 }
 
@@ -182,6 +182,12 @@ impl Pass<Value> for BatchRowsPass {
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
+
+    fn announce(&mut self) {
+        if let Order::Any(order) = &mut self.order {
+            order.announce();
+        }
+    }
 }
 
 /// `shape` with another number of rows, checked: the caller chooses the batch size.
@@ -216,16 +222,22 @@ struct BatchElementsPass {
 impl Pass<Value> for BatchElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let frame = self.pool.claim(|| Frame::new(&self.plan.spec))?;
-        let mut count = 0;
+        let (mut count, mut stacked) = (0, Ok(()));
         while count < self.plan.size {
             let Some(element) = self.input.next()? else { break };
             let capacity = self.plan.capacity.max(count + 1);
-            frame.fill(&mut |leaf, slot| stack(leaf_at(&element, leaf)?, count, capacity, slot))?;
+            // The elements behind one that does not fit are taken all the same: where a batch ends
+            // does not depend on what is in it, and one that is left out anyway does not fail.
+            if stacked.is_ok() {
+                stacked = frame
+                    .fill(&mut |leaf, slot| stack(leaf_at(&element, leaf)?, count, capacity, slot));
+            }
             count += 1;
         }
         if !self.plan.keeps(count) {
             return Ok(None);
         }
+        stacked?;
         if count < self.plan.capacity {
             frame.fill(&mut |_, slot| slot.shorten(count))?;
         }
@@ -238,6 +250,10 @@ impl Pass<Value> for BatchElementsPass {
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }
 

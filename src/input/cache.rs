@@ -14,9 +14,9 @@ impl Dataset {
     ///
     /// Of shuffled rows of arrays only the order is kept, of rows in their own order nothing.
     /// While iterating, RESOURCE_EXHAUSTED if there is no memory to keep the elements in.
-    pub fn cache(&self) -> Dataset {
+    pub fn cache(&self) -> Result<Dataset> {
         if let Kind::Rows(_, None) = self.kind() {
-            return self.clone();
+            return Ok(self.clone());
         }
         self.reordered(&Cache, self.cardinality())
     }
@@ -105,5 +105,9 @@ impl<T: Item> Pass<T> for CachePass<T> {
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }

@@ -37,7 +37,8 @@ impl Dataset {
             datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
         let inputs = datasets.iter().map(Dataset::stream).collect();
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
-        let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets));
+        let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets))
+            .made_of(datasets)?;
         Ok(concatenated.with_several_partial_batches())
     }
 }
@@ -85,5 +86,9 @@ impl Pass<Value> for ConcatenatePass {
 
     fn reserve(&mut self, items: usize) {
         self.inputs.iter_mut().for_each(|input| input.reserve(items));
+    }
+
+    fn announce(&mut self) {
+        self.inputs.iter_mut().for_each(|input| input.announce());
     }
 }

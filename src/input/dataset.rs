@@ -12,7 +12,8 @@ use crate::input::stage::{Item, Stage};
 use crate::values::Value;
 
 /// A dataset. Cloning makes another reference; nothing about it changes, so that any number of
-/// threads may use it. What it was made from is shared, not copied.
+/// threads may use it. What it was made from is shared, not copied. At most 256 transformations
+/// may lie above each other; one more is INVALID_ARGUMENT.
 #[derive(Clone)]
 pub struct Dataset(Arc<Parts>);
 
@@ -20,8 +21,14 @@ struct Parts {
     spec: ElementSpec,
     cardinality: Cardinality,
     batch_size: Option<BatchSize>,
+    /// How many transformations lie above each other, the source included.
+    depth: usize,
     kind: Kind,
 }
+
+/// The greatest number of transformations above each other. Each one costs a part of the stack of
+/// whoever iterates, makes an iterator or releases one.
+const MAX_DEPTH: usize = 256;
 
 /// How many rows the elements of a dataset have, where a batching transformation has said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +66,31 @@ impl Dataset {
         kind: Kind,
         batch_size: Option<BatchSize>,
     ) -> Dataset {
-        Dataset(Arc::new(Parts { spec, cardinality, batch_size, kind }))
+        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth: 1, kind }))
+    }
+
+    /// The dataset as a transformation of `inputs`. INVALID_ARGUMENT if too many transformations lie
+    /// above each other.
+    pub(super) fn made_of<'a>(
+        self,
+        inputs: impl IntoIterator<Item = &'a Dataset>,
+    ) -> Result<Dataset> {
+        let deepest = inputs.into_iter().map(|input| input.0.depth).max().unwrap_or(0);
+        if deepest >= MAX_DEPTH {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. \
+                     Build a pipeline once and not again in each round; concatenate and zip take \
+                     many datasets at once"
+                ),
+            ));
+        }
+        let Parts { spec, cardinality, batch_size, kind, .. } = &*self.0;
+        let (spec, kind) = (spec.clone(), kind.clone());
+        let (cardinality, batch_size) = (*cardinality, *batch_size);
+        let depth = deepest + 1;
+        Ok(Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, kind })))
     }
 
     /// The structure, dtypes and shapes of the elements.
@@ -75,7 +106,15 @@ impl Dataset {
     /// An iterator at the beginning of a new pass, independent of all others. It reads nothing
     /// before its first element is asked for. RESOURCE_EXHAUSTED if there is no memory for it.
     pub fn iterator(&self) -> Result<PassIterator> {
-        Ok(PassIterator::new(self.stream().start()?, self.element_spec().clone()))
+        let iterator = self.unannounced_iterator()?;
+        iterator.announce();
+        Ok(iterator)
+    }
+
+    /// As [`Dataset::iterator`], for a caller that may still fail to hand it out and calls
+    /// [`PassIterator::announce`] once it cannot.
+    pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
+        PassIterator::new(self.stream().start()?, self.element_spec().clone())
     }
 
     /// The size of the batches that the elements are, as far as it is known before the first one.
@@ -89,8 +128,10 @@ impl Dataset {
     /// The same, except that more than one batch of a pass may be partial.
     pub(super) fn with_several_partial_batches(&self) -> Dataset {
         let size = self.0.batch_size.map(|size| BatchSize { one_partial: false, ..size });
-        let (spec, kind) = (self.element_spec().clone(), self.kind().clone());
-        Dataset::batched(spec, self.cardinality(), kind, size)
+        let Parts { spec, cardinality, depth, kind, .. } = &*self.0;
+        let (spec, kind) = (spec.clone(), kind.clone());
+        let (cardinality, depth) = (*cardinality, *depth);
+        Dataset(Arc::new(Parts { spec, cardinality, batch_size: size, depth, kind }))
     }
 
     pub(super) fn kind(&self) -> &Kind {
@@ -109,8 +150,9 @@ impl Dataset {
         }
     }
 
-    /// The dataset with its items reordered: row numbers alone, where elements are rows.
-    pub(super) fn reordered(&self, by: &impl Reorder, cardinality: Cardinality) -> Dataset {
+    /// The dataset with its items reordered: row numbers alone, where elements are rows. Fails as
+    /// [`Dataset::made_of`].
+    pub(super) fn reordered(&self, by: &impl Reorder, cardinality: Cardinality) -> Result<Dataset> {
         let kind = match self.kind() {
             Kind::Stream(stage) => Kind::Stream(by.of(Arc::clone(stage))),
             Kind::Rows(arrays, order) => {
@@ -118,7 +160,8 @@ impl Dataset {
                 Kind::Rows(Arc::clone(arrays), Some(by.of(order)))
             }
         };
-        Dataset::batched(self.element_spec().clone(), cardinality, kind, self.0.batch_size)
+        let spec = self.element_spec().clone();
+        Dataset::batched(spec, cardinality, kind, self.0.batch_size).made_of([self])
     }
 }
 

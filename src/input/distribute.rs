@@ -309,6 +309,14 @@ impl DistributedDataset {
     /// An iterator at the beginning of a new pass, independent of all others; as
     /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
+        let iterator = self.unannounced_iterator()?;
+        iterator.announce();
+        Ok(iterator)
+    }
+
+    /// As [`DistributedDataset::iterator`], for a caller that may still fail to hand it out and
+    /// calls [`PassIterator::announce`] once it cannot.
+    pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
         let input = self.dataset.stream().start()?;
         let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
         let mut pass: Box<dyn Pass<Value>> = match self.way {
@@ -320,6 +328,6 @@ impl DistributedDataset {
         if self.read_ahead > 0 {
             pass = ahead(pass, self.read_ahead, self.cardinality)?;
         }
-        Ok(PassIterator::of_strategy(pass, self.strategy, self.spec.clone()))
+        PassIterator::of_strategy(pass, self.strategy, self.spec.clone())
     }
 }

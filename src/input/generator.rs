@@ -84,4 +84,6 @@ impl Pass<Value> for GeneratedPass {
     }
 
     fn reserve(&mut self, _items: usize) {}
+
+    fn announce(&mut self) {}
 }

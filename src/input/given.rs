@@ -94,4 +94,6 @@ impl Pass<Value> for GivenPass {
     }
 
     fn reserve(&mut self, _items: usize) {}
+
+    fn announce(&mut self) {}
 }

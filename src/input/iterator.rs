@@ -1,30 +1,52 @@
 //! Passes over a dataset, plain or distributed, as their consumer sees them.
 
-use parking_lot::Mutex;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::executor::fork;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
+use crate::input::work::{self, Inside, Node};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
+/// The pass runs the caller's code (generators, mapped functions, functions that release memory),
+/// so no lock is held while a thread works on it: the thread takes it out and puts it back. Threads
+/// that come meanwhile wait, and are served in the order in which they came.
+///
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
+    node: Node,
     state: Mutex<State>,
+    /// Threads wait for this: the pass is back.
+    freed: Condvar,
+    /// In which process it was made.
+    generation: u64,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     spec: ElementSpec,
 }
 
 struct State {
+    /// None while a thread works on it.
+    work: Option<Work>,
+    /// In which process it was last taken out.
+    generation: u64,
+    /// The ticket that the next thread that has to wait draws.
+    next: u64,
+    /// The ticket that is served next. None waits if it is the same.
+    serving: u64,
+}
+
+struct Work {
     pass: Box<dyn Pass<Value>>,
     ended: bool,
 }
 
 impl PassIterator {
-    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> PassIterator {
+    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> Result<PassIterator> {
         PassIterator::of_strategy(pass, None, spec)
     }
 
@@ -33,8 +55,22 @@ impl PassIterator {
         pass: Box<dyn Pass<Value>>,
         strategy: Option<u64>,
         spec: ElementSpec,
-    ) -> PassIterator {
-        PassIterator { state: Mutex::new(State { pass, ended: false }), strategy, spec }
+    ) -> Result<PassIterator> {
+        work::prepare()?;
+        let generation = fork::generation();
+        let work = Some(Work { pass, ended: false });
+        let state = Mutex::new(State { work, generation, next: 0, serving: 0 });
+        let (node, freed) = (Node::new(), Condvar::new());
+        Ok(PassIterator { node, state, freed, generation, strategy, spec })
+    }
+
+    /// Says that the iterator has reached its owner, so that it counts as one that was made: the
+    /// next one has another order, where the dataset is shuffled. To be called once, before anything
+    /// else; until then dropping it leaves no trace.
+    pub(crate) fn announce(&self) {
+        if let Some(work) = self.lock_here().as_mut().and_then(|state| state.work.as_mut()) {
+            work.pass.announce();
+        }
     }
 
     /// The structure, dtypes and shapes of the elements: those of what it iterates over.
@@ -48,22 +84,28 @@ impl PassIterator {
         self.strategy.map_or(Ok(()), |strategy| require_cross_replica_of(strategy, what))
     }
 
-    /// The next element, or nothing at the end and ever after. Blocks until the element is there
-    /// or another thread's call has returned.
+    /// The next element, or nothing at the end and ever after. Blocks until the element is there;
+    /// threads that share the iterator are served in the order in which they ask.
     ///
     /// The memory of an element that has been dropped, with all that was made from it, serves a
     /// later one. After an error the call may be repeated and goes on behind what failed.
-    /// Errors are those of the sources and transformations. If elements are distributed for a
-    /// strategy, FAILED_PRECONDITION inside of a replica's callback and in the context of another
-    /// strategy.
+    ///
+    /// Errors are those of the sources and transformations. FAILED_PRECONDITION
+    /// - in a function that this iterator has called, on whatever thread (a generator, a mapped
+    ///   function, the release of an element), since the call would wait for itself; also where
+    ///   functions of several iterators would wait for each other;
+    /// - in the child of a fork, if a thread of the parent was in the iterator or made its elements;
+    /// - if elements are distributed for a strategy: inside of a replica's callback and in the
+    ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
         self.check_context("umbo_iterator_next")?;
-        let mut state = self.state.lock();
-        if state.ended {
+        let mut taken = self.take("asked for an element")?;
+        let work = taken.work()?;
+        if work.ended {
             return Ok(None);
         }
-        let element = state.pass.next()?;
-        state.ended = element.is_none();
+        let element = work.pass.next()?;
+        work.ended = element.is_none();
         Ok(element)
     }
 
@@ -72,8 +114,164 @@ impl PassIterator {
     /// [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context("umbo_iterator_reset")?;
-        let mut state = self.state.lock();
-        state.ended = false;
-        state.pass.restart()
+        let mut taken = self.take("reset")?;
+        let work = taken.work()?;
+        work.ended = false;
+        work.pass.restart()
+    }
+
+    /// Takes the pass out, once it is this thread's turn.
+    fn take(&self, what: &str) -> Result<Taken<'_>> {
+        if work::is_inside(self.node) {
+            return Err(Error::precondition(format!(
+                "the iterator is {what} by a function that it has called itself (a generator, a \
+                 mapped function, the release of an element): the call would wait for itself; use \
+                 another iterator there"
+            )));
+        }
+        let inside = work::enter(self.node)?;
+        let mut state = self.lock()?;
+        if state.work.is_none() || state.serving != state.next {
+            drop(inside);
+            let ticket = state.next;
+            work::wait_for(self.node, ticket)?;
+            state.next += 1;
+            while state.work.is_none() || state.serving != ticket {
+                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            work::over(self.node, ticket);
+            state.serving += 1;
+            let work = state.work.take();
+            drop(state);
+            // Put back by `Taken` whether or not the thread can enter.
+            let mut taken = Taken { iterator: self, work, inside: None };
+            taken.inside = Some(work::enter(self.node)?);
+            return Ok(taken);
+        }
+        let work = state.work.take();
+        Ok(Taken { iterator: self, work, inside: Some(inside) })
+    }
+
+    /// The state, if this process may have it.
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        // The parent's threads are not here to give back what they had at the time of the fork.
+        let elsewhere = || {
+            Error::precondition(
+                "another thread was using the iterator when the process forked, and the child does \
+                 not have that thread; make a new iterator in the child",
+            )
+        };
+        let mut state = self.lock_here().ok_or_else(elsewhere)?;
+        let now = fork::generation();
+        if state.generation != now {
+            if state.work.is_none() {
+                return Err(elsewhere());
+            }
+            state.generation = now;
+            state.serving = state.next;
+        }
+        Ok(state)
+    }
+
+    /// The state, unless a thread that is not in this process has locked it.
+    fn lock_here(&self) -> Option<MutexGuard<'_, State>> {
+        if self.generation == fork::generation() {
+            return Some(self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        // Threads that are in this process give it back soon.
+        for _ in 0..10_000 {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+}
+
+/// The pass while this thread works on it; dropping this puts it back, also by a panic.
+struct Taken<'a> {
+    iterator: &'a PassIterator,
+    work: Option<Work>,
+    /// Dropped before the pass is put back.
+    inside: Option<Inside>,
+}
+
+impl Taken<'_> {
+    fn work(&mut self) -> Result<&mut Work> {
+        self.work.as_mut().ok_or_else(|| Error::Internal("an iterator has lost its pass".into()))
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.inside = None;
+        let Some(mut state) = self.iterator.lock_here() else { return };
+        state.work = self.work.take();
+        if state.serving != state.next {
+            work::over(self.iterator.node, state.serving);
+            drop(state);
+            self.iterator.freed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+    use crate::input::spec::LeafSpec;
+    use crate::tensor::{DType, Tensor};
+
+    /// Elements that are there once something is received.
+    struct Gated(Receiver<()>, i32);
+
+    impl Pass<Value> for Gated {
+        fn next(&mut self) -> Result<Option<Value>> {
+            let _ = self.0.recv();
+            self.1 += 1;
+            Ok(Some(Value::Tensor(Tensor::scalar(self.1)?)))
+        }
+
+        fn restart(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn reserve(&mut self, _items: usize) {}
+
+        fn announce(&mut self) {}
+    }
+
+    #[test]
+    fn threads_are_served_in_the_order_in_which_they_ask() {
+        let (go, gate) = channel();
+        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let iterator = Arc::new(PassIterator::new(Box::new(Gated(gate, 0)), spec).unwrap());
+        let number = |value: Option<Value>| match value {
+            Some(Value::Tensor(tensor)) => tensor.to_vec::<i32>().unwrap()[0],
+            other => panic!("{other:?}"),
+        };
+        let threads: Vec<_> = (0..6)
+            .map(|turn| {
+                let of_thread = Arc::clone(&iterator);
+                let thread = std::thread::spawn(move || number(of_thread.next().unwrap()));
+                // The next one asks once this one is inside, or has drawn its ticket.
+                loop {
+                    let state = iterator.state.lock().unwrap();
+                    if state.work.is_none() && state.next == turn {
+                        break;
+                    }
+                    drop(state);
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        (0..6).for_each(|_| go.send(()).unwrap());
+        let numbers: Vec<i32> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     }
 }

@@ -1,15 +1,16 @@
 //! A function of the caller's, applied to each element.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-
-use rayon::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::executor::pool::{Outcome, Pool};
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::input::work::Chain;
 use crate::values::Value;
 
 /// More calls at once than this are no parallelism any more.
@@ -18,8 +19,8 @@ const MAX_PARALLEL_CALLS: usize = 4096;
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
-    /// How many calls run at once, at most. 0 and 1: one after the other, on the thread that asks
-    /// for the element.
+    /// How many calls run at once, at most, however many processors there are, since calls may
+    /// wait. 0 and 1: one after the other, on the thread that asks for the element.
     pub parallel_calls: i64,
     /// What the results look like; none: like the elements.
     pub element_spec: Option<ElementSpec>,
@@ -31,13 +32,15 @@ impl Dataset {
     /// The results of `function` for each element, in the order of the elements.
     ///
     /// With parallel calls, that many elements are taken at a time and given to the function on
-    /// several threads. What comes out does not depend on their number: results are in order, and
-    /// a failure, of the function or of the input, stands in the place of its element; after it
-    /// the next elements come. The function must not keep elements that it changes nothing about:
-    /// their memory is used again when they are dropped.
+    /// as many threads, which belong to the iterator and end with it. What comes out does not depend
+    /// on their number: results are in order, and a failure, of the function or of the input, stands
+    /// in the place of its element; after it the next elements come. The function must not keep
+    /// elements that it changes nothing about: their memory is used again when they are dropped.
     ///
     /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
-    /// iterating, a result that is not as its spec says.
+    /// iterating, a result that is not as its spec says. With parallel calls, RESOURCE_EXHAUSTED
+    /// from `next` if there can be no thread at all: no element is lost, and the next call tries
+    /// again. Where the system allows fewer threads, fewer calls run at once.
     pub fn map(
         &self,
         function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
@@ -55,7 +58,7 @@ impl Dataset {
         spec.check_describes_elements("element_spec")?;
         let function: Function = Arc::new(function);
         let stage = Map { function, calls, spec: spec.clone(), input: self.stream() };
-        Ok(Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))))
+        Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))).made_of([self])
     }
 }
 
@@ -79,8 +82,24 @@ impl Stage<Value> for Map {
         // One more for an error of the input.
         results.try_reserve_exact(self.calls + 1).map_err(no_room)?;
         input.reserve(self.calls);
-        let calls = self.calls;
-        Ok(Box::new(ParallelPass { mapper, calls, taken, results, ended: false, input }))
+        let caller = Arc::new(Mutex::new(Chain::EMPTY));
+        let of_calls = Arc::clone(&caller);
+        let pool = Pool::new("umbo-map", move |element: Value| {
+            let _inside = of_calls.lock().unwrap_or_else(PoisonError::into_inner).enter();
+            // Released inside too: releasing an element may run the caller's code.
+            let element = element;
+            mapper.apply(&element)
+        });
+        Ok(Box::new(ParallelPass {
+            pool,
+            caller,
+            calls: self.calls,
+            taken,
+            results,
+            failure: None,
+            ended: false,
+            input,
+        }))
     }
 }
 
@@ -115,57 +134,79 @@ impl Pass<Value> for MapPass {
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }
 
 struct ParallelPass {
-    mapper: Mapper,
+    pool: Pool<Value, Result<Value>>,
+    /// What the thread that waits for the calls is inside of.
+    caller: Arc<Mutex<Chain>>,
     calls: usize,
-    /// Elements, and what becomes of them.
-    taken: Vec<(Value, Option<Result<Value>>)>,
+    /// Elements that the function has not been called with. There are some only if the calls could
+    /// not be made.
+    taken: Vec<Value>,
     /// What waits to be asked for.
-    results: VecDeque<Result<Value>>,
+    results: VecDeque<Outcome<Result<Value>>>,
+    /// What the input has failed with, or the panic that it ended with, behind the elements that are
+    /// taken.
+    failure: Option<Outcome<Result<Value>>>,
     ended: bool,
     input: Box<dyn Pass<Value>>,
 }
 
 impl ParallelPass {
     /// Takes elements and calls the function for each.
-    fn work(&mut self) {
-        // Not empty if the function has panicked the last time.
-        self.taken.clear();
-        let mut failure = None;
-        while self.taken.len() < self.calls && !self.ended && failure.is_none() {
-            match self.input.next() {
-                Ok(Some(element)) => self.taken.push((element, None)),
-                Ok(None) => self.ended = true,
-                Err(error) => failure = Some(error),
+    fn work(&mut self) -> Result<()> {
+        // A thread before the first element, so that none is lost for want of it.
+        self.pool.grow(1)?;
+        while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
+            // Unwind safety: a pass that a panic has left goes on behind it.
+            match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
+                Ok(Ok(Some(element))) => self.taken.push(element),
+                Ok(Ok(None)) => self.ended = true,
+                Ok(Err(error)) => self.failure = Some(Ok(Err(error))),
+                Err(panic) => self.failure = Some(Err(panic)),
             }
         }
-        let mapper = &self.mapper;
-        self.taken
-            .par_iter_mut()
-            .with_max_len(1)
-            .for_each(|(element, result)| *result = Some(mapper.apply(element)));
-        self.results.extend(self.taken.drain(..).filter_map(|(_, result)| result));
-        self.results.extend(failure.map(Err));
+        self.pool.grow(self.taken.len())?;
+        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Chain::current();
+        let results = &mut self.results;
+        self.pool.call(&mut self.taken, |outcome| results.push_back(outcome))?;
+        self.results.extend(self.failure.take());
+        Ok(())
     }
 }
 
 impl Pass<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        if self.results.is_empty() && !self.ended {
-            self.work();
+        self.pool.check_process()?;
+        if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
+            self.work()?;
         }
-        self.results.pop_front().transpose()
+        match self.results.pop_front() {
+            Some(Ok(result)) => result.map(Some),
+            Some(Err(panic)) => resume_unwind(panic),
+            None => Ok(None),
+        }
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.pool.check_process()?;
         self.results.clear();
+        self.taken.clear();
+        self.failure = None;
         self.ended = false;
         self.input.restart()
     }
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }

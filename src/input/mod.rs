@@ -44,6 +44,7 @@ mod split;
 mod stage;
 mod take;
 mod window;
+mod work;
 mod zip;
 
 pub use cardinality::Cardinality;

@@ -29,7 +29,8 @@ impl Dataset {
         let input = self.stream();
         let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
         let batch_size = Some(BatchSize { rows: size, one_partial: true });
-        Ok(Dataset::batched(spec, cardinality, Kind::Stream(Arc::new(stage)), batch_size))
+        let kind = Kind::Stream(Arc::new(stage));
+        Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])
     }
 }
 
@@ -91,6 +92,10 @@ impl Pass<Value> for PaddedPass {
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }
 

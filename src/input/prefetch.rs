@@ -1,14 +1,18 @@
 //! Elements made ahead of their consumer, on a thread of their own.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::executor::fork;
+use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
 use crate::input::stage::{Pass, Stage};
+use crate::input::work::{self, Chain, Node};
 use crate::memory;
 use crate::values::Value;
 
@@ -21,7 +25,7 @@ impl Dataset {
     /// end of the iterator. Errors and the end arrive in their place in the order.
     ///
     /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
-    /// RESOURCE_EXHAUSTED if there can be no thread.
+    /// RESOURCE_EXHAUSTED if there can be no thread; the next call tries again.
     pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
         let stage = Prefetch {
             depth: ahead_depth(depth, 1, "depth")?,
@@ -29,7 +33,7 @@ impl Dataset {
             input: self.stream(),
         };
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
-        Ok(Dataset::batched(spec, self.cardinality(), kind, self.batch_size()))
+        Dataset::batched(spec, self.cardinality(), kind, self.batch_size()).made_of([self])
     }
 }
 
@@ -60,23 +64,36 @@ pub(super) fn ahead(
     depth: usize,
     cardinality: Cardinality,
 ) -> Result<Box<dyn Pass<Value>>> {
-    let mut queue = VecDeque::new();
-    queue
-        .try_reserve_exact(depth)
-        .map_err(|_| no_memory("the elements made ahead of their consumer"))?;
+    let (mut queue, mut spare) = (VecDeque::new(), VecDeque::new());
+    let no_room = |_| no_memory("the elements made ahead of their consumer");
+    queue.try_reserve_exact(depth).map_err(no_room)?;
+    spare.try_reserve_exact(depth).map_err(no_room)?;
     // How many can wait at once; beside them, one that the consumer holds, and one while it
     // changes over.
     let room = cardinality.bound().map_or(depth, |all| all.min(depth));
     input.reserve(room + 2);
-    let state = Waiting { queue, ended: false, stop: false, gone: false, round: 0 };
+    let state = Waiting {
+        queue,
+        ended: false,
+        stop: false,
+        gone: false,
+        round: 0,
+        input: None,
+        waits: 0,
+        waiting: false,
+    };
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
-    let ring = Arc::new(Ring { depth, state: Mutex::new(state), arrived, wanted });
-    Ok(Box::new(PrefetchPass { ring, input: Some(input), thread: None }))
+    let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
+    let (ring, generation) = (Arc::new(ring), fork::generation());
+    Ok(Box::new(PrefetchPass { ring, input: Some(input), thread: None, spare, generation }))
 }
 
 /// What consumer and producer share. The locks are those of the standard library because they
-/// never allocate, on no thread.
+/// never allocate, on no thread. Nothing of the caller's runs under them: no element is made or
+/// dropped.
 struct Ring {
+    /// What a consumer waits for that finds no element.
+    node: Node,
     depth: usize,
     state: Mutex<Waiting>,
     /// The consumer waits for this: an element, the end, the producer's end.
@@ -86,7 +103,7 @@ struct Ring {
 }
 
 struct Waiting {
-    queue: VecDeque<Result<Value>>,
+    queue: VecDeque<Outcome<Result<Value>>>,
     /// The input has ended; the end comes behind the queue.
     ended: bool,
     /// The producer is to stop.
@@ -95,12 +112,39 @@ struct Waiting {
     gone: bool,
     /// The round that the consumer wants.
     round: u64,
+    /// The input on its way to the producer.
+    input: Option<Box<dyn Pass<Value>>>,
+    /// How often the consumer has waited, which tells one wait from another.
+    waits: u64,
+    /// Whether it waits now.
+    waiting: bool,
 }
 
 impl Ring {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         // Every change of the state is complete when it is made, so a panic leaves it whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the consumer, if it waits. Its wait is struck out here, since it is over now and not
+    /// when the consumer gets to run.
+    fn tell(&self, state: &mut Waiting) {
+        if std::mem::take(&mut state.waiting) {
+            work::over(self.node, state.waits);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Waits until the producer has something to tell. FAILED_PRECONDITION if it waits for the
+    /// calling thread itself.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, Waiting>) -> Result<MutexGuard<'a, Waiting>> {
+        state.waits += 1;
+        work::wait_for(self.node, state.waits)?;
+        state.waiting = true;
+        while state.waiting {
+            state = wait(&self.arrived, state);
+        }
+        Ok(state)
     }
 }
 
@@ -113,57 +157,85 @@ struct PrefetchPass {
     /// Until the thread starts and takes it along.
     input: Option<Box<dyn Pass<Value>>>,
     thread: Option<thread::Handle>,
+    /// Elements of a round that nobody wants any more, on their way to be dropped; else empty.
+    spare: VecDeque<Outcome<Result<Value>>>,
+    /// In which process the thread was started.
+    generation: u64,
 }
 
 impl PrefetchPass {
-    fn start_thread(&mut self, input: Box<dyn Pass<Value>>) -> Result<()> {
-        let ring = Arc::clone(&self.ring);
+    /// Starts the thread if there is none. If there can be none, the next call tries again.
+    fn start(&mut self) -> Result<()> {
+        let Some(input) = self.input.take() else { return Ok(()) };
+        self.generation = fork::generation();
+        self.ring.lock().input = Some(input);
+        let (ring, chain) = (Arc::clone(&self.ring), Chain::of_producer(self.ring.node));
         let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
-        let thread = thread::spawn(&options, move || produce(&ring, input)).inspect_err(|_| {
-            self.ring.lock().gone = true;
-        })?;
-        self.thread = Some(thread);
-        Ok(())
+        let started = thread::spawn(&options, move || {
+            let _inside = chain.enter();
+            produce(&ring);
+        });
+        match started {
+            Ok(thread) => {
+                self.thread = Some(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.input = self.ring.lock().input.take();
+                Err(error)
+            }
+        }
+    }
+
+    /// The child of a fork does not have the thread that makes the elements.
+    fn check_process(&self) -> Result<()> {
+        if self.input.is_some() || self.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "the thread that makes the elements was started before the process forked, and the \
+             child does not have it; make a new iterator in the child",
+        ))
     }
 }
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
+        self.check_process()?;
         if self.input.is_some() {
             memory::ask_system()?;
         }
-        if let Some(input) = self.input.take() {
-            self.start_thread(input)?;
-        }
+        self.start()?;
         let mut state = self.ring.lock();
         loop {
-            if let Some(element) = state.queue.pop_front() {
+            if let Some(made) = state.queue.pop_front() {
                 self.ring.wanted.notify_one();
-                return element.map(Some);
+                drop(state);
+                return made.unwrap_or_else(|panic| resume_unwind(panic)).map(Some);
             }
             if state.ended {
                 return Ok(None);
             }
             if state.gone {
-                return Err(Error::FailedPrecondition(
-                    "the prefetching thread of this iterator could not start or has panicked; \
-                     make a new iterator"
-                        .into(),
-                ));
+                return Err(Error::Internal("a prefetching thread has ended by itself".into()));
             }
-            state = wait(&self.ring.arrived, state);
+            state = self.ring.wait(state)?;
         }
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.check_process()?;
         if let Some(input) = &mut self.input {
             return input.restart();
         }
         let mut state = self.ring.lock();
         state.round += 1;
-        state.queue.clear();
+        std::mem::swap(&mut state.queue, &mut self.spare);
         state.ended = false;
         self.ring.wanted.notify_one();
+        drop(state);
+        // Releasing an element may run the caller's code.
+        self.spare.clear();
         Ok(())
     }
 
@@ -173,15 +245,34 @@ impl Pass<Value> for PrefetchPass {
             input.reserve(items);
         }
     }
+
+    fn announce(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.announce();
+        }
+    }
 }
 
 impl Drop for PrefetchPass {
     fn drop(&mut self) {
-        self.ring.lock().stop = true;
+        let Some(thread) = self.thread.take() else { return };
+        if self.generation != fork::generation() {
+            // The thread is the parent's. There is nobody to join, and the lock may be taken.
+            std::mem::forget(thread);
+            return;
+        }
+        let mut state = self.ring.lock();
+        state.stop = true;
+        state.waits += 1;
+        let ticket = state.waits;
         self.ring.wanted.notify_one();
-        if let Some(thread) = self.thread.take() {
+        drop(state);
+        // The thread may be this one, or wait for what this one is inside of. Then it cannot be
+        // waited for, and ends by itself as soon as it can.
+        if work::wait_for(self.ring.node, ticket).is_ok() {
             // A panic of the thread was reported through the ring, or nobody asked.
             let _ = thread.join();
+            work::over(self.ring.node, ticket);
         }
     }
 }
@@ -191,14 +282,16 @@ struct Gone<'a>(&'a Ring);
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        self.0.lock().gone = true;
-        self.0.arrived.notify_one();
+        let mut state = self.0.lock();
+        state.gone = true;
+        self.0.tell(&mut state);
     }
 }
 
 /// Makes elements until it is told to stop.
-fn produce(ring: &Ring, mut input: Box<dyn Pass<Value>>) {
+fn produce(ring: &Ring) {
     let _gone = Gone(ring);
+    let Some(mut input) = ring.lock().input.take() else { return };
     let mut round = 0;
     loop {
         let mut state = ring.lock();
@@ -217,24 +310,28 @@ fn produce(ring: &Ring, mut input: Box<dyn Pass<Value>>) {
         round += u64::from(restart);
         drop(state);
 
-        let made = if restart {
-            match input.restart() {
-                Ok(()) => continue,
-                Err(error) => Err(error),
-            }
-        } else {
-            input.next()
-        };
+        // Unwind safety: a pass that a panic has left goes on behind it, as it does without a
+        // thread; the consumer gets the panic in the element's place.
+        let made = catch_unwind(AssertUnwindSafe(|| match restart {
+            true => input.restart().map(|()| None),
+            false => input.next(),
+        }));
+        if restart && matches!(made, Ok(Ok(_))) {
+            continue;
+        }
 
         let mut state = ring.lock();
         if state.round != round {
+            // Dropped without the lock: releasing an element may run the caller's code.
+            drop(state);
+            drop(made);
             continue;
         }
-        match made {
-            Ok(Some(element)) => state.queue.push_back(Ok(element)),
+        match made.map(Result::transpose) {
+            Ok(Some(made)) => state.queue.push_back(Ok(made)),
             Ok(None) => state.ended = true,
-            Err(error) => state.queue.push_back(Err(error)),
+            Err(panic) => state.queue.push_back(Err(panic)),
         }
-        ring.arrived.notify_one();
+        ring.tell(&mut state);
     }
 }

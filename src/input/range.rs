@@ -79,4 +79,6 @@ impl Pass<Value> for RangePass {
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
+
+    fn announce(&mut self) {}
 }

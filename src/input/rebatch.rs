@@ -14,8 +14,8 @@ use crate::values::Value;
 
 impl Dataset {
     /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
-    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over; with
-    /// `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
+    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and
+    /// nothing follows it; with `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
     /// of it, others are copied.
     ///
     /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
@@ -55,7 +55,7 @@ impl Dataset {
             spec: spec.clone(),
             input: self.stream(),
         };
-        Ok(Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage))))
+        Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage))).made_of([self])
     }
 }
 
@@ -73,6 +73,7 @@ impl Stage<Value> for Rebatch {
             drop_remainder: self.drop_remainder,
             spec: self.spec.clone(),
             turn: 0,
+            ended: false,
             rest: None,
             pieces: Vec::new(),
             window: Window::new()?,
@@ -88,6 +89,8 @@ struct RebatchPass {
     spec: ElementSpec,
     /// Which of the sizes is next.
     turn: usize,
+    /// Whether the rows have run out: no batch follows a smaller one, also if its size would be 0.
+    ended: bool,
     /// What is left of the batch that is being cut.
     rest: Option<Piece>,
     /// What the next batch consists of, as far as it has been cut. It stays if the input fails.
@@ -153,6 +156,9 @@ impl RebatchPass {
 
 impl Pass<Value> for RebatchPass {
     fn next(&mut self) -> Result<Option<Value>> {
+        if self.ended {
+            return Ok(None);
+        }
         let size = self.sizes[self.turn];
         let mut rows = self.pieces.iter().map(Piece::rows).sum::<usize>();
         while rows < size {
@@ -161,7 +167,8 @@ impl Pass<Value> for RebatchPass {
             rows += piece.rows();
             self.pieces.push(piece);
         }
-        if size > 0 && (rows == 0 || (self.drop_remainder && rows < size)) {
+        self.ended = rows < size;
+        if self.ended && (rows == 0 || self.drop_remainder) {
             self.pieces.clear();
             return Ok(None);
         }
@@ -184,6 +191,7 @@ impl Pass<Value> for RebatchPass {
 
     fn restart(&mut self) -> Result<()> {
         self.turn = 0;
+        self.ended = false;
         self.rest = None;
         self.pieces.clear();
         self.input.restart()
@@ -192,6 +200,10 @@ impl Pass<Value> for RebatchPass {
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }
 

@@ -28,7 +28,7 @@ impl Dataset {
                 once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
             }
         };
-        let repeated = self.reordered(&Repeat { rounds }, cardinality);
+        let repeated = self.reordered(&Repeat { rounds }, cardinality)?;
         Ok(if rounds == Some(1) { repeated } else { repeated.with_several_partial_batches() })
     }
 }
@@ -90,5 +90,9 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }

@@ -80,6 +80,10 @@ impl Pass<Value> for DealPass {
         self.pool.reserve(items);
         self.input.reserve(items.saturating_mul(self.devices.len()));
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }
 
 /// Makes component k of each leaf of `step` the leaf of element k.

@@ -20,7 +20,7 @@ impl Dataset {
             Error::invalid("index", format!("{index}; it is in [0, {shards}), the shards"))
         })?;
         let cardinality = self.cardinality().map(|all| all.saturating_sub(index).div_ceil(shards));
-        Ok(self.reordered(&Shard { shards, index }, cardinality))
+        self.reordered(&Shard { shards, index }, cardinality)
     }
 }
 
@@ -75,5 +75,9 @@ impl<T: Send> Pass<T> for ShardPass<T> {
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }

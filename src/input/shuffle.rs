@@ -54,7 +54,7 @@ impl Dataset {
             limit,
             expected,
         };
-        Ok(self.reordered(&shuffle, self.cardinality()))
+        self.reordered(&shuffle, self.cardinality())
     }
 }
 
@@ -70,28 +70,28 @@ struct Shuffle {
 
 impl Reorder for Shuffle {
     fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        Arc::new(ShuffleStage { shuffle: *self, passes: AtomicU64::new(0), input })
+        Arc::new(ShuffleStage { shuffle: *self, passes: Arc::new(AtomicU64::new(0)), input })
     }
 }
 
 struct ShuffleStage<T> {
     shuffle: Shuffle,
-    /// How many passes have started. Counting here, when an iterator is made, rather than when a
-    /// round begins keeps orders independent of how threads interleave.
-    passes: AtomicU64,
+    /// How many iterators were made. Counting them when they are made, rather than when a round
+    /// begins, keeps orders independent of how threads interleave.
+    passes: Arc<AtomicU64>,
     input: Arc<dyn Stage<T>>,
 }
 
 impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
     fn start(&self) -> Result<Box<dyn Pass<T>>> {
-        let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         let mut input = self.input.start()?;
         input.reserve(self.shuffle.expected.min(REUSED));
         Ok(Box::new(ShufflePass {
             shuffle: self.shuffle,
-            pass,
+            passes: Arc::clone(&self.passes),
+            pass: 0,
             round: 0,
-            random: self.shuffle.random(pass, 0),
+            random: self.shuffle.random(0, 0),
             buffer: Vec::new(),
             filled: false,
             input_ended: false,
@@ -114,6 +114,8 @@ impl Shuffle {
 
 struct ShufflePass<T> {
     shuffle: Shuffle,
+    passes: Arc<AtomicU64>,
+    /// How many iterators were made before this pass's.
     pass: u64,
     round: u64,
     random: ChaCha8Rng,
@@ -176,5 +178,11 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.pass = self.passes.fetch_add(1, Ordering::Relaxed);
+        self.random = self.shuffle.random(self.pass, self.round);
+        self.input.announce();
     }
 }

@@ -123,6 +123,8 @@ impl Pass<u64> for InOrderPass {
     }
 
     fn reserve(&mut self, _items: usize) {}
+
+    fn announce(&mut self) {}
 }
 
 /// Single rows as elements: views, nothing is copied.
@@ -169,5 +171,9 @@ impl Pass<Value> for ElementsPass {
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.order.announce();
     }
 }

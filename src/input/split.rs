@@ -50,6 +50,10 @@ impl Pass<Value> for SplitPass {
         self.pool.reserve(items);
         self.input.reserve(items);
     }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
 }
 
 /// How many of `rows` rows each of `replicas` replicas gets when a batch is split by Rule A.

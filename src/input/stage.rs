@@ -8,7 +8,8 @@ use crate::values::Value;
 ///
 /// `T` is what flows: row numbers (`u64`) in front of a batch over arrays, elements elsewhere.
 pub(super) trait Stage<T>: Send + Sync {
-    /// A new pass at its beginning. Reads nothing yet and starts no threads.
+    /// A new pass at its beginning. Reads nothing yet, starts no threads, and leaves no trace if the
+    /// pass is dropped before [`Pass::announce`].
     fn start(&self) -> Result<Box<dyn Pass<T>>>;
 }
 
@@ -25,6 +26,10 @@ pub(super) trait Pass<T>: Send {
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
     fn reserve(&mut self, items: usize);
+
+    /// Says that an iterator was made with this pass, to whoever counts them. Called once, before
+    /// the first [`Pass::next`] and [`Pass::restart`].
+    fn announce(&mut self);
 }
 
 /// What flows through every transformation that only changes which items come when.

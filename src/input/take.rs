@@ -2,39 +2,55 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind, Reorder, not_negative};
+use crate::input::dataset::{Dataset, Kind, Reorder};
 use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
-    /// The first `count` elements, or all if there are fewer. INVALID_ARGUMENT if `count` is
-    /// negative.
+    /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT if
+    /// `count` is less than -1.
     pub fn take(&self, count: i64) -> Result<Dataset> {
-        let count = not_negative("count", count)?;
+        let count = count_or_all(count)?;
         if let Kind::Rows(arrays, None) = self.kind() {
             let part = arrays.part(0, count.min(arrays.rows))?;
-            return Ok(Dataset::of_arrays(self.element_spec().clone(), part));
+            return Dataset::of_arrays(self.element_spec().clone(), part).made_of([self]);
         }
         let cardinality = match self.cardinality() {
             Cardinality::Exact(all) => Cardinality::Exact(all.min(count)),
+            Cardinality::Endless if count == u64::MAX => Cardinality::Endless,
             Cardinality::Endless => Cardinality::Exact(count),
             Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
             Cardinality::Unknown => Cardinality::Unknown,
         };
-        Ok(self.reordered(&Range { skip: 0, take: Some(count) }, cardinality))
+        self.reordered(&Range { skip: 0, take: Some(count) }, cardinality)
     }
 
-    /// All elements but the first `count`; none if there are no more. INVALID_ARGUMENT if
-    /// `count` is negative.
+    /// All elements but the first `count`; none if there are no more or if it is -1, which is all.
+    /// INVALID_ARGUMENT if `count` is less than -1.
     pub fn skip(&self, count: i64) -> Result<Dataset> {
-        let count = not_negative("count", count)?;
+        let count = count_or_all(count)?;
+        if count == u64::MAX {
+            // Without going through a dataset that may have no end.
+            return self.take(0);
+        }
         if let Kind::Rows(arrays, None) = self.kind() {
             let part = arrays.part(count.min(arrays.rows), arrays.rows)?;
-            return Ok(Dataset::of_arrays(self.element_spec().clone(), part));
+            return Dataset::of_arrays(self.element_spec().clone(), part).made_of([self]);
         }
         let cardinality = self.cardinality().map(|all| all.saturating_sub(count));
-        Ok(self.reordered(&Range { skip: count, take: None }, cardinality))
+        self.reordered(&Range { skip: count, take: None }, cardinality)
+    }
+}
+
+/// A count from the caller, of which -1 is more than there can be.
+fn count_or_all(count: i64) -> Result<u64> {
+    match count {
+        -1 => Ok(u64::MAX),
+        count => u64::try_from(count).map_err(|_| {
+            let problem = format!("{count}; it is the number of elements, or -1 for all");
+            Error::invalid("count", problem)
+        }),
     }
 }
 
@@ -95,5 +111,9 @@ impl<T: Send> Pass<T> for RangePass<T> {
 
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
     }
 }

@@ -1,6 +1,7 @@
 //! Several datasets side by side.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
@@ -9,12 +10,15 @@ use crate::input::frame::{Pool, Reusable, in_use};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
 impl Dataset {
     /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
-    /// fields have these names. It ends with the first that ends.
+    /// fields have these names. It ends with the first that ends. If others have more elements, which
+    /// are left out, the log says so: now, where the numbers are known and finite, else when the end
+    /// is found; once.
     ///
     /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
     pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
@@ -35,6 +39,7 @@ impl Dataset {
                 ));
             }
         };
+        let warned = warn_of_lengths(datasets);
         let arrays: Option<Vec<&Arc<Arrays>>> = datasets
             .iter()
             .map(|dataset| match dataset.kind() {
@@ -48,7 +53,7 @@ impl Dataset {
             for arrays in arrays {
                 components.extend(arrays.part(0, rows)?.components);
             }
-            return Ok(Dataset::of_arrays(spec, Arrays { components, rows }));
+            return Dataset::of_arrays(spec, Arrays { components, rows }).made_of(datasets);
         }
         let cardinality = datasets
             .iter()
@@ -57,10 +62,33 @@ impl Dataset {
             .unwrap_or(Cardinality::Unknown);
         let inputs = datasets.iter().map(Dataset::stream).collect();
         let names = names.map(|names| names.iter().map(|&name| name.to_owned()).collect());
-        let stage = Arc::new(Zip { names, inputs });
+        let warned = Arc::new(AtomicBool::new(warned));
+        let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
+        let first_finite = datasets.iter().position(finite).unwrap_or(0);
+        let stage = Arc::new(Zip { names, inputs, first_finite, warned });
         let size = common_batch_size(datasets);
-        Ok(Dataset::batched(spec, cardinality, Kind::Stream(stage), size))
+        Dataset::batched(spec, cardinality, Kind::Stream(stage), size).made_of(datasets)
     }
+}
+
+/// Says in the log if datasets are known to have different numbers of elements. One without end is
+/// meant to end with the others. Returns whether there is no more to say.
+fn warn_of_lengths(datasets: &[Dataset]) -> bool {
+    let known = datasets.iter().enumerate().filter_map(|(position, dataset)| {
+        dataset.cardinality().bound().map(|count| (count, position))
+    });
+    let (Some(shortest), Some(longest)) = (known.clone().min(), known.max()) else { return false };
+    if shortest.0 != longest.0 {
+        log::log(Level::Warning, || {
+            format!(
+                "datasets of different lengths are zipped: dataset {} has {} elements, dataset {} \
+                 has {}; what lies behind the end of the shorter is left out",
+                shortest.1, shortest.0, longest.1, longest.0
+            )
+        });
+        return true;
+    }
+    datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown)
 }
 
 /// The batch size of the datasets if it is known of all and the same.
@@ -87,6 +115,10 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 struct Zip {
     names: Option<Vec<String>>,
     inputs: Vec<Arc<dyn Stage<Value>>>,
+    /// The first dataset that may end.
+    first_finite: usize,
+    /// Whether the log has been told of different lengths, or there is nothing to tell.
+    warned: Arc<AtomicBool>,
 }
 
 impl Stage<Value> for Zip {
@@ -95,7 +127,10 @@ impl Stage<Value> for Zip {
         let inputs = inputs?;
         let nothing = Value::Tensor(Tensor::scalar(0u8)?);
         let (names, taken) = (self.names.clone(), inputs.iter().map(|_| None).collect());
-        let mut pass = ZipPass { names, inputs, taken, ended: false, nothing, pool: Pool::new() };
+        let (warned, pool) = (Arc::clone(&self.warned), Pool::new());
+        let first_finite = self.first_finite;
+        let mut pass =
+            ZipPass { names, inputs, first_finite, warned, taken, ended: false, nothing, pool };
         pass.reserve(1);
         Ok(Box::new(pass))
     }
@@ -104,6 +139,8 @@ impl Stage<Value> for Zip {
 struct ZipPass {
     names: Option<Vec<String>>,
     inputs: Vec<Box<dyn Pass<Value>>>,
+    first_finite: usize,
+    warned: Arc<AtomicBool>,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
     taken: Vec<Option<Value>>,
@@ -119,12 +156,23 @@ impl Pass<Value> for ZipPass {
         }
         // The inputs can use again what only idle elements of ours hold.
         self.pool.release_idle();
-        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
-            if taken.is_none() {
-                *taken = input.next()?;
+        for (position, input) in self.inputs.iter_mut().enumerate() {
+            if self.taken[position].is_none() {
+                self.taken[position] = input.next()?;
             }
-            if taken.is_none() {
+            if self.taken[position].is_none() {
                 self.ended = true;
+                // Those before have given an element, those behind were not asked.
+                let longer = self.first_finite;
+                if position > longer && !self.warned.swap(true, Ordering::Relaxed) {
+                    log::log(Level::Warning, || {
+                        format!(
+                            "datasets of different lengths are zipped: dataset {position} has ended \
+                             and dataset {longer} has not; what lies behind the end of the shorter \
+                             is left out"
+                        )
+                    });
+                }
                 self.taken.fill(None);
                 return Ok(None);
             }
@@ -150,6 +198,10 @@ impl Pass<Value> for ZipPass {
         for input in &mut self.inputs {
             input.reserve(items);
         }
+    }
+
+    fn announce(&mut self) {
+        self.inputs.iter_mut().for_each(|input| input.announce());
     }
 }
 

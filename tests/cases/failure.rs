@@ -14,6 +14,10 @@ pub enum Failure {
     Case(String),
 }
 
+/// What a step says that a case lets fail, so that a replica that fails with CANCELLED by itself can
+/// be told from one that was stopped because of another.
+pub const BY_ITSELF: &str = "the case says so";
+
 /// What steps give.
 pub type Result<T> = std::result::Result<T, Failure>;
 
@@ -80,12 +84,15 @@ pub fn check(status: umbo_status) -> Result<()> {
         if unsafe { umbo_last_error_at(index, &raw mut info) } != UMBO_OK {
             return wrong(format!("there is no record {index} of the failure '{message}'"));
         }
-        replicas.extend((info.replica >= 0).then_some((info.replica, info.status)));
+        // SAFETY: the message is a text that no call replaces meanwhile.
+        let said = unsafe { CStr::from_ptr(info.message) }.to_string_lossy().contains(BY_ITSELF);
+        let by_itself = said || info.status != UMBO_CANCELLED;
+        replicas.extend((info.replica >= 0).then_some((info.replica, info.status, by_itself)));
     }
-    if !replicas.is_sorted_by_key(|(replica, _)| *replica) {
+    if !replicas.is_sorted_by_key(|(replica, ..)| *replica) {
         return wrong(format!("the records of '{message}' are not in replica order"));
     }
-    let own = replicas.iter().map(|(_, status)| *status).find(|&status| status != UMBO_CANCELLED);
+    let own = replicas.iter().find(|(.., by_itself)| *by_itself).map(|(_, status, _)| *status);
     match own {
         Some(own) if own != status => wrong(format!(
             "the call gave {} but its first own failure is {}: {message}",

@@ -23,7 +23,7 @@ mod steps;
 mod values;
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::Value as Json;
@@ -35,7 +35,7 @@ use handle::read;
 /// Cases use the devices CPU:0 to CPU:9.
 const DEVICES: i32 = 10;
 
-/// Which cases passed and which did not.
+/// Which cases passed and which did not; a file that cannot be read counts as a case.
 #[derive(Default)]
 struct Counts {
     passed: usize,
@@ -57,7 +57,7 @@ fn files() -> Vec<PathBuf> {
     }
 }
 
-fn read_cases(file: &PathBuf) -> Result<Vec<Json>> {
+fn read_cases(file: &Path) -> Result<Vec<Json>> {
     let problem = |error: &dyn Display| Failure::Case(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| problem(&error))?;
     serde_json::from_str(&text).map_err(|error| problem(&error))
@@ -96,26 +96,39 @@ fn run_files(counts: &mut Counts) -> Result<()> {
     }
     refusals::check()?;
     for file in files() {
-        let cases = read_cases(&file)?;
-        // What has no counterpart here is listed with its reason, in a file beside the cases.
-        for case in
-            cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
-        {
-            let id = case["id"].as_str().unwrap_or("a case without id");
-            if !can_run(case)? {
-                println!("not run, for lack of {}: {id}", case["requires"]);
-                continue;
+        run_file(&file, counts)?;
+    }
+    Ok(())
+}
+
+/// Runs the cases of a file. One that cannot be read is a failure among the others.
+fn run_file(file: &Path, counts: &mut Counts) -> Result<()> {
+    let cases = match read_cases(file) {
+        Ok(cases) => cases,
+        Err(failure) => {
+            counts.failed += 1;
+            println!("FAILED {failure}");
+            return Ok(());
+        }
+    };
+    // What has no counterpart here is listed with its reason, in a file beside the cases.
+    for case in
+        cases.iter().filter(|case| case.get("steps").is_some() || case.get("reason").is_none())
+    {
+        let id = case["id"].as_str().unwrap_or("a case without id");
+        if !can_run(case)? {
+            println!("not run, for lack of {}: {id}", case["requires"]);
+            continue;
+        }
+        match judge(case, counts) {
+            Ok(None) => counts.passed += 1,
+            Ok(Some(difference)) => {
+                counts.failed += 1;
+                println!("FAILED {id}: {difference}");
             }
-            match judge(case, counts) {
-                Ok(None) => counts.passed += 1,
-                Ok(Some(difference)) => {
-                    counts.failed += 1;
-                    println!("FAILED {id}: {difference}");
-                }
-                Err(failure) => {
-                    counts.failed += 1;
-                    println!("FAILED {id}: {failure}");
-                }
+            Err(failure) => {
+                counts.failed += 1;
+                println!("FAILED {id}: {failure}");
             }
         }
     }
@@ -126,6 +139,7 @@ fn main() -> ExitCode {
     let mut counts = Counts::default();
     let ran = run_files(&mut counts);
     if let Err(failure) = &ran {
+        counts.failed += 1;
         println!("{failure}");
     }
     let Counts { passed, failed, changes } = counts;

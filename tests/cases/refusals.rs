@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result, wrong};
 use crate::literal::{Element, Literal};
 use crate::run::run;
 use crate::values;
+use crate::{Counts, run_file};
 
 fn scalar() -> Json {
     json!({ "dtype": "float32", "shape": [], "data": [1.0] })
@@ -56,7 +57,30 @@ pub fn check() -> Result<()> {
             _ => return wrong(format!("{what} was not refused: {case}")),
         }
     }
-    check_leak()
+    check_leak()?;
+    check_missing_file()
+}
+
+/// A file that is not there must count as a failure, also beside one whose cases pass.
+fn check_missing_file() -> Result<()> {
+    let directory = std::env::temp_dir();
+    let path = |name| directory.join(format!("umbo-cases-{}-{name}.json", std::process::id()));
+    let (good, missing) = (path("good"), path("missing"));
+    let text = json!([{ "id": "nothing", "replicas": 1, "steps": [], "expect": {} }]).to_string();
+    if let Err(error) = std::fs::write(&good, text) {
+        return wrong(format!("{}: {error}", good.display()));
+    }
+    let mut counts = Counts::default();
+    println!("of the next two files one is missing, to see that this fails:");
+    let ran = run_file(&good, &mut counts).and_then(|()| run_file(&missing, &mut counts));
+    let _ = std::fs::remove_file(&good);
+    ran?;
+    match (counts.passed, counts.failed) {
+        (1, 1) => Ok(()),
+        (passed, failed) => {
+            wrong(format!("a good and a missing file: {passed} passed, {failed} failed"))
+        }
+    }
 }
 
 /// A handle that outlives a case must be noticed.

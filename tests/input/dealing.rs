@@ -84,7 +84,7 @@ fn rule_b_looks_for_the_batch_size_through_the_pipeline() {
     let rule_b: &[&[usize]] = &[&[4, 4], &[4, 2]];
     for dataset in [
         batches.prefetch(2).unwrap(),
-        batches.cache(),
+        batches.cache().unwrap(),
         batches.take(9).unwrap(),
         batches.skip(0).unwrap(),
         batches.shard(1, 0).unwrap(),

@@ -7,5 +7,6 @@ mod idx;
 mod numpy;
 mod order;
 mod prefetch;
+mod sharing;
 mod sources;
 mod transformations;

@@ -118,8 +118,8 @@ fn wrong_sizes_are_refused_by_name() {
         fails(dataset.prefetch(size), Status::InvalidArgument, "depth");
     }
     fails(dataset.prefetch(i64::MAX), Status::InvalidArgument, "depth");
-    fails(dataset.take(-1), Status::InvalidArgument, "count");
-    fails(dataset.skip(-1), Status::InvalidArgument, "count");
+    fails(dataset.take(-2), Status::InvalidArgument, "count");
+    fails(dataset.skip(-2), Status::InvalidArgument, "count");
     fails(dataset.repeat(-2), Status::InvalidArgument, "count");
     let options = ShuffleOptions { buffer_size: -1, ..Default::default() };
     fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_size");

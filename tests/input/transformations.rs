@@ -1,7 +1,7 @@
 //! Cache, shard, concatenate, map, generators, padded batches, rebatch.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::common::{all, counting, fails, ints, numbers, rest};
 use umbo::device::DeviceId;
@@ -9,6 +9,7 @@ use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Cardinality, Dataset, ElementSpec, Generator, LeafSpec, MapOptions, ShuffleOptions,
 };
+use umbo::observe::log::{Level, clear_sink, set_sink};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
@@ -180,7 +181,7 @@ fn mapping_to_another_spec() {
 #[test]
 fn a_cache_is_filled_by_the_first_whole_pass() {
     let (source, made) = failing(4, &[]);
-    let cached = source.cache();
+    let cached = source.cache().unwrap();
     let partial = cached.iterator().unwrap();
     partial.next().unwrap();
     assert_eq!(made.swap(0, Ordering::Relaxed), 1);
@@ -198,7 +199,7 @@ fn a_cache_is_filled_by_the_first_whole_pass() {
 #[test]
 fn a_round_with_a_failure_is_not_kept() {
     let (source, made) = failing(4, &[2]);
-    let cached = source.cache();
+    let cached = source.cache().unwrap();
     assert_eq!(outcomes(&cached).len(), 4);
     assert_eq!(outcomes(&cached)[2], Err("number 2 is damaged".into()));
     assert_eq!(made.load(Ordering::Relaxed), 8);
@@ -210,7 +211,7 @@ fn a_cached_order_repeats() {
     for source in [numbers(20), failing(20, &[]).0] {
         let shuffled = source.shuffle(&options).unwrap();
         assert_ne!(all(&shuffled), all(&shuffled));
-        let cached = shuffled.cache();
+        let cached = shuffled.cache().unwrap();
         let first = all(&cached);
         assert_eq!(all(&cached), first);
         assert_eq!(
@@ -324,4 +325,153 @@ fn what_cannot_be_cut_anew() {
     let iterator = wide.rebatch(&[3], false).unwrap().iterator().unwrap();
     fails(iterator.next(), Status::InvalidArgument, "differ");
     assert_eq!(ints(&iterator.next().unwrap().unwrap()), [3, 4, 5]);
+}
+
+#[test]
+fn minus_one_takes_and_skips_all() {
+    let generated = || failing(4, &[]).0;
+    for dataset in [numbers(4), numbers(4).shuffle(&Default::default()).unwrap(), generated()] {
+        let (taken, rest) = (dataset.take(-1).unwrap(), dataset.skip(-1).unwrap());
+        assert_eq!((all(&taken).len(), all(&rest).len()), (4, 0));
+        assert_eq!(taken.cardinality(), dataset.cardinality());
+        assert_eq!(rest.cardinality(), Cardinality::Exact(0));
+    }
+    let endless = numbers(4).repeat(-1).unwrap();
+    assert_eq!(endless.take(-1).unwrap().cardinality(), Cardinality::Endless);
+    assert!(all(&endless.skip(-1).unwrap()).is_empty());
+}
+
+#[test]
+fn a_batch_that_does_not_fit_together_is_left_out_as_a_whole() {
+    // Batches of 2, 2, 2, 2, 1: the last one does not fit in with others.
+    let rows = numbers(9).batch(2, false).unwrap();
+    let iterator = |size, drop_remainder| {
+        rows.repeat(2).unwrap().batch(size, drop_remainder).unwrap().iterator().unwrap()
+    };
+    let three = iterator(3, false);
+    assert_eq!(ints(&three.next().unwrap().unwrap()), [0, 1, 2, 3, 4, 5]);
+    fails(three.next(), Status::InvalidArgument, "shape [1]");
+    // The next one begins where it would have begun.
+    assert_eq!(ints(&three.next().unwrap().unwrap()), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(ints(&three.next().unwrap().unwrap()), [8]);
+    assert!(three.next().unwrap().is_none());
+    // What is dropped is not looked at.
+    let six = iterator(6, true);
+    fails(six.next(), Status::InvalidArgument, "shape [1]");
+    assert!(six.next().unwrap().is_none());
+    let four = iterator(4, true);
+    assert_eq!(ints(&four.next().unwrap().unwrap()), [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn different_lengths_are_told_once() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    // Other tests of this process have other threads.
+    let thread = std::thread::current().id();
+    let sink = move |level, message: &str| {
+        if std::thread::current().id() == thread {
+            assert_eq!(level, Level::Warning);
+            SAID.lock().unwrap().push(message.to_owned());
+        }
+    };
+    set_sink(Level::Warning, Box::new(sink));
+    let said = |what: &str| {
+        let said = SAID.lock().unwrap();
+        said.iter().filter(|message| message.contains(what)).count()
+    };
+    let shuffled = numbers(911).shuffle(&Default::default()).unwrap();
+    let zip = |datasets: &[Dataset]| Dataset::zip(datasets, None).unwrap();
+    let zipped = zip(&[numbers(913), numbers(911), numbers(912)]);
+    let streams = zip(&[shuffled.clone(), numbers(914)]);
+    for dataset in [&zipped, &streams] {
+        for _ in 0..2 {
+            assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 911);
+        }
+    }
+    assert_eq!(said("dataset 1 has 911 elements, dataset 0 has 913"), 1);
+    assert_eq!(said("dataset 0 has 911 elements, dataset 1 has 914"), 1);
+    // Only iterating tells how long these are.
+    let generated = |count| failing(count, &[]).0;
+    let before = said("has ended");
+    let unknown = zip(&[generated(5), numbers(5).repeat(-1).unwrap(), generated(3)]);
+    for _ in 0..2 {
+        assert_eq!(rest(&unknown.iterator().unwrap(), |_| ()).len(), 3);
+    }
+    assert_eq!(said("has ended"), before + 1);
+    assert_eq!(said("dataset 2 has ended and dataset 0 has not"), 1);
+    // Nothing to say: the same length, or one that is meant to end with the other.
+    let total = said("different lengths");
+    let same = zip(&[generated(4), generated(4)]);
+    assert_eq!(rest(&same.iterator().unwrap(), |_| ()).len(), 4);
+    let endless = zip(&[numbers(4).repeat(-1).unwrap(), generated(4), shuffled.take(4).unwrap()]);
+    assert_eq!(rest(&endless.iterator().unwrap(), |_| ()).len(), 4);
+    assert_eq!(said("different lengths"), total);
+    clear_sink();
+}
+
+#[test]
+fn pipelines_have_a_greatest_depth() {
+    type Transformation = fn(&Dataset) -> Result<Dataset>;
+    let transformations: [(&str, Transformation); 12] = [
+        ("shuffle", |dataset| {
+            dataset.shuffle(&ShuffleOptions { buffer_size: 1, ..Default::default() })
+        }),
+        ("take", |dataset| dataset.take(1)),
+        ("skip", |dataset| dataset.skip(0)),
+        ("repeat", |dataset| dataset.repeat(1)),
+        ("shard", |dataset| dataset.shard(1, 0)),
+        ("cache", |dataset| dataset.prefetch(1)?.cache()),
+        ("map", |dataset| dataset.map(|element| Ok(element.clone()), MapOptions::default())),
+        ("rebatch", |dataset| dataset.rebatch(&[1], false)),
+        ("concatenate", |dataset| {
+            Dataset::concatenate(&[dataset.clone(), numbers(1).batch(1, true)?.skip(1)?])
+        }),
+        ("batch", |dataset| {
+            dataset.batch(1, true)?.map(
+                |element| Ok(Value::Tensor(element.tensor_of(0)?.reshape(Shape::new(&[1])?)?)),
+                MapOptions {
+                    parallel_calls: 0,
+                    element_spec: Some(dataset.element_spec().clone()),
+                },
+            )
+        }),
+        ("padded_batch", |dataset| {
+            dataset.padded_batch(1, true)?.map(
+                |element| Ok(Value::Tensor(element.tensor_of(0)?.reshape(Shape::new(&[1])?)?)),
+                MapOptions {
+                    parallel_calls: 0,
+                    element_spec: Some(dataset.element_spec().clone()),
+                },
+            )
+        }),
+        ("zip", |dataset| {
+            Dataset::zip(std::slice::from_ref(dataset), None)?.map(
+                |element| element.item(0),
+                MapOptions {
+                    parallel_calls: 0,
+                    element_spec: Some(dataset.element_spec().clone()),
+                },
+            )
+        }),
+    ];
+    for (name, transformation) in transformations {
+        // One by one on the smallest stack that a thread of a program usually has.
+        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
+            let mut dataset = failing(1, &[]).0.batch(1, true).unwrap();
+            let mut depth = 0;
+            let error = loop {
+                match transformation(&dataset) {
+                    Ok(deeper) => dataset = deeper,
+                    Err(error) => break error,
+                }
+                depth += 1;
+            };
+            fails::<()>(Err(error), Status::InvalidArgument, "lie above each other");
+            assert!((100..=256).contains(&depth), "{name}: {depth}");
+            if name != "cache" {
+                assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 1, "{name}");
+            }
+        });
+        thread.unwrap().join().unwrap();
+    }
 }

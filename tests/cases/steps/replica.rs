@@ -8,7 +8,7 @@ use super::cross_replica::{given, reduce_op};
 use super::strategies::own_replica_context;
 use super::{Given, block};
 use crate::environment::Environment;
-use crate::failure::{Result, fail, status_named, wrong};
+use crate::failure::{BY_ITSELF, Result, fail, status_named, wrong};
 use crate::fields;
 use crate::handle::{made, maybe_made, read};
 use crate::literal::{Element, Literal};
@@ -82,7 +82,7 @@ fn merge_call(step: &Json, environment: &Environment<'_>) -> Given {
 fn failing(step: &Json) -> Given {
     let name = fields::text(step, "status")?;
     match status_named(name) {
-        Some(status) => fail(status, "the case says so"),
+        Some(status) => fail(status, BY_ITSELF),
         None => wrong(format!("unknown status {name}")),
     }
 }

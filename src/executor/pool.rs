@@ -1,0 +1,293 @@
+//! Threads that call one function for many items, as many at once as is asked for.
+//!
+//! The calls may wait: for files, for the network, for elements of another iterator, for a pool of
+//! their own. So a pool has as many threads as calls that may run at once, and not as many as there
+//! are processors; it shares them with nobody, so that a call that waits keeps nobody else waiting;
+//! and a thread that waits never takes up another call meanwhile, as it would in a pool that steals
+//! work, where the call that it takes may wait for the one below it on the same stack.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::fork;
+use super::thread::{self, Handle, Options, Purpose};
+use crate::error::{Error, Result};
+
+/// What came of a call: its result, or the panic that it ended with.
+pub(crate) type Outcome<R> = std::thread::Result<R>;
+
+/// A function and the threads that call it. They start when they are first needed and end with the
+/// pool; between calls they sleep.
+pub(crate) struct Pool<T, R> {
+    name: &'static str,
+    shared: Arc<Shared<T, R>>,
+    threads: Vec<Handle>,
+    /// In which process the threads are, since there are any.
+    generation: u64,
+}
+
+struct Shared<T, R> {
+    function: Box<dyn Fn(T) -> R + Send + Sync>,
+    /// The standard library's lock, because it never allocates. Nothing of the caller's runs under
+    /// it.
+    calls: Mutex<Calls<T, R>>,
+    /// Threads wait for this: calls to make, the end of the pool.
+    wanted: Condvar,
+    /// The caller waits for this: the last outcome.
+    finished: Condvar,
+}
+
+struct Calls<T, R> {
+    items: Vec<Item<T, R>>,
+    /// The first item that no thread has taken.
+    next: usize,
+    /// How many items have an outcome.
+    done: usize,
+    /// How many threads wait for calls.
+    asleep: usize,
+    stop: bool,
+}
+
+enum Item<T, R> {
+    Waiting(T),
+    Taken,
+    Done(Outcome<R>),
+}
+
+impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
+    /// A pool without threads, whose threads will have this name.
+    pub(crate) fn new(
+        name: &'static str,
+        function: impl Fn(T) -> R + Send + Sync + 'static,
+    ) -> Pool<T, R> {
+        let calls = Calls { items: Vec::new(), next: 0, done: 0, asleep: 0, stop: false };
+        let shared = Arc::new(Shared {
+            function: Box::new(function),
+            calls: Mutex::new(calls),
+            wanted: Condvar::new(),
+            finished: Condvar::new(),
+        });
+        Pool { name, shared, threads: Vec::new(), generation: fork::generation() }
+    }
+
+    /// Starts threads until there are `count`, or as many as the system allows.
+    ///
+    /// RESOURCE_EXHAUSTED if there is none, or no memory; the next call tries again.
+    /// FAILED_PRECONDITION if the threads were started before a fork and this is the child.
+    pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
+        self.check_process()?;
+        while self.threads.len() < count {
+            let room = self.threads.try_reserve(count - self.threads.len());
+            let started = match room {
+                Ok(()) => {
+                    let shared = Arc::clone(&self.shared);
+                    let options = Options::new(self.name, Purpose::Pool);
+                    thread::spawn(&options, move || shared.serve())
+                }
+                Err(_) => Err(Error::ResourceExhausted("memory for a thread".into())),
+            };
+            match started {
+                Ok(thread) => self.threads.push(thread),
+                Err(_) if !self.threads.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The child of a fork has none of the threads that were started before it.
+    pub(crate) fn check_process(&mut self) -> Result<()> {
+        let now = fork::generation();
+        if self.threads.is_empty() {
+            self.generation = now;
+        }
+        match self.generation == now {
+            true => Ok(()),
+            false => Err(Error::precondition(
+                "the threads that this needs were started before the process forked, and the child \
+                 has none of them; make a new iterator in the child",
+            )),
+        }
+    }
+
+    /// Calls the function for each of `items`, which is left empty, and gives the outcomes to `take`
+    /// in the order of the items. As many calls run at once as the pool has threads. Blocks until
+    /// all have ended. Allocates only what `items` has grown to.
+    ///
+    /// A pool that has not been grown has nobody to make the calls: [`Pool::grow`] comes before.
+    pub(crate) fn call(
+        &mut self,
+        items: &mut Vec<T>,
+        mut take: impl FnMut(Outcome<R>),
+    ) -> Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        self.grow(1)?;
+        let mut calls = self.shared.lock();
+        calls
+            .items
+            .try_reserve(items.len())
+            .map_err(|_| Error::ResourceExhausted("memory for parallel calls".into()))?;
+        calls.items.extend(items.drain(..).map(Item::Waiting));
+        (calls.next, calls.done) = (0, 0);
+        self.shared.wake_one(&calls);
+        while calls.done < calls.items.len() {
+            calls = wait(&self.shared.finished, calls);
+        }
+        // Taken out, so that what the caller does with an outcome is not done under the lock.
+        let mut outcomes = std::mem::take(&mut calls.items);
+        calls.next = 0;
+        drop(calls);
+        for item in outcomes.drain(..) {
+            if let Item::Done(outcome) = item {
+                take(outcome);
+            }
+        }
+        self.shared.lock().items = outcomes;
+        Ok(())
+    }
+}
+
+impl<T, R> Drop for Pool<T, R> {
+    fn drop(&mut self) {
+        if self.generation != fork::generation() {
+            // The threads are the parent's. There is nobody to join, and the lock may be taken.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
+        self.shared.lock().stop = true;
+        self.shared.wanted.notify_all();
+        for thread in self.threads.drain(..) {
+            // Panics of calls are outcomes, so the thread has none.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<T, R> Shared<T, R> {
+    fn lock(&self) -> MutexGuard<'_, Calls<T, R>> {
+        // Every change is complete when it is made, so a panic leaves the calls whole.
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for
+    /// the next, so that short calls are not outrun by the threads that are woken for them.
+    fn wake_one(&self, calls: &Calls<T, R>) {
+        if calls.next < calls.items.len() && calls.asleep > 0 {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// Makes calls until the pool ends.
+    fn serve(&self) {
+        let mut calls = self.lock();
+        loop {
+            if calls.stop {
+                return;
+            }
+            let at = calls.next;
+            let Some(item) = calls.items.get_mut(at) else {
+                calls.asleep += 1;
+                calls = wait(&self.wanted, calls);
+                calls.asleep -= 1;
+                continue;
+            };
+            let item = std::mem::replace(item, Item::Taken);
+            calls.next += 1;
+            self.wake_one(&calls);
+            let Item::Waiting(item) = item else { continue };
+            drop(calls);
+            // Unwind safety: whatever the panic interrupted belongs to the caller, who hears of it.
+            let outcome = catch_unwind(AssertUnwindSafe(|| (self.function)(item)));
+            calls = self.lock();
+            if let Some(item) = calls.items.get_mut(at) {
+                *item = Item::Done(outcome);
+            }
+            calls.done += 1;
+            if calls.done == calls.items.len() {
+                self.finished.notify_one();
+            }
+        }
+    }
+}
+
+fn wait<'a, S>(for_what: &Condvar, guard: MutexGuard<'a, S>) -> MutexGuard<'a, S> {
+    for_what.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn called<T: Send + 'static, R: Send + 'static>(
+        pool: &mut Pool<T, R>,
+        items: Vec<T>,
+    ) -> Vec<Outcome<R>> {
+        let (mut items, mut outcomes) = (items, Vec::new());
+        pool.grow(items.len()).unwrap();
+        pool.call(&mut items, |outcome| outcomes.push(outcome)).unwrap();
+        assert!(items.is_empty());
+        outcomes
+    }
+
+    #[test]
+    fn outcomes_are_in_the_order_of_the_items() {
+        let mut pool = Pool::new("umbo-test", |item: u64| {
+            std::thread::sleep(Duration::from_millis(10 - item));
+            2 * item
+        });
+        for _ in 0..3 {
+            let outcomes = called(&mut pool, (0..8).collect());
+            let doubled: Vec<u64> = outcomes.into_iter().map(|outcome| outcome.unwrap()).collect();
+            assert_eq!(doubled, [0, 2, 4, 6, 8, 10, 12, 14]);
+        }
+        assert!(called(&mut pool, Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn as_many_calls_run_at_once_as_are_asked_for() {
+        // More than any machine of ours has processors; each waits for all others.
+        let barrier = Arc::new(Barrier::new(300));
+        let of_calls = Arc::clone(&barrier);
+        let mut pool = Pool::new("umbo-test", move |()| of_calls.wait().is_leader());
+        for _ in 0..2 {
+            let outcomes = called(&mut pool, vec![(); 300]);
+            assert_eq!(outcomes.into_iter().filter(|led| matches!(led, Ok(true))).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_the_outcome_of_its_call() {
+        let mut pool = Pool::new("umbo-test", |item: i32| {
+            assert!(item != 1, "not this one");
+            item
+        });
+        for _ in 0..2 {
+            let outcomes = called(&mut pool, vec![0, 1, 2]);
+            assert!(matches!(outcomes[0], Ok(0)) && matches!(outcomes[2], Ok(2)));
+            assert!(outcomes[1].is_err());
+        }
+    }
+
+    #[test]
+    fn threads_are_bound_to_nothing() {
+        use crate::executor::affinity::{
+            bind_current_thread, current_thread_processors, process_processors,
+        };
+        std::thread::spawn(|| {
+            let one = process_processors().processors().take(1).collect();
+            bind_current_thread(&one).unwrap();
+            let mut pool = Pool::new("umbo-test", |()| current_thread_processors().unwrap());
+            for processors in called(&mut pool, vec![(); 4]) {
+                assert_eq!(&processors.unwrap(), process_processors());
+            }
+            assert_eq!(current_thread_processors().unwrap(), one);
+        })
+        .join()
+        .unwrap();
+    }
+}
