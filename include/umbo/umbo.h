@@ -2233,8 +2233,9 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
- * row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
+ * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+ * as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
+ * umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
                                   int32_t rank,
