@@ -2237,8 +2237,9 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
- * row-major order. `data` may be NULL if there are none. For the rest as umbo_tensor_zeros().
+ * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+ * as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
+ * umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
                                   int32_t rank,
@@ -2749,8 +2750,14 @@ umbo_status umbo_current_replica_context(struct umbo_replica_context **context);
  * the time is up the run returns, with all as it was before, and callbacks that have not returned
  * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released.
  *
- * Runs of one strategy, from whichever thread, are taken in order, one at a time. Inside of a
- * merge call a run is part of the step around it: what it assigns is committed with that step.
+ * Runs of one strategy, from whichever thread, are taken in the order of asking, one at a time.
+ * Inside of a merge call a run is part of the step around it: it ends with that one's deadline or
+ * token, and what it assigns is committed with that step.
+ *
+ * A callback must not wait for a thread that runs or assigns on the same strategy: that thread waits
+ * for the step, and the step for the thread, for ever. The library cannot tell this from a step that
+ * takes long, but a thread that has waited 10 seconds for another one's step says so in the log, with
+ * the step and its thread.
  *
  * FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
  * strategy is draining.
