@@ -524,8 +524,8 @@ static void nest(void) {
         destinations[at].variable = all.variables[0];
         items[at] = v[2];
     }
-    CALL(umbo_dataset_zip(variable_count / 8, datasets, NULL, &d[22]));
-    CALL(umbo_dataset_concatenate(variable_count / 2, datasets, &d[23]));
+    CALL(umbo_dataset_zip(1 + variable_count / 8, datasets, NULL, &d[22]));
+    CALL(umbo_dataset_concatenate(1 + variable_count / 2, datasets, &d[23]));
     CALL(umbo_dataset_elements(variable_count, tensors, &d[24]));
     CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, variable_count, items,
                                        destinations, &v[79]));
