@@ -7,6 +7,7 @@
 pub mod affinity;
 mod floating_point;
 pub mod fork;
+mod handover;
 pub mod pieces;
 pub mod shutdown;
 pub mod thread;
