@@ -81,7 +81,7 @@ test-loom:
 	@$(call section,loom)
 	@CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=false \
 	  RUSTFLAGS="--cfg loom" cargo test --locked --package umbo --lib --release --target-dir target/loom \
-	  strategy::protocol::model
+	  model::
 
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
 	@$(call section,mutants)

@@ -12,6 +12,7 @@
 pub mod affinity;
 mod floating_point;
 pub mod fork;
+mod handover;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;

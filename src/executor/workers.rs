@@ -16,17 +16,16 @@ use std::hint;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::affinity;
 use super::floating_point::in_default_mode;
 use super::fork::Origin;
+use super::handover::{Countdown, Inbox};
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -88,26 +87,17 @@ const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
 struct Slot {
     /// Which share of a job is this worker's. The calling thread's is 0.
     share: usize,
-    job: CachePadded<AtomicPtr<Job>>,
-    parked: AtomicBool,
-    /// Set by the worker before it parks for the first time.
-    thread: OnceLock<Thread>,
+    inbox: Inbox<Job>,
 }
 
 /// One operation. It lies on the stack of the thread that entered the set, which stays until
-/// `state` is `FINISHED`.
+/// all workers are counted out.
 struct Job {
     body: *const Body<'static>,
     blocks: Blocks,
-    caller: Thread,
-    remaining: AtomicUsize,
-    state: AtomicU8,
+    countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
-
-const RUNNING: u8 = 0;
-const CALLER_PARKED: u8 = 1;
-const FINISHED: u8 = 2;
 
 /// How work is cut: whole blocks, spread evenly over `shares`.
 #[derive(Clone, Copy)]
@@ -234,7 +224,7 @@ fn make_set(current: *mut Set) -> Option<&'static Set> {
 pub(super) fn end() -> bool {
     let Some(mut threads) = set().and_then(|set| set.threads.try_lock()) else { return false };
     for worker in &threads.workers {
-        worker.slot.give(END);
+        worker.slot.inbox.give(END);
     }
     for worker in threads.workers.drain(..) {
         // Panics of bodies do not reach the thread.
@@ -252,12 +242,7 @@ impl Threads {
                 break;
             }
             let share = self.workers.len() + 1;
-            let slot = Arc::new(Slot {
-                share,
-                job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
-                parked: AtomicBool::new(false),
-                thread: OnceLock::new(),
-            });
+            let slot = Arc::new(Slot { share, inbox: Inbox::new() });
             let of_thread = Arc::clone(&slot);
             let options = Options::new(format!("umbo-worker-{share}"), Purpose::Worker);
             match thread::spawn(&options, move || of_thread.serve()) {
@@ -275,22 +260,25 @@ impl Threads {
 /// Runs the first share here and the others on `workers`.
 fn dispatch(workers: &[Worker], items: usize, block: usize, body: &Body<'_>) {
     // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
-    // of `remaining` afterwards, and this function returns only when all of them have.
+    // of the countdown afterwards, and this function returns only when all of them have.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
     let job = Job {
         body: forever,
         blocks: Blocks { items, block, shares: workers.len() + 1 },
-        caller: std::thread::current(),
-        remaining: AtomicUsize::new(workers.len()),
-        state: AtomicU8::new(RUNNING),
+        countdown: Countdown::new(workers.len()),
         panic: Mutex::new(None),
     };
+    let origin = Origin::here();
     for worker in workers {
-        worker.slot.give((&raw const job).cast_mut());
+        worker.slot.inbox.give((&raw const job).cast_mut());
     }
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
-    job.wait();
+    if !origin.is_here() {
+        // The body has forked, and what the other workers were to do is done in the parent alone.
+        panic::resume_unwind(Box::new("central work ends in the child of a fork"));
+    }
+    job.countdown.wait(spin_until);
     if let Err(payload) = own {
         panic::resume_unwind(payload);
     }
@@ -303,7 +291,7 @@ impl Job {
     /// Does one share and counts the worker out. The job may be gone when this returns.
     ///
     /// # Safety
-    /// `job` is alive, and the calling worker is one of those counted in `remaining`.
+    /// `job` is alive, and the calling worker is one of those that its countdown counts.
     unsafe fn work(job: *const Job, share: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
@@ -314,83 +302,32 @@ impl Job {
         if let Err(payload) = outcome {
             job.panic.lock().get_or_insert(payload);
         }
-        if job.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // The last one tells the caller, whose handle it needs after the job is gone.
-            let caller = job.caller.clone();
-            if job.state.swap(FINISHED, Ordering::AcqRel) == CALLER_PARKED {
-                caller.unpark();
-            }
-        }
-    }
-
-    /// Waits until every worker is counted out.
-    fn wait(&self) {
-        if spin_until(|| self.state.load(Ordering::Acquire) == FINISHED) {
-            return;
-        }
-        let parked = self.state.compare_exchange(
-            RUNNING,
-            CALLER_PARKED,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if parked.is_ok() {
-            while self.state.load(Ordering::Acquire) != FINISHED {
-                std::thread::park();
-            }
-        }
+        // SAFETY: alive, and counts this worker, as the caller says.
+        unsafe { Countdown::count_out(&raw const job.countdown) };
     }
 }
 
 impl Slot {
-    /// Leaves a job for the worker, whose last one is done.
-    fn give(&self, job: *mut Job) {
-        // SeqCst here and in `next`: either the worker sees the job before it parks, or we see that
-        // it is about to.
-        self.job.store(job, Ordering::SeqCst);
-        if self.parked.load(Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
     /// The life of a worker.
     fn serve(&self) {
         let origin = Origin::here();
-        let _ = self.thread.set(std::thread::current());
+        self.inbox.own();
         // A body may have forked: the thread that it was on is the child's only one, and has no part
         // in the child's set.
         while origin.is_here() {
-            let job = self.next();
-            if job == END.cast_const() {
+            let job = self.inbox.take(spin_until);
+            if job == END {
                 return;
             }
             // SAFETY: a job in the slot is alive, and counts this worker until it has done it.
             unsafe { Job::work(job, self.share) };
         }
     }
-
-    /// Waits for a job and takes it.
-    fn next(&self) -> *const Job {
-        let taken = || {
-            let job = self.job.load(Ordering::SeqCst);
-            !job.is_null()
-        };
-        if !spin_until(taken) {
-            self.parked.store(true, Ordering::SeqCst);
-            while !taken() {
-                std::thread::park();
-            }
-            self.parked.store(false, Ordering::SeqCst);
-        }
-        self.job.swap(ptr::null_mut(), Ordering::SeqCst)
-    }
 }
 
 /// Spins for a bounded time until `done` says so; not at all where workers outnumber processors.
 /// Returns whether it did.
-fn spin_until(done: impl Fn() -> bool) -> bool {
+fn spin_until(done: &dyn Fn() -> bool) -> bool {
     if count() > processors() {
         return done();
     }
