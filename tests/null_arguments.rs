@@ -1,9 +1,12 @@
-//! The generator of the `NULL` tests, and that the C++ layer reaches all of the C API.
+//! The generator of the C programs over all functions, and that the C++ layer reaches all of the C
+//! API.
 
 #[path = "c/generator/cases.rs"]
 mod cases;
 #[path = "c/generator/header.rs"]
 mod header;
+#[path = "c/generator/matrix.rs"]
+mod matrix;
 
 use std::path::Path;
 
@@ -86,6 +89,20 @@ fn the_header_has_a_case_for_every_function_with_pointers() {
         let has_pointer = function.parameters.iter().any(|parameter| parameter.kind.ends_with('*'));
         assert!(!has_pointer || program.contains(&function.name), "{} is left out", function.name);
     }
+}
+
+#[test]
+fn the_matrix_calls_every_function_and_covers_every_callback() {
+    let text = read_file("include/umbo/umbo.h");
+    let mut header = header::read(&text).expect("the header is readable");
+    let (program, count) = matrix::program(&header).expect("the tables have all types");
+    assert_eq!(count, header.functions.len());
+    for function in &header.functions {
+        assert!(program.contains(&format!("call_{}(struct", function.name)), "{}", function.name);
+    }
+    header.callbacks.insert("umbo_unheard_of_fn".into());
+    let problem = matrix::program(&header).expect_err("no context calls back like that");
+    assert!(problem.contains("umbo_unheard_of_fn"), "{problem}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-const HANDLES: [&str; 16] = [
+pub const HANDLES: [&str; 16] = [
     "tensor",
     "value",
     "strategy",
@@ -125,8 +125,9 @@ fn write_case(
     Ok(())
 }
 
-/// An expression for a good argument; what it needs is declared in `locals`.
-fn argument(
+/// An expression for a good argument; what it needs is declared in `locals`, and what it makes is
+/// given up in `cleanup`. Objects are the members of a struct called `good`.
+pub fn argument(
     header: &Header,
     parameter: &Parameter,
     locals: &mut String,

@@ -1,32 +1,42 @@
-//! `null_arguments HEADER OUTPUT`: writes the C program that passes `NULL` for every pointer
-//! parameter of every public function. Needs nothing but the standard library, so that the C
-//! tests' build can compile it with a plain `rustc`.
+//! `generator WHAT HEADER OUTPUT`: writes a C program over all public functions. Needs nothing but
+//! the standard library, so that the C tests' build can compile it with a plain `rustc`.
+//!
+//! `null_arguments` passes `NULL` for every pointer parameter, `matrix` calls every function in
+//! every context in which the library calls back, `sequences` makes random calls.
 
 mod cases;
 mod header;
+mod matrix;
+
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
-    let [_, header, output] = arguments.as_slice() else {
-        eprintln!("usage: null_arguments HEADER OUTPUT");
+    let [_, what, header, output] = arguments.as_slice() else {
+        eprintln!("usage: generator null_arguments|matrix HEADER OUTPUT");
         return ExitCode::FAILURE;
     };
-    match generate(header, output) {
+    match generate(what, header, output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("null_arguments: {problem}");
+            eprintln!("generator: {what}: {problem}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn generate(header: &str, output: &str) -> Result<(), String> {
+fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
     let text = std::fs::read_to_string(header).map_err(|error| format!("{header}: {error}"))?;
-    let (program, count) = cases::program(&header::read(&text)?)?;
+    let read = header::read(&text)?;
+    let (program, count) = match what {
+        "null_arguments" => cases::program(&read)?,
+        "matrix" => matrix::program(&read)?,
+
+        _ => return Err("no such program".into()),
+    };
     if count == 0 {
-        return Err(format!("{header}: declares no function with a pointer parameter"));
+        return Err(format!("{header}: declares no function that could be called"));
     }
     std::fs::write(output, program).map_err(|error| format!("{output}: {error}"))
 }

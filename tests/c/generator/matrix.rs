@@ -1,0 +1,185 @@
+//! Writes a C program that calls every public function in every context in which the library calls
+//! back. The contexts are written by hand in `matrix.c`; the calls are made here, from the header.
+//!
+//! Arguments are those of the `NULL` tests, and where these would be refused in every context, those
+//! of [`RECIPES`]. The program itself demands that each function succeeds in some context, so that
+//! a new function whose arguments are guessed wrongly is noticed.
+
+use std::fmt::Write;
+
+use crate::cases::{HANDLES, argument};
+use crate::header::{Function, Header, Parameter};
+
+/// What a function needs in the place of a parameter: function, parameter, expression.
+const RECIPES: &[(&str, &str, &str)] = &[
+    ("umbo_device_canonical_name", "name", "\"CPU:0\""),
+    ("umbo_device_canonical_name", "capacity", "sizeof(buffer)"),
+    ("umbo_device_parse", "name", "\"/device:CPU:0\""),
+    ("umbo_set_logical_device_count", "count", "2"),
+    ("umbo_tensor_copy_to_host", "bytes", "sizeof(numbers[0])"),
+    ("umbo_value_item", "value", "good.structure"),
+    ("umbo_value_field", "value", "good.structure"),
+    ("umbo_value_field_name", "value", "good.structure"),
+    ("umbo_value_variable", "value", "good.variable_value"),
+    ("umbo_value_view", "name", "NULL"),
+    ("umbo_value_text", "capacity", "sizeof(buffer)"),
+    ("umbo_value_examples", "value", "good.per_replica"),
+    ("umbo_value_indexed_slices", "indices", "good.indices"),
+    ("umbo_value_slices_values", "value", "good.slices"),
+    ("umbo_value_slices_indices", "value", "good.slices"),
+    ("umbo_value_slices_dense_shape", "value", "good.slices"),
+    ("umbo_cluster_resolver_from_tf_config", "text", "cluster"),
+    ("umbo_cluster_resolver_task_count", "job", "\"worker\""),
+    ("umbo_cluster_resolver_task", "job", "\"worker\""),
+    ("umbo_cluster_resolver_task", "position", "0"),
+    ("umbo_strategy_reduce", "value", "good.per_replica"),
+    ("umbo_strategy_gather", "value", "good.per_replica"),
+    ("umbo_strategy_reduce_to", "value", "good.per_replica"),
+    ("umbo_strategy_batch_reduce_to", "values", "(const umbo_value *const *)&good.per_replica"),
+    ("umbo_variable_scatter_add", "slices", "good.slices"),
+    ("umbo_variable_scatter_sub", "slices", "good.slices"),
+    ("umbo_variable_scatter_mul", "slices", "good.slices"),
+    ("umbo_variable_scatter_div", "slices", "good.slices"),
+    ("umbo_variable_scatter_min", "slices", "good.slices"),
+    ("umbo_variable_scatter_max", "slices", "good.slices"),
+    ("umbo_variable_scatter_update", "slices", "good.slices"),
+    ("umbo_element_spec_item", "spec", "good.structure_spec"),
+    ("umbo_element_spec_field_name", "spec", "good.structure_spec"),
+    ("umbo_dataset_from_idx_file", "path", "IDX_FILE"),
+    ("umbo_dataset_from_npy_file", "path", "NPY_FILE"),
+    ("umbo_dataset_rebatch", "dataset", "good.batches"),
+    ("umbo_dataset_shard", "shards", "1"),
+    ("umbo_strategy_distribute_dataset", "dataset", "good.batches"),
+    ("umbo_gradients_add_rows", "gradients", "good.sparse_gradients"),
+    ("umbo_gradients_add_indexed_slices", "gradients", "good.sparse_gradients"),
+    ("umbo_gradients_add_indexed_slices", "slices", "good.table_slices"),
+    ("umbo_optimizer_state", "name", "\"momentum\""),
+    ("umbo_strategy_check_equivalence", "batch", "good.batch"),
+];
+
+/// What has to happen first, in the same context: function, statement.
+const PRELUDES: &[(&str, &str)] = &[
+    ("umbo_last_error_at", "umbo_set_last_error(UMBO_ABORTED, \"x\", NULL, NULL);"),
+    ("umbo_strategy_metric", "prepare_metric(good);"),
+    ("umbo_optimizer_apply", "submit_in_place(good);"),
+    ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
+    ("umbo_optimizer_add_group", "good.optimizer = good.fresh_optimizer;"),
+];
+
+/// Fields that a struct needs beside what the `NULL` tests give it: struct, assignment.
+const FIELDS: &[(&str, &str)] = &[("umbo_shuffle_options", "buffer_size = 2")];
+
+/// Functions that succeed nowhere, and why that is right.
+const NEVER_SUCCEED: &[(&str, &str)] = &[
+    ("umbo_set_last_error", "it returns the status that it is given"),
+    ("umbo_strategy_run_steps_on_iterator", "this strategy does not offer it"),
+    ("umbo_strategy_assign_to_logical_device", "nor this"),
+    ("umbo_strategy_replicate_to_logical_devices", "nor this"),
+    ("umbo_strategy_split_to_logical_devices", "nor this"),
+    ("umbo_dataset_from_npz_file", "the program writes no archive"),
+];
+
+/// The whole program, and the number of functions in it.
+pub fn program(header: &Header) -> Result<(String, usize), String> {
+    let frame = include_str!("matrix.c");
+    if let Some(left_out) = header.callbacks.iter().find(|callback| {
+        !frame.contains(&format!("/* {callback} */")) && callback.as_str() != "umbo_destroy"
+    }) {
+        return Err(format!("no context of matrix.c is for callbacks of type {left_out}"));
+    }
+    let (mut calls, mut table) = (String::new(), String::new());
+    for function in &header.functions {
+        write_call(&mut calls, &mut table, header, function)
+            .map_err(|problem| format!("{}: {problem}", function.name))?;
+    }
+    for name in RECIPES.iter().map(|(name, ..)| name).chain(PRELUDES.iter().map(|(name, _)| name)) {
+        if !header.functions.iter().any(|function| function.name == *name) {
+            return Err(format!("{name} has a recipe and is not in the header"));
+        }
+    }
+    let program = frame.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
+    Ok((program, header.functions.len()))
+}
+
+/// The function that is called and its line in the table; for a release a second one, which gives
+/// up the last reference.
+fn write_call(
+    calls: &mut String,
+    table: &mut String,
+    header: &Header,
+    function: &Function,
+) -> Result<(), String> {
+    let (mut locals, mut cleanup) = (String::new(), String::new());
+    let mut arguments = Vec::new();
+    for parameter in &function.parameters {
+        let recipe = RECIPES
+            .iter()
+            .find(|(name, place, _)| *name == function.name && *place == parameter.name);
+        // What the recipe stands for is still declared: another argument may speak of it.
+        let usual = argument(header, parameter, &mut locals, &mut cleanup)?;
+        arguments.push(recipe.map_or(usual, |(_, _, expression)| (*expression).to_owned()));
+        for (kind, assignment) in FIELDS {
+            if parameter.kind.contains(*kind) {
+                writeln!(locals, "    {}.{assignment};", parameter.name)
+                    .expect("a string takes it");
+            }
+        }
+    }
+    let name = &function.name;
+    let call = format!("{name}({})", arguments.join(", "));
+    let prelude: String = PRELUDES
+        .iter()
+        .filter(|(known, _)| known == name)
+        .map(|(_, statement)| format!("    {statement}\n"))
+        .collect();
+    let (call, never) = match function.returns.as_str() {
+        "umbo_status" => (
+            format!("status = {call};"),
+            i32::from(NEVER_SUCCEED.iter().any(|(known, _)| known == name)),
+        ),
+        "void" => (format!("{call};"), 0),
+        _ => (format!("(void){call};"), 0),
+    };
+    let released = match function.parameters.as_slice() {
+        [Parameter { kind, .. }] if name.ends_with("_release") => HANDLES
+            .iter()
+            .find(|handle| *kind == format!("const umbo_{handle} *"))
+            .ok_or("releases a type that is in no table")
+            .map(Some)?,
+        _ => None,
+    };
+    let retain = released.map_or_else(String::new, |handle| {
+        format!("    if (umbo_{handle}_retain(good.{handle}) != UMBO_OK) return UMBO_OK;\n")
+    });
+    let given_back = match name.strip_suffix("_retain") {
+        Some(noun) => format!(
+            "    if (status == UMBO_OK) {noun}_release({});\n",
+            arguments.first().ok_or("retains nothing")?
+        ),
+        None => String::new(),
+    };
+    // A context fails for many callers at once; the message is looked at before anything else is called.
+    let record = "    note(status);\n";
+    writeln!(
+        calls,
+        "static umbo_status call_{name}(struct objects good) {{\n    umbo_status status = UMBO_OK;\n\
+         {locals}{prelude}{retain}    {call}\n{record}{given_back}{cleanup}    (void)good;\n    return status;\n}}\n"
+    )
+    .expect("a string takes it");
+    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}}},")
+        .expect("a string takes it");
+    if let Some(handle) = released {
+        writeln!(
+            calls,
+            "static umbo_status last_{name}(struct objects good) {{\n    {name}(good.{handle});\n    \
+             return UMBO_OK;\n}}\n"
+        )
+        .expect("a string takes it");
+        writeln!(
+            table,
+            "    {{\"{name} (last)\", last_{name}, offsetof(struct objects, {handle}), 0}},"
+        )
+        .expect("a string takes it");
+    }
+    Ok(())
+}
