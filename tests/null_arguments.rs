@@ -7,6 +7,8 @@ mod cases;
 mod header;
 #[path = "c/generator/matrix.rs"]
 mod matrix;
+#[path = "c/generator/sequences.rs"]
+mod sequences;
 
 use std::path::Path;
 
@@ -103,6 +105,24 @@ fn the_matrix_calls_every_function_and_covers_every_callback() {
     header.callbacks.insert("umbo_unheard_of_fn".into());
     let problem = matrix::program(&header).expect_err("no context calls back like that");
     assert!(problem.contains("umbo_unheard_of_fn"), "{problem}");
+}
+
+#[test]
+fn the_sequences_draw_every_function_and_every_callback() {
+    let text = read_file("include/umbo/umbo.h");
+    let mut header = header::read(&text).expect("the header is readable");
+    let (program, count) = sequences::program(&header).expect("all types can be drawn");
+    assert_eq!(count, header.functions.len());
+    for function in &header.functions {
+        assert!(program.contains(&format!("draw_{}(struct", function.name)), "{}", function.name);
+    }
+    header.callbacks.insert("umbo_unheard_of_fn".into());
+    let problem = sequences::program(&header).expect_err("there is no such callback");
+    assert!(problem.contains("umbo_unheard_of_fn"), "{problem}");
+    let unknown = "umbo_status umbo_f(const umbo_unheard_of *thing);";
+    let header = header::read(unknown).expect("the sample is readable");
+    let problem = sequences::program(&header).expect_err("the type is unknown");
+    assert!(problem.contains("umbo_unheard_of"), "{problem}");
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Header {
     pub sized_structs: BTreeSet<String>,
     /// The structs that have fields.
     pub structs: BTreeSet<String>,
+    /// Their fields, other than arrays and functions written in place.
+    pub fields: BTreeMap<String, Vec<Parameter>>,
     /// The types that are pointers to functions.
     pub callbacks: BTreeSet<String>,
     /// The types that are other names of integers.
@@ -125,6 +127,7 @@ impl Header {
                 if body.starts_with("size_t struct_size") {
                     self.sized_structs.insert(name.clone());
                 }
+                self.fields.insert(name.clone(), fields(body));
                 self.structs.insert(name);
             } else if definition.contains("( *") {
                 let name = definition.split("( *").nth(1).and_then(|rest| rest.split(')').next());
@@ -179,6 +182,21 @@ impl Header {
         self.functions.push(function);
         Ok(())
     }
+}
+
+/// The fields in the body of a struct, which ends in a brace.
+fn fields(body: &str) -> Vec<Parameter> {
+    body.rsplit_once('}')
+        .map_or(body, |(fields, _)| fields)
+        .split(';')
+        .filter(|field| !field.contains(['(', '[']))
+        .filter_map(|field| field.trim().rsplit_once(' '))
+        .map(|(kind, name)| Parameter {
+            name: name.to_owned(),
+            kind: kind.replace("struct ", ""),
+            nullable: false,
+        })
+        .collect()
 }
 
 /// Single blanks, and `*`, `(` set apart by them.

@@ -7,6 +7,7 @@
 mod cases;
 mod header;
 mod matrix;
+mod sequences;
 
 
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, what, header, output] = arguments.as_slice() else {
-        eprintln!("usage: generator null_arguments|matrix HEADER OUTPUT");
+        eprintln!("usage: generator null_arguments|matrix|sequences HEADER OUTPUT");
         return ExitCode::FAILURE;
     };
     match generate(what, header, output) {
@@ -32,6 +33,7 @@ fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
     let (program, count) = match what {
         "null_arguments" => cases::program(&read)?,
         "matrix" => matrix::program(&read)?,
+        "sequences" => sequences::program(&read)?,
 
         _ => return Err("no such program".into()),
     };

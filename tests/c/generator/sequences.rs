@@ -1,0 +1,270 @@
+//! Writes a C program that makes random calls of all public functions. What is drawn and what must
+//! hold afterwards is in `sequences.c`; which function takes what is made here, from the header.
+
+use std::fmt::Write;
+
+use crate::cases::HANDLES;
+use crate::header::{Function, Header, Parameter};
+
+/// Numbers that are not just any: function or struct, parameter or field, expression. An empty name
+/// stands for all. What they exclude is either beside the contract (a count of more than there is)
+/// or rightly without an end (a batch of all elements of a dataset without end).
+const NUMBERS: &[(&str, &str, &str)] = &[
+    ("", "count", "small(f)"),
+    ("", "capacity", "room(f)"),
+    ("", "bytes", "room(f)"),
+    ("", "rank", "rank(f)"),
+    ("", "struct_size", "0"),
+    ("umbo_map_options", "parallel_calls", "small(f)"),
+    ("", "per_replica_buffer_size", "small(f)"),
+    ("", "buffer_size", "small(f)"),
+    ("", "depth", "small(f)"),
+    ("umbo_dataset_batch", "size", "small(f)"),
+    ("umbo_dataset_padded_batch", "size", "small(f)"),
+    ("umbo_dataset_skip", "count", "small(f)"),
+    ("", "axis_count", "small(f)"),
+    ("", "compute_device_count", "small(f)"),
+    ("", "cpu_replicas", "small(f)"),
+    ("", "physical_index", "small(f)"),
+    ("", "dtype", "1 + below(f, 14)"),
+    ("", "deadline_seconds", "deadline(f)"),
+    ("", "rows", "small(f)"),
+    ("", "reserved0", "rarely(f)"),
+    ("umbo_log_level", "most_verbose", "below(f, 6)"),
+    ("umbo_strategy_run_steps_on_iterator", "steps", "small(f)"),
+];
+
+/// The whole program, and the number of functions in it.
+pub fn program(header: &Header) -> Result<(String, usize), String> {
+    let frame = include_str!("sequences.c");
+    for callback in &header.callbacks {
+        let name = callback.trim_start_matches("umbo_");
+        if !frame.contains(&format!(" drawn_{name}(")) {
+            return Err(format!("sequences.c has no callback of type {callback}"));
+        }
+    }
+    let (mut calls, mut table) = (String::new(), String::new());
+    write_structs(&mut calls, header)?;
+    for function in &header.functions {
+        write_call(&mut calls, header, function)
+            .map_err(|problem| format!("{}: {problem}", function.name))?;
+        // Calls that run callbacks are where things meet, so they are drawn more often.
+        let calls_back = function.name.contains("iterator")
+            || function.parameters.iter().any(|parameter| {
+                header.callbacks.contains(&parameter.kind) && parameter.kind != "umbo_destroy"
+            });
+        writeln!(table, "    {{\"{0}\", draw_{0}, {1}}},", function.name, u8::from(calls_back))
+            .expect("a string takes it");
+    }
+    let program = frame.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
+    Ok((program, header.functions.len()))
+}
+
+/// The kind of a handle type, for the model.
+fn kind_of(plain: &str) -> Option<String> {
+    let handle = plain.strip_prefix("umbo_")?;
+    HANDLES.contains(&handle).then(|| format!("UMBO_HANDLE_{}", handle.to_uppercase()))
+}
+
+fn is_integer(header: &Header, kind: &str) -> bool {
+    header.integers.contains_key(kind)
+        || matches!(kind, "int32_t" | "int64_t" | "uint32_t" | "uint64_t" | "size_t")
+}
+
+/// A number for a parameter of a function or a field of a struct.
+fn number(header: &Header, of: &str, name: &str, kind: &str) -> Option<String> {
+    let known =
+        |exact: &str| NUMBERS.iter().find(|(place, number, _)| *place == exact && *number == name);
+    if let Some((_, _, expression)) = known(of).or_else(|| known("")) {
+        return Some(format!("({kind})({expression})"));
+    }
+    match kind {
+        "double" => Some("real(f)".to_owned()),
+        "int64_t" | "uint64_t" | "size_t" => Some(format!("({kind})wide(f)")),
+        _ if is_integer(header, kind) => Some(format!("({kind})narrow(f)")),
+        _ => None,
+    }
+}
+
+/// An input that is drawn in one expression, if it is one.
+fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
+    let Parameter { name, kind, .. } = parameter;
+    if header.callbacks.contains(kind) {
+        let callback = kind.trim_start_matches("umbo_");
+        return Some(if kind == "umbo_destroy" {
+            "token != NULL ? drawn_destroy : NULL".to_owned()
+        } else {
+            format!("one_in(f, 12) ? NULL : drawn_{callback}")
+        });
+    }
+    let Some(pointee) = kind.strip_suffix(" *") else {
+        return number(header, of, name, kind);
+    };
+    match pointee {
+        "const char" => return Some("text(f)".to_owned()),
+        "const char * const" => return Some("texts(f)".to_owned()),
+        "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),
+        "const int64_t" => return Some("sizes(f)".to_owned()),
+        "const int32_t" => return Some("axes(f)".to_owned()),
+        "const void" | "void" if matches!(name.as_str(), "user_data" | "payload") => {
+            return Some("token".to_owned());
+        }
+        "void" if name.ends_with("user_data") => return Some("NULL".to_owned()),
+        "const void" | "void" => return Some("block(f)".to_owned()),
+        _ => {}
+    }
+    let plain = pointee.trim_start_matches("const ");
+    if let Some(kind) = kind_of(plain) {
+        return Some(format!("pick(f, {kind})"));
+    }
+    let item = plain.strip_suffix(" * const").and_then(kind_of)?;
+    Some(format!("(void *)picks(f, {item})"))
+}
+
+/// A function for each struct that goes in, which draws its fields.
+fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
+    for name in &header.structs {
+        let goes_in = header.functions.iter().any(|function| {
+            function.parameters.iter().any(|parameter| parameter.kind == format!("const {name} *"))
+        });
+        if !goes_in {
+            continue;
+        }
+        writeln!(
+            calls,
+            "static {name} *draw_struct_{name}(struct fuzzer *f, {name} *all, void *token) {{\n    \
+             int index;\n    (void)token;\n    \
+             for (index = 0; index < MOST_ITEMS; index++) {{\n        \
+             {name} *const it = &all[index];\n        memset(it, 0, sizeof(*it));"
+        )
+        .expect("a string takes it");
+        if header.sized_structs.contains(name) {
+            calls.push_str("        it->struct_size = size_of_struct(f, sizeof(*it));\n");
+        }
+        for field in header.fields.get(name).into_iter().flatten() {
+            if field.name == "struct_size" {
+                continue;
+            }
+            let drawn = if field.kind == "umbo_destroy" {
+                "NULL".to_owned()
+            } else {
+                input(header, name, field).ok_or_else(|| {
+                    format!("{name}: no value for '{} {}'", field.kind, field.name)
+                })?
+            };
+            // What is not a number is left out less often: without it the struct is of little use.
+            let chance = if number(header, name, &field.name, &field.kind).is_some() {
+                "one_in(f, 3)"
+            } else {
+                "!one_in(f, 6)"
+            };
+            writeln!(calls, "        if ({chance}) it->{} = {drawn};", field.name)
+                .expect("a string takes it");
+        }
+        calls.push_str("    }\n    return one_in(f, 4) ? NULL : all;\n}\n\n");
+    }
+    Ok(())
+}
+
+fn write_call(calls: &mut String, header: &Header, function: &Function) -> Result<(), String> {
+    let name = &function.name;
+    let (mut locals, mut after) = (String::new(), String::new());
+    let mut arguments = Vec::new();
+    let mut has_token = false;
+    for (position, parameter) in function.parameters.iter().enumerate() {
+        let Parameter { name, kind, .. } = parameter;
+        let missing = || format!("nothing is known to draw for '{kind} {name}'");
+        has_token |= kind == "umbo_destroy";
+        if let Some(drawn) = input(header, &function.name, parameter) {
+            let declared = if header.callbacks.contains(kind) || kind.ends_with('*') {
+                kind.clone()
+            } else {
+                format!("const {kind}")
+            };
+            writeln!(locals, "    {declared} a{position} = {drawn};").expect("a string takes it");
+            arguments.push(format!("a{position}"));
+            continue;
+        }
+        let pointee = kind.strip_suffix(" *").ok_or_else(missing)?;
+        if let Some(plain) = pointee.strip_prefix("const ")
+            && header.structs.contains(plain)
+        {
+            writeln!(
+                locals,
+                "    {plain} s{position}[MOST_ITEMS];\n    const {plain} *a{position} = \
+                 draw_struct_{plain}(f, s{position}, NULL);"
+            )
+            .expect("a string takes it");
+            arguments.push(format!("a{position}"));
+            continue;
+        }
+        // What is left goes out, into an array that is large enough for whatever it is.
+        let plain = pointee.trim_end_matches(" *");
+        let known = header.structs.contains(pointee)
+            || kind_of(plain).is_some()
+            || is_integer(header, pointee)
+            || matches!(pointee, "double" | "char" | "void *" | "const char *");
+        if !known {
+            return Err(missing());
+        }
+        writeln!(locals, "    {pointee} o{position}[MOST_ROOM];").expect("a string takes it");
+        writeln!(after, "    (void)o{position};").expect("a string takes it");
+        let mut prepare = format!("memset(o{position}, 0, sizeof(o{position}));");
+        if header.sized_structs.contains(pointee) {
+            prepare.push_str(&format!(
+                " o{position}[0].struct_size = size_of_struct(f, sizeof(o{position}[0]));"
+            ));
+        }
+        writeln!(locals, "    PREPARE {prepare}").expect("a string takes it");
+        arguments.push(format!("one_in(f, 40) ? NULL : o{position}"));
+        if pointee.ends_with(" *")
+            && let Some(made) = kind_of(plain)
+        {
+            let adopt = if made.ends_with("REPLICA_CONTEXT") { "borrowed" } else { "adopt" };
+            writeln!(
+                after,
+                "    for (index = 0; index < MOST_ROOM; index++) {adopt}(f, {made}, status, o{position}[index]);"
+            )
+            .expect("a string takes it");
+        }
+    }
+    // Declarations come before statements.
+    let (prepare, declared): (Vec<_>, Vec<_>) =
+        locals.lines().partition(|line| line.starts_with("    PREPARE "));
+    let prepare: Vec<_> = prepare.iter().map(|line| line.replacen("PREPARE ", "", 1)).collect();
+    let call = format!("{name}({})", arguments.join(", "));
+    let call = match function.returns.as_str() {
+        "umbo_status" => format!("status = {call};"),
+        "void" => format!("{call};"),
+        _ => format!("(void){call};"),
+    };
+    let noun = |suffix: &str| {
+        name.strip_suffix(suffix)
+            .filter(|_| function.parameters.len() == 1)
+            .and_then(|plain| kind_of(plain))
+    };
+    if let Some(kind) = noun("_release") {
+        writeln!(after, "    released(f, {kind}, a0);").expect("a string takes it");
+    }
+    if let Some(kind) = noun("_retain") {
+        writeln!(after, "    retained(f, {kind}, status, a0);").expect("a string takes it");
+    }
+    let mut nesting = ("", "");
+    if name == "umbo_scope_exit" {
+        after.push_str("    if (status == UMBO_OK) released(f, UMBO_HANDLE_SCOPE, a0);\n");
+        // The destroy function of a scope would leave that very scope, whose exit then fails.
+        nesting = ("    f->nesting += MOST_NESTING;\n", "    f->nesting -= MOST_NESTING;\n");
+    }
+    let (closed, open) = nesting;
+    let token = if has_token { "new_token(f)" } else { "NULL" };
+    writeln!(
+        calls,
+        "static void draw_{name}(struct fuzzer *f) {{\n    umbo_status status = UMBO_OK;\n    \
+         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{closed}    {call}\n{open}    \
+         end_call(f, status, \"{name}\");\n{after}    (void)index;\n    (void)token;\n}}\n",
+        declared.join("\n"),
+        prepare.join("\n")
+    )
+    .expect("a string takes it");
+    Ok(())
+}
