@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use ndarray::ArrayD;
+
 use crate::kernels::dtype::for_numeric;
 use crate::kernels::view::View;
 use crate::tensor::Tensor;
@@ -25,7 +27,11 @@ fn write_elements(view: &View, formatter: &mut fmt::Formatter<'_>) -> fmt::Resul
             None => Err(fmt::Error),
         },
         else match view.as_array::<u8>() {
-            Some(array) => write!(formatter, "{}", array.mapv(|byte| byte != 0)),
+            // Not `mapv`, which keeps strides that an array without elements must not have.
+            Some(array) => {
+                let flags = ArrayD::from_shape_fn(array.raw_dim(), |place| array[place] != 0);
+                write!(formatter, "{flags}")
+            }
             None => Err(fmt::Error),
         }
     )
@@ -54,6 +60,9 @@ mod tests {
         assert_eq!(Tensor::scalar(2.5f64).unwrap().to_string(), "float64 [] on CPU:0\n2.5");
         let empty = Tensor::zeros(DType::Float16, shape(&[0, 3]), DeviceId::HOST).unwrap();
         assert!(empty.to_string().starts_with("float16 [0, 3] on CPU:0\n["));
+        let flags = Tensor::zeros(DType::Bool, shape(&[2, 3]), DeviceId::HOST).unwrap();
+        let none = flags.slice(0, 0, 0, 1).unwrap();
+        assert!(none.to_string().starts_with("bool [0, 3] on CPU:0\n["));
     }
 
     #[test]
