@@ -22,7 +22,8 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-loom mutants faults test-c test-large bench bench-peers clean
+.PHONY: help setup install demo movielens cases test test-rust test-loom mutants faults test-c test-large \
+  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -75,7 +76,7 @@ test-rust:
 	@$(call section,cargo test)
 	@cargo test --locked --workspace
 
-# loom runs the models of the protocol of steps in every order; its build differs in every crate. With
+# loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.
 test-loom:
 	@$(call section,loom)
@@ -101,6 +102,39 @@ faults: ## Let each request for memory, mappings and threads fail in turn (about
 	@cmake --build $(BUILD) --parallel $(JOBS) --target umbo_faults
 	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
 	  ../umbo_faults every && ../umbo_faults every 300 16385 && ../umbo_faults every 3000 65537
+
+# The long versions of tests that ctest runs for ten seconds each. docs/reliability.md keeps count.
+RUNS ?= 100000
+CALLS ?= 1000000
+build-c:
+	@scripts/setup.sh test
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+matrix: build-c ## Call every function in every context in which the library calls back
+	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS)
+
+storm: build-c ## Runs with every kind of end beside a model (RUNS=, SEED=)
+	@$(BUILD)/tests/c/umbo_c_storm --runs $(RUNS) --seed $(SEED)
+
+fuzz: build-c ## Random calls of all functions beside a model (CALLS=, SEED=)
+	@$(BUILD)/tests/c/umbo_c_sequences --calls $(CALLS) --seed $(SEED)
+
+asan: ## All C tests under AddressSanitizer and LeakSanitizer (nightly Rust)
+	@scripts/setup.sh sanitizers
+	@scripts/sanitize.sh address
+
+tsan: ## All C tests under ThreadSanitizer (nightly Rust and its source)
+	@scripts/setup.sh sanitizers
+	@scripts/sanitize.sh thread
+
+miri: ## Handle table, hazard records, storage and the protocol of steps under Miri (nightly Rust)
+	@scripts/setup.sh sanitizers
+	@scripts/miri.sh
+
+N ?= 200
+flaky: build-c ## Every test N times, half of them beside three busy loops (N=200)
+	@scripts/flaky.sh $(N) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
 	@cargo test --locked --release --test reduce -- --ignored more_than

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|demo|movielens|bench
+#   scripts/setup.sh build|test|sanitizers|demo|movielens|bench
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -114,6 +114,18 @@ have ninja || apt_install ninja-build || pip_install ninja ||
 if [ "$purpose" = test ]; then
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
+fi
+if [ "$purpose" = sanitizers ]; then
+  # Sanitizers and Miri are parts of nightly Rust; scripts that find none of it skip, and say so.
+  if have rustup; then
+    rustup toolchain list | grep -q '^nightly' ||
+      rustup toolchain install nightly --profile minimal >/dev/null 2>&1 ||
+      say "rustup could not install a nightly Rust"
+    rustup component add rust-src miri --toolchain nightly >/dev/null 2>&1 ||
+      say "rustup could not add rust-src and miri to the nightly Rust"
+  else
+    say "no rustup; sanitizers and Miri are skipped"
+  fi
 fi
 if [ "$purpose" = bench ]; then
   python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv ||

@@ -9,34 +9,14 @@
 //! the release waits for it.
 
 use std::cell::Cell;
-use std::hint;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use crossbeam_utils::CachePadded;
-
+use super::records::{Record, Records};
+use super::sync::{AtomicPtr, PLACES};
 use crate::executor::fork::{self, Repair};
 use crate::executor::thread;
 
-/// How many slots a thread can use at the same time before it needs a further record.
-const PLACES: usize = 6;
-
-/// Names no slot.
-const NONE: u32 = u32::MAX;
-
-/// How often a release looks before it yields the processor.
-const SPINS: u32 = 64;
-
-/// The slots that one thread is using now.
-struct Record {
-    places: [AtomicU32; PLACES],
-    taken: AtomicBool,
-    /// Set before the record is published, constant afterwards.
-    next: AtomicPtr<CachePadded<Record>>,
-}
-
-/// All records there ever were: they are reused, never freed.
-static RECORDS: AtomicPtr<CachePadded<Record>> = AtomicPtr::new(ptr::null_mut());
+static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
 
 /// A thread's own record and how many of its places are in use.
 struct Current {
@@ -51,7 +31,7 @@ impl Drop for Ownership {
     fn drop(&mut self) {
         // `CURRENT` needs no drop, so that it can be used until the thread's very end.
         if let Some(record) = CURRENT.with(|current| current.record.take()) {
-            record.taken.store(false, Ordering::Release);
+            record.give_back();
         }
     }
 }
@@ -63,10 +43,11 @@ thread_local! {
 
 /// A published intention to use a slot; dropping it ends the use.
 pub(super) struct Hazard {
-    place: &'static AtomicU32,
-    /// The record that was taken for this use alone, if the thread's own has no free place or is
-    /// gone because the thread is ending.
-    extra: Option<&'static Record>,
+    record: &'static Record,
+    place: usize,
+    /// The record was taken for this use alone: the thread's own has no free place, or is gone
+    /// because the thread is ending.
+    is_extra: bool,
 }
 
 impl Hazard {
@@ -75,79 +56,39 @@ impl Hazard {
     pub(super) fn publish(slot: u32) -> Hazard {
         let hazard = CURRENT.with(|current| match current.record.get() {
             Some(record) if current.depth.get() < PLACES => {
-                let depth = current.depth.get();
-                current.depth.set(depth + 1);
-                Hazard { place: &record.places[depth], extra: None }
+                let place = current.depth.get();
+                current.depth.set(place + 1);
+                Hazard { record, place, is_extra: false }
             }
             _ => Hazard::elsewhere(current),
         });
-        hazard.place.store(slot, Ordering::SeqCst);
+        hazard.record.publish(hazard.place, slot);
         hazard
     }
 
     #[cold]
     fn elsewhere(current: &Current) -> Hazard {
-        let record = take_record();
+        fork::in_each_child(Repair::Hazards, forget_others);
+        let record = RECORDS.take();
         let first = current.record.get().is_none();
         if first && !thread::is_ending() && OWNERSHIP.try_with(|_| ()).is_ok() {
             current.record.set(Some(record));
             current.depth.set(1);
-            Hazard { place: &record.places[0], extra: None }
+            Hazard { record, place: 0, is_extra: false }
         } else {
-            Hazard { place: &record.places[0], extra: Some(record) }
+            Hazard { record, place: 0, is_extra: true }
         }
     }
 }
 
 impl Drop for Hazard {
     fn drop(&mut self) {
-        self.place.store(NONE, Ordering::Release);
-        match self.extra {
+        self.record.withdraw(self.place);
+        if self.is_extra {
+            self.record.give_back();
+        } else {
             // Uses end in the reverse order of their beginning, so this was the last place.
-            None => CURRENT.with(|current| current.depth.set(current.depth.get() - 1)),
-            Some(record) => record.taken.store(false, Ordering::Release),
-        }
-    }
-}
-
-/// All records, newest first.
-fn records() -> impl Iterator<Item = &'static Record> {
-    let mut next = RECORDS.load(Ordering::SeqCst);
-    std::iter::from_fn(move || {
-        // SAFETY: a non-null pointer in the list came from `Box::into_raw` in `take_record` and is
-        // never freed; the record was written before the pointer was published with release.
-        let record: &'static CachePadded<Record> = unsafe { next.as_ref() }?;
-        next = record.next.load(Ordering::Acquire);
-        Some(&**record)
-    })
-}
-
-/// A record for the calling thread alone: one that another thread gave back, or a new one.
-fn take_record() -> &'static Record {
-    let free = records().find(|record| {
-        let swap = record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        swap.is_ok()
-    });
-    if let Some(record) = free {
-        return record;
-    }
-    fork::in_each_child(Repair::Hazards, forget_others);
-    let record: &'static CachePadded<Record> = Box::leak(Box::new(CachePadded::new(Record {
-        places: [const { AtomicU32::new(NONE) }; PLACES],
-        taken: AtomicBool::new(true),
-        next: AtomicPtr::new(ptr::null_mut()),
-    })));
-    let pointer = ptr::from_ref(record).cast_mut();
-    let mut head = RECORDS.load(Ordering::Relaxed);
-    loop {
-        record.next.store(head, Ordering::Relaxed);
-        // Sequentially consistent like the publication of a slot that follows it: a release that
-        // is ordered after that publication finds the record in the list.
-        let swap =
-            RECORDS.compare_exchange_weak(head, pointer, Ordering::SeqCst, Ordering::Relaxed);
-        match swap {
-            Ok(_) => return record,
-            Err(newer) => head = newer,
+            CURRENT.with(|current| current.depth.set(current.depth.get() - 1));
         }
     }
 }
@@ -155,42 +96,24 @@ fn take_record() -> &'static Record {
 /// In the child of a fork: what other threads were looking at, nobody looks at. The thread that forked
 /// was looking at nothing, since no use of a slot runs the caller's code.
 fn forget_others() {
-    let own = CURRENT.with(|current| current.record.get()).map(ptr::from_ref);
-    for record in records() {
-        for place in &record.places {
-            place.store(NONE, Ordering::SeqCst);
-        }
-        record.taken.store(own == Some(ptr::from_ref(record)), Ordering::Release);
-    }
+    RECORDS.forget_others(CURRENT.with(|current| current.record.get()));
 }
 
 /// Returns when no thread uses `slot` any more. The caller has made sure, with a sequentially
 /// consistent write, that no new use can begin.
 pub(super) fn wait_until_unused(slot: u32) {
-    for record in records() {
-        for place in &record.places {
-            let mut looks = 0;
-            while place.load(Ordering::SeqCst) == slot {
-                looks += 1;
-                if looks < SPINS {
-                    hint::spin_loop();
-                } else {
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
+    RECORDS.wait_until_unused(slot);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
     use super::*;
 
     fn is_named(slot: u32) -> bool {
-        records()
-            .any(|record| record.places.iter().any(|place| place.load(Ordering::SeqCst) == slot))
+        RECORDS.names(slot)
     }
 
     #[test]
@@ -227,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_gives_its_record_back() {
-        let count = || records().count();
+        let count = || RECORDS.iter().count();
         let run = || thread::spawn(|| drop(Hazard::publish(7))).join().unwrap();
         run();
         let before = count();

@@ -410,8 +410,9 @@ struct scene {
     /* The iterator that is being advanced, if any. */
     umbo_iterator *own;
     umbo_replica_context *context;
-    /* The run has returned; its callbacks are late. */
-    int returned;
+    /* A run returned while its callbacks were in it: they are late. */
+    int inside, returned;
+    umbo_cancellation *token;
     /* Memory of foreign tensors. */
     float memory[4];
     /* How many elements a generator has yet to make. */
@@ -485,12 +486,19 @@ static void a_check_of_equivalence(struct scene *scene) {
     umbo_equivalence_release(equivalence);
 }
 
+/* The last replica that comes here stops the run, and all wait until it has returned. */
+static void be_late(struct scene *scene) {
+    if (__atomic_add_fetch(&scene->inside, 1, __ATOMIC_SEQ_CST) == REPLICAS)
+        CHECK_OK(umbo_cancellation_cancel(scene->token));
+    while (!__atomic_load_n(&scene->returned, __ATOMIC_SEQ_CST)) usleep(50);
+}
+
 static umbo_status late_on_a_replica(umbo_replica_context *context, const umbo_value *args,
                                      void *user_data, umbo_value **result) {
-    const struct scene *scene = user_data;
+    struct scene *scene = user_data;
     (void)args;
     (void)result;
-    while (!__atomic_load_n(&scene->returned, __ATOMIC_SEQ_CST)) usleep(50);
+    be_late(scene);
     probe(scene, context, NULL);
     return UMBO_OK;
 }
@@ -498,9 +506,12 @@ static umbo_status late_on_a_replica(umbo_replica_context *context, const umbo_v
 /* Runs a callback that is late, and comes back when it is back. */
 static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy destroy) {
     ZEROED(umbo_run_options, options);
-    options.deadline_seconds = 1e-4;
+    CHECK_OK(umbo_cancellation_create(&scene->token));
+    options.cancellation = scene->token;
     options.user_data_destroy = destroy;
-    (void)umbo_strategy_run(scene->good.strategy, function, scene, NULL, &options, NULL);
+    CHECK_STATUS(umbo_strategy_run(scene->good.strategy, function, scene, NULL, &options, NULL),
+                 UMBO_CANCELLED);
+    umbo_cancellation_release(scene->token);
     __atomic_store_n(&scene->returned, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -623,11 +634,10 @@ static void the_destroy_of_a_run(struct scene *scene) {
 
 static umbo_status late_without_a_probe(umbo_replica_context *context, const umbo_value *args,
                                         void *user_data, umbo_value **result) {
-    const struct scene *scene = user_data;
     (void)context;
     (void)args;
     (void)result;
-    while (!__atomic_load_n(&scene->returned, __ATOMIC_SEQ_CST)) usleep(50);
+    be_late(user_data);
     return UMBO_OK;
 }
 

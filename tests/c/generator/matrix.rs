@@ -76,6 +76,7 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_strategy_assign_to_logical_device", "nor this"),
     ("umbo_strategy_replicate_to_logical_devices", "nor this"),
     ("umbo_strategy_split_to_logical_devices", "nor this"),
+    ("umbo_shutdown", "strategies are alive"),
     ("umbo_dataset_from_npz_file", "the program writes no archive"),
 ];
 

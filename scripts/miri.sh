@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs under Miri what it can reach and where unsafe code and memory orders matter most: the handle
+# table, hazard records, the storage of tensors, and the protocol of steps.
+#
+#   scripts/miri.sh [FILTER...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo +nightly miri --version >/dev/null 2>&1 || {
+  echo "miri: SKIPPED: there is no Miri (rustup component add miri --toolchain nightly)"
+  exit 0
+}
+filters=("$@")
+[ $# -gt 0 ] ||
+  filters=(ffi::handle ffi::hazard tensor::storage tensor::slab strategy::protocol)
+# Handles are numbers in the place of pointers, and are never dereferenced.
+export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks"
+for seed in 0 1 2 3; do
+  for filter in "${filters[@]}"; do
+    echo "miri: $filter, seed $seed"
+    MIRIFLAGS="$MIRIFLAGS -Zmiri-seed=$seed" \
+      cargo +nightly miri test --quiet --locked --package umbo --lib --target-dir build/miri "$filter"
+  done
+done
