@@ -100,6 +100,10 @@ struct Slot {
     object: UnsafeCell<u32>,
 }
 
+// SAFETY: that the object is not used by two threads in ways that exclude each other is what the
+// model is about, and loom tells if it is.
+unsafe impl Sync for Slot {}
+
 impl Slot {
     fn new(object: u32) -> Arc<Slot> {
         Arc::new(Slot {
