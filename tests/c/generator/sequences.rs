@@ -239,9 +239,7 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         _ => format!("(void){call};"),
     };
     let noun = |suffix: &str| {
-        name.strip_suffix(suffix)
-            .filter(|_| function.parameters.len() == 1)
-            .and_then(|plain| kind_of(plain))
+        name.strip_suffix(suffix).filter(|_| function.parameters.len() == 1).and_then(kind_of)
     };
     if let Some(kind) = noun("_release") {
         writeln!(after, "    released(f, {kind}, a0);").expect("a string takes it");
