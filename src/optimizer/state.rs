@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::executor::fork::Origin;
 use crate::kernels::float::real::for_real;
 use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
@@ -31,6 +32,7 @@ pub struct Optimizer {
     id: u64,
     strategy: u64,
     rule: Box<dyn UpdateRule>,
+    origin: Origin,
     state: Mutex<State>,
 }
 
@@ -89,12 +91,18 @@ impl Optimizer {
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Optimizer { id, strategy, rule, state }))
+        Ok(Arc::new(Optimizer { id, strategy, rule, origin: Origin::here(), state }))
     }
 
     /// A number that no other optimizer ever has.
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// FAILED_PRECONDITION in the child of a fork that came while another thread was changing the
+    /// optimizer: what it left may be half changed, and its lock is never freed.
+    pub fn check_process(&self) -> Result<()> {
+        if self.state.is_locked() { self.origin.check("the optimizer") } else { Ok(()) }
     }
 
     /// The id of the strategy whose variables it updates.

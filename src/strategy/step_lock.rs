@@ -12,6 +12,7 @@ use super::protocol::queue::{Queue, Wait, Waiter};
 use super::protocol::signal::Spin;
 use super::protocol::sync::{Thread, current};
 use crate::error::{Error, Result};
+use crate::executor::thread;
 use crate::observe::log::{self, Level};
 
 /// Who waits longer than this for another thread's step says so in the log. A step that waits for a
@@ -125,7 +126,7 @@ impl StepLock {
              began {:.1?} ago; if a callback of that step waits for this thread, neither will ever \
              go on: do not wait in a callback for a thread that runs or assigns on the same \
              strategy",
-            current().as_ref().map_or_else(|| "that is ending".into(), name),
+            format_args!("'{}'", thread::current_name()),
             self.patience,
             thread.as_ref().map_or_else(|| "unknown".into(), name),
             since.elapsed(),

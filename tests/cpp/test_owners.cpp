@@ -132,7 +132,14 @@ int main() {
         const auto strategy = umbo::strategy::central_storage(options);
         datasets(strategy);
         scopes(strategy);
+        try {
+            umbo::shutdown();
+            CHECK(!"a strategy has threads");
+        } catch (const umbo::error &error) {
+            CHECK(error.status() == UMBO_FAILED_PRECONDITION);
+        }
     }
     library();
+    umbo::shutdown();
     return finish();
 }

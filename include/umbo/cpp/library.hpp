@@ -25,6 +25,8 @@ inline bool has_feature(const std::string &name) {
 }
 
 inline void set_worker_count(std::int32_t count) { check(umbo_set_worker_count(count)); }
+/// Ends the threads that no object needs; see umbo_shutdown().
+inline void shutdown() { check(umbo_shutdown()); }
 
 inline std::int32_t worker_count() {
     std::int32_t count = 0;
