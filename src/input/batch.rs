@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
@@ -195,7 +195,7 @@ fn resized(shape: &Shape, rows: usize) -> Result<Shape> {
     Shape::new(&shape.with_size(0, rows))
 }
 
-fn view_rows(source: &Tensor, first: usize, count: usize, slot: &mut Slot<'_>) -> Result<()> {
+fn view_rows(source: &Tensor, first: usize, count: usize, slot: &mut LeafBuffer<'_>) -> Result<()> {
     let (layout, offset) = source.layout().slice(0, first, first + count, 1)?;
     slot.view(source, layout, offset)
 }
@@ -258,7 +258,12 @@ impl Pass<Value> for BatchElementsPass {
 }
 
 /// Copies `tensor` to row `position` of a batch with room for `capacity` rows.
-fn stack(tensor: &Tensor, position: usize, capacity: usize, slot: &mut Slot<'_>) -> Result<()> {
+fn stack(
+    tensor: &Tensor,
+    position: usize,
+    capacity: usize,
+    slot: &mut LeafBuffer<'_>,
+) -> Result<()> {
     let shape = tensor.shape();
     if position == 0 {
         let mut sizes = [capacity; MAX_RANK];

@@ -114,12 +114,12 @@ impl Frame {
     /// Gives each tensor, in order, to `fill`, with the memory that is its own to use.
     pub(super) fn fill(
         &mut self,
-        fill: &mut dyn FnMut(usize, &mut Slot<'_>) -> Result<()>,
+        fill: &mut dyn FnMut(usize, &mut LeafBuffer<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut buffers = self.buffers.iter_mut().enumerate();
         let ours = for_each_tensor(&mut self.value, &mut |tensor| {
             let Some((leaf, buffer)) = buffers.next() else { return Ok(false) };
-            fill(leaf, &mut Slot { tensor, buffer })?;
+            fill(leaf, &mut LeafBuffer { tensor, buffer })?;
             Ok(true)
         })?;
         if ours { Ok(()) } else { Err(in_use()) }
@@ -142,12 +142,12 @@ impl Reusable for Frame {
 }
 
 /// One tensor of a frame, to be filled.
-pub(super) struct Slot<'a> {
+pub(super) struct LeafBuffer<'a> {
     tensor: &'a mut Tensor,
     buffer: &'a mut Option<Arc<Storage>>,
 }
 
-impl Slot<'_> {
+impl LeafBuffer<'_> {
     /// Makes sure that the slot has `bytes` bytes of memory of its own.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<Arc<Storage>> {
         let large_enough = self.buffer.take().filter(|buffer| buffer.bytes() >= bytes);

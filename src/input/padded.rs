@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::batch::{batch_rows, batches};
 use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::window::Window;
@@ -103,7 +103,7 @@ impl Pass<Value> for PaddedPass {
 fn stack_padded(
     elements: &[Value],
     leaf: usize,
-    slot: &mut Slot<'_>,
+    slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
     let shape = padded_shape(elements, leaf)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, Pool, Slot, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::input::window::Window;
@@ -208,7 +208,7 @@ impl Pass<Value> for RebatchPass {
 }
 
 /// Makes a tensor without rows.
-fn empty(spec: &ElementSpec, leaf: usize, slot: &mut Slot<'_>) -> Result<()> {
+fn empty(spec: &ElementSpec, leaf: usize, slot: &mut LeafBuffer<'_>) -> Result<()> {
     let mut left = leaf;
     let mut made = Ok(());
     spec.for_each_leaf(&mut |spec| {
@@ -225,7 +225,7 @@ fn join(
     pieces: &[Piece],
     leaf: usize,
     rows: usize,
-    slot: &mut Slot<'_>,
+    slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
     let first = leaf_at(&pieces[0].batch, leaf)?;

@@ -46,7 +46,7 @@ impl UpdateRule for Adagrad {
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(Step {
+        for_real!(pass.dtype(), T => pass.run(AdagradFormula {
             learning_rate: T::from_f64(scalars.rates.learning_rate),
             epsilon: T::from_f64(self.epsilon),
         }));
@@ -54,12 +54,12 @@ impl UpdateRule for Adagrad {
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct AdagradFormula<T> {
     learning_rate: T,
     epsilon: T,
 }
 
-impl<T: Real> Formula<1> for Step<T> {
+impl<T: Real> Formula<1> for AdagradFormula<T> {
     type Element = T;
 
     #[inline(always)]

@@ -38,9 +38,9 @@ impl Adam {
     }
 
     /// The step with the scalars that `prepare` made, in the arithmetic of `T`.
-    pub(super) fn step<T: Real>(&self, scalars: &Scalars) -> Step<T> {
+    pub(super) fn step<T: Real>(&self, scalars: &Scalars) -> AdamFormula<T> {
         let [step, correction, ..] = scalars.derived;
-        Step {
+        AdamFormula {
             beta1: T::from_f64(self.beta1),
             beta2: T::from_f64(self.beta2),
             rest1: T::from_f64(1.0 - self.beta1),
@@ -79,7 +79,7 @@ impl UpdateRule for Adam {
 
 /// What one update does to one element.
 #[derive(Clone, Copy)]
-pub(super) struct Step<T> {
+pub(super) struct AdamFormula<T> {
     beta1: T,
     beta2: T,
     /// 1 − β₁ and 1 − β₂, rounded once.
@@ -92,7 +92,7 @@ pub(super) struct Step<T> {
     epsilon: T,
 }
 
-impl<T: Real> Step<T> {
+impl<T: Real> AdamFormula<T> {
     /// The next moments, and m / (√v/√(1 − β₂ᵗ) + ε).
     #[inline(always)]
     pub(super) fn direction(self, [m, v]: [T; 2], gradient: T) -> (T, [T; 2]) {
@@ -102,7 +102,7 @@ impl<T: Real> Step<T> {
     }
 }
 
-impl<T: Real> Formula<2> for Step<T> {
+impl<T: Real> Formula<2> for AdamFormula<T> {
     type Element = T;
 
     #[inline(always)]

@@ -59,7 +59,7 @@ impl UpdateRule for AdamW {
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let Rates { learning_rate, weight_decay } = scalars.rates;
-        for_real!(pass.dtype(), T => pass.run(Step {
+        for_real!(pass.dtype(), T => pass.run(AdamWFormula {
             kept: T::from_f64(1.0 - learning_rate * weight_decay),
             adam: self.adam.step::<T>(scalars),
         }));
@@ -67,13 +67,13 @@ impl UpdateRule for AdamW {
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct AdamWFormula<T> {
     /// 1 − η·λ.
     kept: T,
-    adam: adam::Step<T>,
+    adam: adam::AdamFormula<T>,
 }
 
-impl<T: Real> Formula<2> for Step<T> {
+impl<T: Real> Formula<2> for AdamWFormula<T> {
     type Element = T;
 
     #[inline(always)]

@@ -64,7 +64,7 @@ impl UpdateRule for Ftrl {
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(Step {
+        for_real!(pass.dtype(), T => pass.run(FtrlFormula {
             per_rate: T::from_f64(scalars.derived[0]),
             beta: T::from_f64(self.beta),
             l1: T::from_f64(self.l1),
@@ -74,7 +74,7 @@ impl UpdateRule for Ftrl {
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct FtrlFormula<T> {
     /// 1/α.
     per_rate: T,
     beta: T,
@@ -82,7 +82,7 @@ struct Step<T> {
     l2: T,
 }
 
-impl<T: Real> Formula<2> for Step<T> {
+impl<T: Real> Formula<2> for FtrlFormula<T> {
     type Element = T;
 
     #[inline(always)]

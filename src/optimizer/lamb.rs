@@ -94,7 +94,7 @@ impl UpdateRule for Lamb {
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let rate = scalars.rates.learning_rate * scalars.derived[TRUST];
         for_real!(pass.dtype(), T => {
-            pass.run(Step { rate: T::from_f64(rate), direction: self.direction::<T>(scalars) });
+            pass.run(LambFormula { rate: T::from_f64(rate), direction: self.direction::<T>(scalars) });
         });
     }
 }
@@ -102,7 +102,7 @@ impl UpdateRule for Lamb {
 /// Makes r + λ·w.
 #[derive(Clone, Copy)]
 struct Direction<T> {
-    adam: adam::Step<T>,
+    adam: adam::AdamFormula<T>,
     /// 1/(1 − β₁ᵗ).
     correction1: T,
     weight_decay: T,
@@ -131,13 +131,13 @@ impl<T: Real> Measure<2, 2> for Norms<T> {
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct LambFormula<T> {
     /// η · ‖w‖/‖u‖.
     rate: T,
     direction: Direction<T>,
 }
 
-impl<T: Real> Formula<2> for Step<T> {
+impl<T: Real> Formula<2> for LambFormula<T> {
     type Element = T;
 
     #[inline(always)]

@@ -62,7 +62,7 @@ impl UpdateRule for RmsProp {
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
-            let step = Step {
+            let step = RmsPropFormula {
                 decay: T::from_f64(self.decay),
                 rest: T::from_f64(1.0 - self.decay),
                 momentum: T::from_f64(self.momentum),
@@ -80,7 +80,7 @@ impl UpdateRule for RmsProp {
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct RmsPropFormula<T> {
     decay: T,
     /// 1 − ρ, rounded once.
     rest: T,
@@ -89,7 +89,7 @@ struct Step<T> {
     learning_rate: T,
 }
 
-impl<T: Real> Step<T> {
+impl<T: Real> RmsPropFormula<T> {
     /// The next moment, of g or of g².
     #[inline(always)]
     fn moment(self, moment: T, value: T) -> T {
@@ -114,7 +114,7 @@ impl<T: Real> Step<T> {
 }
 
 #[derive(Clone, Copy)]
-struct Plain<T>(Step<T>);
+struct Plain<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<1> for Plain<T> {
     type Element = T;
@@ -127,7 +127,7 @@ impl<T: Real> Formula<1> for Plain<T> {
 }
 
 #[derive(Clone, Copy)]
-struct WithMomentum<T>(Step<T>);
+struct WithMomentum<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<2> for WithMomentum<T> {
     type Element = T;
@@ -141,7 +141,7 @@ impl<T: Real> Formula<2> for WithMomentum<T> {
 }
 
 #[derive(Clone, Copy)]
-struct Centered<T>(Step<T>);
+struct Centered<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<2> for Centered<T> {
     type Element = T;
@@ -154,7 +154,7 @@ impl<T: Real> Formula<2> for Centered<T> {
 }
 
 #[derive(Clone, Copy)]
-struct CenteredWithMomentum<T>(Step<T>);
+struct CenteredWithMomentum<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<3> for CenteredWithMomentum<T> {
     type Element = T;

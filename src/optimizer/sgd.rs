@@ -27,17 +27,17 @@ impl UpdateRule for Sgd {
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
-            pass.run(Step { learning_rate: T::from_f64(scalars.rates.learning_rate) });
+            pass.run(SgdFormula { learning_rate: T::from_f64(scalars.rates.learning_rate) });
         });
     }
 }
 
 #[derive(Clone, Copy)]
-struct Step<T> {
+struct SgdFormula<T> {
     learning_rate: T,
 }
 
-impl<T: Real> Formula<0> for Step<T> {
+impl<T: Real> Formula<0> for SgdFormula<T> {
     type Element = T;
 
     #[inline(always)]

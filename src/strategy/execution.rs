@@ -7,7 +7,7 @@ use super::central_storage::Job;
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
-use super::step::{Part, StepRecord};
+use super::step::{Role, StepRecord};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::values::Value;
@@ -40,11 +40,11 @@ impl Job for StepRecord {
 }
 
 impl StepRecord {
-    fn call(&self, part: Part) -> (Result<Option<Value>>, Option<Part>) {
-        let Part { callback, context, frame } = part;
+    fn call(&self, part: Role) -> (Result<Option<Value>>, Option<Role>) {
+        let Role { callback, context, frame } = part;
         if self.rendezvous.is_abandoned() {
             let late = Err(Error::Cancelled("the run was over before this replica began".into()));
-            return (late, Some(Part { callback, context, frame }));
+            return (late, Some(Role { callback, context, frame }));
         }
         let Some(frame) = frame else {
             return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
@@ -56,7 +56,7 @@ impl StepRecord {
             Some(Frame::Replica(frame)) => Some(frame),
             _ => None,
         };
-        (outcome, Some(Part { callback, context, frame }))
+        (outcome, Some(Role { callback, context, frame }))
     }
 
     /// The coordinator of an abandoned step leaves it.

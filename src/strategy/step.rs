@@ -151,7 +151,7 @@ pub(super) struct StepPlace {
 
 /// What one replica needs to take part in a step. The coordinator makes and drops it, so that
 /// replicas do not contend for the reference counts of what they share.
-pub(super) struct Part {
+pub(super) struct Role {
     pub callback: Callback,
     pub context: ReplicaContext,
     /// The same for the replica's stack of contexts.
@@ -179,7 +179,7 @@ pub(super) struct Verdict {
 /// whenever somebody wants it: the rendezvous says whose turn it is.
 #[derive(Default)]
 pub(super) struct Desk {
-    pub part: Option<Part>,
+    pub part: Option<Role>,
     pub request: Option<Request>,
     pub reply: Option<Result<Option<Value>>>,
     pub outcome: Option<Result<Option<Value>>>,
@@ -283,7 +283,7 @@ impl StepRecord {
         for (replica, desk) in self.desks.iter().enumerate() {
             let context = ReplicaContext::of_step(&task, self, replica);
             let part =
-                Part { callback: task.callback.clone(), frame: Some(context.clone()), context };
+                Role { callback: task.callback.clone(), frame: Some(context.clone()), context };
             let examples = task.arguments.as_ref().and_then(|value| value.examples_of(replica));
             let mut desk = desk.lock();
             desk.part = Some(part);

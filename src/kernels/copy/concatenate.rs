@@ -36,8 +36,8 @@ pub fn concatenate(
         return Err(Error::invalid("value", "parts and output do not fit together"));
     }
     let inner = shape[axis + 1..].iter().product::<usize>() * dtype.size();
-    let part = |part: &View| Part { data: part.data(), bytes: part.layout().shape[axis] * inner };
-    let parts: Vec<Part> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
+    let part = |part: &View| Piece { data: part.data(), bytes: part.layout().shape[axis] * inner };
+    let parts: Vec<Piece> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
     let rows = Rows { parts: &parts, row: shape[axis] * inner, output: output.data() };
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
@@ -56,7 +56,7 @@ pub fn concatenate(
 }
 
 /// One of the tensors that are put together.
-struct Part {
+struct Piece {
     data: *const u8,
     /// Bytes of one of its rows, of which it has as many as the output.
     bytes: usize,
@@ -64,7 +64,7 @@ struct Part {
 
 /// The output as rows, each of which has a run of bytes from each part.
 struct Rows<'a> {
-    parts: &'a [Part],
+    parts: &'a [Piece],
     /// Bytes of a row of the output.
     row: usize,
     output: *mut u8,
@@ -83,7 +83,7 @@ impl Rows<'_> {
         let mut row = at / self.row.max(1);
         let mut skipped = at - row * self.row;
         while at < range.end {
-            for &Part { data, bytes } in self.parts {
+            for &Piece { data, bytes } in self.parts {
                 if skipped >= bytes {
                     skipped -= bytes;
                     continue;

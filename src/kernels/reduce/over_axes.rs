@@ -58,7 +58,7 @@ pub fn reduce_over_axes(
         Error::ResourceExhausted(format!("memory for {} components of a reduction", inputs.len()))
     })?;
     for input in inputs {
-        let part = Part::new(input, reduced)?;
+        let part = Input::new(input, reduced)?;
         if input.dtype() != first.dtype() || part.kept() != &*output.layout().shape {
             return Err(Error::invalid(
                 "value",
@@ -80,7 +80,7 @@ pub fn reduce_over_axes(
 }
 
 /// One replica's input.
-struct Part<'a> {
+struct Input<'a> {
     view: &'a View<'a>,
     /// The axes that stay, then those that are reduced.
     layout: Layout,
@@ -101,8 +101,8 @@ enum Walk {
     Across { results: usize },
 }
 
-impl<'a> Part<'a> {
-    fn new(view: &'a View, reduced: &AxisMask) -> Result<Part<'a>> {
+impl<'a> Input<'a> {
+    fn new(view: &'a View, reduced: &AxisMask) -> Result<Input<'a>> {
         let layout = view.layout();
         let rank = layout.shape.rank();
         let mut axes = [0; MAX_RANK];
@@ -126,7 +126,7 @@ impl<'a> Part<'a> {
         } else {
             (Runs::new(&by_result), Walk::Results)
         };
-        Ok(Part { view, layout: by_result, kept_axes, count, runs, walk })
+        Ok(Input { view, layout: by_result, kept_axes, count, runs, walk })
     }
 
     /// The sizes of the axes that stay.
@@ -149,7 +149,7 @@ impl<'a> Part<'a> {
     }
 }
 
-fn reduce<K: Reduction>(instructions: Instructions, parts: &[Part<'_>], output: &ViewMut) {
+fn reduce<K: Reduction>(instructions: Instructions, parts: &[Input<'_>], output: &ViewMut) {
     let results = output.layout().shape.elements();
     // Empty parts may hide counts whose sum overflows; a float64 holds them well enough.
     let count: f64 = parts.iter().map(|part| part.count as f64).sum();
@@ -194,7 +194,7 @@ fn reduce<K: Reduction>(instructions: Instructions, parts: &[Part<'_>], output: 
 /// Few results of many elements each: the workers share the chunks.
 fn by_chunks<K: Reduction>(
     instructions: Instructions,
-    parts: &[Part<'_>],
+    parts: &[Input<'_>],
     columns: &Range<usize>,
 ) -> [K::Accumulator; COLUMNS] {
     /// The workers' results; each writes those of its own chunks.
@@ -244,7 +244,7 @@ fn add_to<K: Reduction>(sums: &mut [K::Accumulator; COLUMNS], more: &[K::Accumul
 /// Adds up one chunk of each of the results `columns` into `sums`, which are zero.
 fn sum_chunk<K: Reduction>(
     instructions: Instructions,
-    part: &Part<'_>,
+    part: &Input<'_>,
     columns: &Range<usize>,
     chunk: usize,
     sums: &mut [K::Accumulator; COLUMNS],
@@ -259,7 +259,7 @@ fn sum_chunk<K: Reduction>(
 }
 
 struct ByResult<'a, K: Reduction> {
-    part: &'a Part<'a>,
+    part: &'a Input<'a>,
     columns: &'a Range<usize>,
     elements: Range<usize>,
     sums: &'a mut [K::Accumulator; COLUMNS],
@@ -316,7 +316,7 @@ fn sum_tile<K: Reduction>(tile: &[K::Input]) -> K::Accumulator {
 }
 
 struct Across<'a, K: Reduction> {
-    part: &'a Part<'a>,
+    part: &'a Input<'a>,
     results: usize,
     columns: &'a Range<usize>,
     elements: Range<usize>,

@@ -60,7 +60,7 @@ pub fn sum_rows(
         workers::for_each_task(order.entries(), bytes, &|range| {
             let element = std::marker::PhantomData::<T>;
             let rows = order.rows_within(range);
-            let part = Part { order, accumulated, parts, sums, width, rows, element };
+            let part = RowSums { order, accumulated, parts, sums, width, rows, element };
             dispatch(instructions, part);
         });
     });
@@ -68,7 +68,7 @@ pub fn sum_rows(
 
 /// One worker's part: the sums of some rows, which no other worker has. The views are as
 /// `sum_rows` asserted, and the parts of type `T`.
-struct Part<'a, T> {
+struct RowSums<'a, T> {
     order: &'a RowOrder,
     accumulated: Option<View<'a>>,
     parts: &'a [RowPart<'a>],
@@ -78,7 +78,7 @@ struct Part<'a, T> {
     element: std::marker::PhantomData<T>,
 }
 
-impl<T: GradientElement> Kernel for Part<'_, T> {
+impl<T: GradientElement> Kernel for RowSums<'_, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         for position in self.rows.clone() {
@@ -117,7 +117,7 @@ enum Term<'a, T> {
     Fresh(&'a [T], f64),
 }
 
-impl<T: GradientElement> Part<'_, T> {
+impl<T: GradientElement> RowSums<'_, T> {
     /// The term of a sorted entry, if there are as many.
     #[inline(always)]
     fn term(&self, entry: usize) -> Option<Term<'_, T>> {
