@@ -17,4 +17,5 @@ pub mod pieces;
 pub mod pool;
 pub mod shutdown;
 pub mod thread;
+pub mod thread_end;
 pub mod workers;

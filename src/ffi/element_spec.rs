@@ -60,7 +60,7 @@ pub unsafe extern "C" fn umbo_element_spec_tuple(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
-        spec.write(make(Arc::new(ElementSpec::Tuple(items)))?);
+        spec.write(make(Arc::new(ElementSpec::Tuple(Arc::new(items))))?);
         Ok(())
     })
 }

@@ -1,8 +1,10 @@
 //! What the elements of a dataset look like, known before the first one is there.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 
@@ -22,10 +24,10 @@ pub enum ElementSpec {
     Leaf(LeafSpec),
     /// One tensor for each of so many replicas.
     PerReplica(usize, LeafSpec),
-    /// Items in order.
-    Tuple(Vec<ElementSpec>),
+    /// Items in order. Shared, since each transformation of a pipeline keeps the spec.
+    Tuple(Arc<Vec<ElementSpec>>),
     /// Named fields in order.
-    Struct(Vec<(String, ElementSpec)>),
+    Struct(Arc<Vec<(String, ElementSpec)>>),
 }
 
 impl LeafSpec {
@@ -83,7 +85,7 @@ impl ElementSpec {
                 return Err(Error::invalid("names", format!("'{name}' appears twice")));
             }
         }
-        Ok(ElementSpec::Struct(fields))
+        Ok(ElementSpec::Struct(Arc::new(fields)))
     }
 
     /// The spec of a value: `leaf` says what it is of each tensor. INVALID_ARGUMENT, which names
@@ -97,13 +99,13 @@ impl ElementSpec {
             Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
             Value::Tuple(items) => {
                 let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::Tuple(items.collect::<Result<_>>()?)
+                ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?))
             }
             Value::Struct(fields) => {
                 let fields = fields.iter().map(|(name, field)| {
                     Ok((name.clone(), ElementSpec::describe(field, argument, leaf)?))
                 });
-                ElementSpec::structure(fields.collect::<Result<_>>()?)?
+                ElementSpec::structure(memory::collect(fields, "specs of tensors")?)?
             }
             other => {
                 let found = other.kind_name();
@@ -199,14 +201,14 @@ impl ElementSpec {
                 one.common(two).map(ElementSpec::Leaf)
             }
             (ElementSpec::Tuple(one), ElementSpec::Tuple(two)) if one.len() == two.len() => {
-                let items = one.iter().zip(two).map(|(one, two)| one.common(two));
-                items.collect::<Option<_>>().map(ElementSpec::Tuple)
+                let items = one.iter().zip(two.iter()).map(|(one, two)| one.common(two));
+                items.collect::<Option<_>>().map(|items| ElementSpec::Tuple(Arc::new(items)))
             }
             (ElementSpec::Struct(one), ElementSpec::Struct(two)) if one.len() == two.len() => {
-                let fields = one.iter().zip(two).map(|(one, two)| {
+                let fields = one.iter().zip(two.iter()).map(|(one, two)| {
                     (one.0 == two.0).then(|| Some((one.0.clone(), one.1.common(&two.1)?)))?
                 });
-                fields.collect::<Option<_>>().map(ElementSpec::Struct)
+                fields.collect::<Option<_>>().map(|fields| ElementSpec::Struct(Arc::new(fields)))
             }
             _ => None,
         }
@@ -277,14 +279,13 @@ impl ElementSpec {
         Ok(match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => map(leaf)?,
             ElementSpec::Tuple(items) => {
-                ElementSpec::Tuple(items.iter().map(|item| item.map(map)).collect::<Result<_>>()?)
+                let items = items.iter().map(|item| item.map(map));
+                ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?))
             }
-            ElementSpec::Struct(fields) => ElementSpec::Struct(
-                fields
-                    .iter()
-                    .map(|(name, field)| Ok((name.clone(), field.map(map)?)))
-                    .collect::<Result<_>>()?,
-            ),
+            ElementSpec::Struct(fields) => {
+                let fields = fields.iter().map(|(name, field)| Ok((name.clone(), field.map(map)?)));
+                ElementSpec::Struct(Arc::new(memory::collect(fields, "specs of tensors")?))
+            }
         })
     }
 }

@@ -27,7 +27,7 @@ impl Dataset {
         }
         let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
         let spec = match names {
-            None => ElementSpec::Tuple(specs.collect()),
+            None => ElementSpec::Tuple(Arc::new(specs.collect())),
             Some(names) if names.len() == datasets.len() => {
                 let names = names.iter().map(|&name| name.to_owned());
                 ElementSpec::structure(names.zip(specs).collect())?

@@ -5,6 +5,7 @@
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
 use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use super::creator::{Chain, VariableCreator};
 pub use super::step::ReplicaContext;
 use super::step::StepPlace;
 use crate::error::{Error, Result};
+use crate::executor::thread_end::AtThreadEnd;
 
 /// One entry of a thread's stack of contexts.
 pub(super) enum Frame {
@@ -50,6 +52,8 @@ struct Own {
     /// What `set_strategy` set; counts where no frame is open.
     chosen: RefCell<Option<Strategy>>,
     number: Cell<u64>,
+    /// Whether the thread's end will find this.
+    is_armed: Cell<bool>,
 }
 
 thread_local! {
@@ -58,20 +62,26 @@ thread_local! {
             frames: RefCell::new(Vec::new()),
             chosen: RefCell::new(None),
             number: Cell::new(0),
+            is_armed: Cell::new(false),
         })
     };
-    static CLEANUP: Cleanup = const { Cleanup };
 }
 
 /// Leaves what a thread has not left when it ends.
-struct Cleanup;
+static CLEANUP: AtThreadEnd = AtThreadEnd::new(leave_all);
 
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        // Out of their places first: their release may look at this thread's frames.
-        let frames = with_frames(mem::take);
-        let chosen = OWN.with(|own| own.chosen.take());
-        drop((frames, chosen));
+extern "C" fn leave_all(_: *mut c_void) {
+    OWN.with(|own| own.is_armed.set(false));
+    // Out of their places first: their release may look at this thread's frames.
+    let frames = with_frames(mem::take);
+    let chosen = OWN.with(|own| own.chosen.take());
+    drop((frames, chosen));
+}
+
+/// Has [`leave_all`] called at the end of this thread.
+fn arm_cleanup() {
+    if !OWN.with(|own| own.is_armed.replace(true)) {
+        CLEANUP.arm();
     }
 }
 
@@ -85,8 +95,7 @@ fn look_at_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
 
 /// Puts a frame on this thread's stack; returns how many are below it.
 fn push(frame: Frame) -> usize {
-    // Fails where the thread is ending; then nothing is left behind but what is not left.
-    let _ = CLEANUP.try_with(|_| ());
+    arm_cleanup();
     with_frames(|frames| {
         frames.push(frame);
         frames.len() - 1
@@ -357,7 +366,7 @@ pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
             "umbo_set_strategy: must not be called inside of a scope or a run",
         ));
     }
-    let _ = CLEANUP.try_with(|_| ());
+    arm_cleanup();
     let chosen = strategy.filter(|strategy| !strategy.is_default());
     let before = OWN.with(|own| own.chosen.replace(chosen));
     drop(before);

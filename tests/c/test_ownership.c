@@ -220,6 +220,7 @@ typedef struct {
     umbo_strategy *strategy;
     umbo_variable *variable;
     umbo_value *batch;
+    umbo_cancellation *token;
     int answers;
 } calling;
 
@@ -251,7 +252,10 @@ static umbo_status wait_for_it(umbo_replica_context *context, const umbo_value *
     calling *self = (calling *)user_data;
     (void)args;
     (void)result;
-    if (replica_id(context) == 1) enter_and_wait(&self->own);
+    if (replica_id(context) == 1) {
+        CHECK_OK(umbo_cancellation_cancel(self->token));
+        enter_and_wait(&self->own);
+    }
     return UMBO_OK;
 }
 
@@ -264,14 +268,16 @@ static void test_release_that_calls_back(void) {
     self.strategy = make_strategy(2);
     self.variable = make_variable(self.strategy, 2, UMBO_AGGREGATION_MEAN);
     self.batch = floats_value(4, rows);
-    options.deadline_seconds = 0.02;
+    CHECK_OK(umbo_cancellation_create(&self.token));
+    options.cancellation = self.token;
     options.user_data_destroy = call_back;
     CHECK_STATUS(umbo_strategy_run(self.strategy, wait_for_it, &self, NULL, &options, NULL),
-                 UMBO_DEADLINE_EXCEEDED);
+                 UMBO_CANCELLED);
     set_open(&self.own);
     CHECK_OK(umbo_strategy_synchronize(self.strategy));
     CHECK(self.answers == 1 && destroyed(&self.own) == 1);
     CHECK_OK(umbo_strategy_run(self.strategy, nothing, NULL, NULL, NULL, NULL));
+    umbo_cancellation_release(self.token);
     umbo_value_release(self.batch);
     umbo_variable_release(self.variable);
     umbo_strategy_release(self.strategy);

@@ -1,5 +1,7 @@
 //! Tensor slices, structures, element specs.
 
+use std::sync::Arc;
+
 use crate::common::{all, counting, fails, ints, numbers, read, rest};
 use umbo::device::DeviceId;
 use umbo::error::Status;
@@ -21,8 +23,8 @@ fn slices_keep_the_structure() {
     assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
     let spec = |rows: &[Option<usize>]| {
         let x = leaf(DType::Int32, &[rows, &[Some(2)]].concat());
-        let items = ElementSpec::Tuple(vec![x, leaf(DType::Float32, rows)]);
-        ElementSpec::Struct(vec![("pair".into(), items)])
+        let items = ElementSpec::Tuple(Arc::new(vec![x, leaf(DType::Float32, rows)]));
+        ElementSpec::Struct(Arc::new(vec![("pair".into(), items)]))
     };
     assert_eq!(*dataset.element_spec(), spec(&[]));
     assert_eq!(*dataset.batch(2, false).unwrap().element_spec(), spec(&[None]));

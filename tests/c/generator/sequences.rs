@@ -22,6 +22,10 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_dataset_batch", "size", "small(f)"),
     ("umbo_dataset_padded_batch", "size", "small(f)"),
     ("umbo_dataset_skip", "count", "small(f)"),
+    // A dataset of 2^40 elements is shuffled as a whole, or looked through, for ever.
+    ("umbo_dataset_repeat", "count", "small(f)"),
+    ("umbo_dataset_range", "start", "small(f)"),
+    ("umbo_dataset_range", "stop", "small(f)"),
     ("", "axis_count", "small(f)"),
     ("", "compute_device_count", "small(f)"),
     ("", "cpu_replicas", "small(f)"),
@@ -241,8 +245,10 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
     let noun = |suffix: &str| {
         name.strip_suffix(suffix).filter(|_| function.parameters.len() == 1).and_then(kind_of)
     };
+    let mut before = String::new();
     if let Some(kind) = noun("_release") {
-        writeln!(after, "    released(f, {kind}, a0);").expect("a string takes it");
+        // Before the call: what it destroys may call back, and the handle is stale by then.
+        writeln!(before, "    released(f, {kind}, a0);").expect("a string takes it");
     }
     if let Some(kind) = noun("_retain") {
         writeln!(after, "    retained(f, {kind}, status, a0);").expect("a string takes it");
@@ -258,7 +264,7 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
     writeln!(
         calls,
         "static void draw_{name}(struct fuzzer *f) {{\n    umbo_status status = UMBO_OK;\n    \
-         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{closed}    {call}\n{open}    \
+         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{before}{closed}    {call}\n{open}    \
          end_call(f, status, \"{name}\");\n{after}    (void)index;\n    (void)token;\n}}\n",
         declared.join("\n"),
         prepare.join("\n")
