@@ -96,10 +96,7 @@ struct Threads {
 /// thousand elements or more each, in the order of the ranges. The cuts depend on `elements` alone.
 /// `function` and what it returns are small, and it follows the rules of this module. Blocks until all
 /// is done. A panic of `function` reaches the caller.
-pub fn map_ranges<R: Send>(
-    elements: usize,
-    function: impl Fn(Range<usize>) -> R + Sync,
-) -> Vec<R> {
+pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let each = elements_per_range(elements);
     let range = |index: usize| index * each..elements.min((index + 1) * each);
     let count = elements.div_ceil(each);
@@ -112,10 +109,7 @@ pub fn map_ranges<R: Send>(
 
 /// Calls `function` with consecutive parts of `elements` and where each begins. As [`map_ranges`] in
 /// all else.
-pub fn for_each_part<T: Send>(
-    elements: &mut [T],
-    function: impl Fn(usize, &mut [T]) + Sync,
-) {
+pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut [T]) + Sync) {
     let each = elements_per_range(elements.len());
     let compute = |(index, part): (usize, &mut [T])| function(index * each, part);
     in_pool(elements.len().div_ceil(each), |parallel| match parallel {
