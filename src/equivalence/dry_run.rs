@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
+use crate::executor::computing;
 use crate::input;
 use crate::observe::log;
 use crate::optimizer::Gradients;
@@ -232,12 +233,9 @@ fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Resu
 }
 
 fn widened<T: Element + Into<f64>>(buffer: &Tensor) -> Result<Vec<f64>> {
-    let elements = buffer.to_vec::<T>()?;
-    let mut wide = Vec::new();
-    wide.try_reserve_exact(elements.len())
-        .map_err(|_| Error::ResourceExhausted(format!("memory for a copy of {buffer:?}")))?;
-    wide.extend(elements.into_iter().map(Into::into));
-    Ok(wide)
+    let contiguous = buffer.to_contiguous()?;
+    let view = contiguous.reading()?;
+    computing::map_elements(view.as_slice::<T>().unwrap_or_default(), |&element| element.into())
 }
 
 /// Looks at what a step is about to commit, and refuses the commit.

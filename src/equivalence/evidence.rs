@@ -7,6 +7,7 @@ use super::dry_run::{DryRun, Failure, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
 use crate::error::{Error, Result};
+use crate::executor::computing;
 use crate::input;
 use crate::optimizer::Gradients;
 use crate::tensor::DType;
@@ -141,13 +142,18 @@ impl<'a> Evidence<'a> {
             }
             for (magnitude, gradient) in magnitudes.iter_mut().zip(part.gradients) {
                 let Some(mut gradient) = gradient else { continue };
-                for element in &mut gradient {
-                    let size = element.abs() / count as f64;
-                    *element = if size.is_finite() { size } else { 0.0 };
-                }
+                computing::for_each_part(&mut gradient, |_, part| {
+                    for element in part {
+                        let size = element.abs() / count as f64;
+                        *element = if size.is_finite() { size } else { 0.0 };
+                    }
+                });
                 match magnitude {
                     None => *magnitude = Some(gradient),
-                    Some(sum) => sum.iter_mut().zip(gradient).for_each(|(sum, one)| *sum += one),
+                    Some(sum) => computing::for_each_part(sum, |first, part| {
+                        let added = part.iter_mut().zip(&gradient[first..]);
+                        added.for_each(|(sum, one)| *sum += one);
+                    }),
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! The executor: every thread that the library has, and the processors that they run on.
 //!
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
-//! them in the same way; [`workers`] and [`pieces`] share central work; [`fork`] tells whether this
-//! process is the one in which something was made; [`shutdown`] ends what is idle.
+//! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
+//! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is the
+//! one in which something was made; [`shutdown`] ends what is idle.
 
 #![expect(
     unsafe_code,
@@ -10,6 +11,7 @@
 )]
 
 pub mod affinity;
+pub mod computing;
 mod floating_point;
 pub mod fork;
 mod handover;

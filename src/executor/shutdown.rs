@@ -1,22 +1,25 @@
 //! The end of all threads, for programs that unload the library or look for leaks.
 
 use super::thread::{self, Purpose};
-use super::workers;
+use super::{computing, workers};
 use crate::error::{Error, Result};
 
 /// Ends the threads that no object needs, and waits for their end. What needs threads later starts
 /// them anew.
 ///
 /// FAILED_PRECONDITION, and nothing is ended, while objects have threads of their own, and in central
-/// work or beside it.
+/// work and heavy computations or beside them.
 pub fn shut_down() -> Result<()> {
-    let (replicas, ahead) = (thread::alive(Purpose::Replica), thread::alive(Purpose::Prefetch));
     let mut alive = Vec::new();
-    if replicas > 0 {
-        alive.push(format!("{replicas} replica threads: release their strategies"));
-    }
-    if ahead > 0 {
-        alive.push(format!("{ahead} prefetching threads: release their iterators"));
+    for (purpose, threads) in [
+        (Purpose::Replica, "replica threads: release their strategies"),
+        (Purpose::Prefetch, "prefetching threads: release their iterators"),
+        (Purpose::Pool, "threads of parallel maps: release their iterators"),
+    ] {
+        match thread::alive(purpose) {
+            0 => {}
+            count => alive.push(format!("{count} {threads}")),
+        }
     }
     if !alive.is_empty() {
         return Err(Error::precondition(format!(
@@ -24,10 +27,15 @@ pub fn shut_down() -> Result<()> {
             alive.join("; ")
         )));
     }
+    let in_use = |what: &str| {
+        Error::precondition(format!(
+            "the threads for {what} are in use by another call; call this after it has returned"
+        ))
+    };
+    let Some(computing) = computing::idle() else { return Err(in_use("heavy computations")) };
     if !workers::end() {
-        return Err(Error::precondition(
-            "the threads for central work are in use by another call; call this after it has returned",
-        ));
+        return Err(in_use("central work"));
     }
+    computing.end();
     Ok(())
 }

@@ -50,10 +50,12 @@ pub enum Purpose {
     Pool,
     /// Makes elements ahead of their consumer.
     Prefetch,
+    /// Shares heavy computations that wait for nobody.
+    Compute,
 }
 
 /// How many threads of each purpose are alive.
-static ALIVE: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
+static ALIVE: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
 /// How many threads of this purpose are alive in this process.
 pub fn alive(purpose: Purpose) -> usize {

@@ -152,12 +152,15 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
     })
 }
 
-/// Ends the threads of the library that no object needs (those for central work and for parallel
-/// maps), waits for their end, and gives kept memory back: for programs that look for leaks or are
-/// about to unload the library. Whatever is called afterwards starts what it needs anew.
+/// Ends the threads of the library that no object needs (those for central work, and those that share
+/// heavy computations such as the equivalence check's), waits for their end, and gives kept memory
+/// back: for programs that look for leaks or are about to unload the library. Whatever is called
+/// afterwards starts what it needs anew. The threads of replicas, of prefetching and of parallel maps
+/// end with the strategies and iterators that have them.
 ///
 /// FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
-/// message says how many; release them first), and in a function that central work calls.
+/// message says how many; release them first), while another call uses the threads that would be
+/// ended, and in a function that central work calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary(|| {

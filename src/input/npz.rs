@@ -1,14 +1,15 @@
 //! NumPy's `.npz` files: zip archives of `.npy` files, one for each array.
 
-use std::io::{BufReader, Read, Seek};
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use zip::ZipArchive;
 use zip::result::ZipError;
 
 use crate::error::{Error, Result};
+use crate::executor::computing;
 use crate::input::dataset::Dataset;
-use crate::input::file::{self, LARGEST_EXPANSION, damaged, failed, wrong};
+use crate::input::file::{self, LARGEST_EXPANSION, Reader, damaged, failed, wrong};
 use crate::input::npy::{Header, shortened};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -16,7 +17,7 @@ use crate::values::Value;
 impl Dataset {
     /// The slices along dimension 0 of the arrays in a `.npz` file: elements are structs of which
     /// each field has the name of an array. `names` says which arrays, in this order; none stands
-    /// for all, in the order of the file. The arrays are read at the call.
+    /// for all, in the order of the file. The arrays are read at the call, several at a time.
     ///
     /// INVALID_ARGUMENT: not a `.npz` file, an entry that is not an array or whose name leads
     /// elsewhere, a name twice, no arrays, arrays that have no slices or not as many as the
@@ -28,7 +29,8 @@ impl Dataset {
         let path = path.as_ref();
         let file = file::open(path)?;
         let length = file.metadata().map_err(|error| failed(path, &error))?.len();
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| refused(path, e))?;
+        let reader = Reader::new(file, length);
+        let mut archive = ZipArchive::new(reader).map_err(|error| refused(path, error))?;
         let entries = entries(path, &mut archive, length)?;
         let chosen: Vec<usize> = match names {
             None => (0..entries.len()).collect(),
@@ -48,9 +50,12 @@ impl Dataset {
         if chosen.is_empty() {
             return Err(wrong(path, "no arrays; give the name of one or more"));
         }
+        // Each array is a stream of its own, so several are decompressed at a time.
+        let read = |&index: &usize| read_entry(path, &mut archive.clone(), index);
+        let arrays = computing::map(&chosen, length as usize, read)?;
         let mut fields = Vec::new();
-        for index in chosen {
-            let array = read_entry(path, &mut archive, index)?;
+        for (index, array) in chosen.into_iter().zip(arrays) {
+            let array = array?;
             if array.shape().rank() == 0 {
                 let problem = format!("'{}' is a scalar, which has no slices", entries[index]);
                 return Err(wrong(path, problem));

@@ -5,11 +5,12 @@
 #endif
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "check.h"
 
-enum { REPLICAS = 2, LARGE = 1 << 19 };
+enum { REPLICAS = 2, LARGE = 1 << 19, SHARED = 1 << 17 };
 
 /* How many threads this process has. One that was joined may still be on its way out of the list. */
 static int threads_of_process(int expected) {
@@ -64,6 +65,88 @@ static umbo_dataset *ahead(void) {
     return prefetched;
 }
 
+static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
+    (void)user_data;
+    return umbo_value_clone(element, result);
+}
+
+/* Threads of a parallel map live as long as its iterator. */
+static void maps(void) {
+    umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
+    umbo_dataset *numbers = NULL, *mapped = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_value *element = NULL;
+    options.parallel_calls = 2;
+    CHECK_OK(umbo_dataset_range(0, 1000, 1, &numbers));
+    CHECK_OK(umbo_dataset_map(numbers, same, NULL, NULL, &options, &mapped));
+    CHECK_OK(umbo_dataset_iterator(mapped, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    umbo_value_release(element);
+    umbo_dataset_release(mapped);
+    umbo_dataset_release(numbers);
+    CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+    CHECK_MESSAGE("2 threads of parallel maps: release their iterators");
+    umbo_iterator_release(iterator);
+    CHECK(threads_of_process(2) == 2);
+    CHECK_OK(umbo_shutdown());
+}
+
+static umbo_status contribute(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                              umbo_value **result) {
+    umbo_gradients *gradients = (umbo_gradients *)user_data;
+    umbo_view rows, gradient;
+    float sum = 0;
+    int64_t row, element;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, &rows));
+    for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
+    UMBO_TRY(umbo_gradients_view(context, gradients, 0, UMBO_OVERWRITE, &gradient));
+    for (element = 0; element < SHARED; element++) ((float *)gradient.data)[element] = sum;
+    return umbo_gradients_submit(context, gradients);
+}
+
+/* How many threads share heavy computations: as many as there are processors, none if there is one. */
+static int computing_threads(void) {
+    cpu_set_t processors;
+    CHECK(sched_getaffinity(0, sizeof(processors), &processors) == 0);
+    return CPU_COUNT(&processors) > 1 ? CPU_COUNT(&processors) : 0;
+}
+
+/* The check compares large gradients on threads that nobody asked for, and that stay. */
+static void heavy_computations(void) {
+    static const float rows[] = {1, 2, 3, 4};
+    const int64_t size = SHARED;
+    const int expected = computing_threads();
+    umbo_strategy *strategy = make_strategy(REPLICAS);
+    umbo_value *batch = floats_value(4, rows);
+    umbo_tensor *initial = NULL;
+    umbo_variable *variable = NULL;
+    umbo_gradients *gradients = NULL;
+    umbo_equivalence *equivalence = NULL;
+    int32_t holds = 0;
+    ZEROED(umbo_variable_options, variable_options);
+    ZEROED(umbo_gradients_options, options);
+    options.loss_reduction = UMBO_LOSS_SUM;
+    CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &initial));
+    CHECK_OK(umbo_variable_create(strategy, "v", initial, &variable_options, &variable));
+    CHECK_OK(umbo_gradients_create(strategy, 1, (const umbo_variable *const *)&variable, &options,
+                                   &gradients));
+    CHECK_OK(umbo_strategy_check_equivalence(strategy, contribute, gradients, batch, gradients, NULL,
+                                             &equivalence));
+    CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
+    CHECK(holds == 1);
+    umbo_equivalence_release(equivalence);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+    umbo_tensor_release(initial);
+    umbo_value_release(batch);
+    CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+    umbo_strategy_release(strategy);
+    CHECK(threads_of_process(4 + expected) == 4 + expected);
+    CHECK_OK(umbo_shutdown());
+    CHECK(threads_of_process(2) == 2);
+}
+
 static void *life(void *nothing) {
     int32_t round;
     (void)nothing;
@@ -98,6 +181,8 @@ static void *life(void *nothing) {
         CHECK_OK(umbo_shutdown());
         CHECK(threads_of_process(2) == 2);
     }
+    maps();
+    heavy_computations();
     return NULL;
 }
 

@@ -3,7 +3,7 @@
 use super::Case;
 use crate::equivalence::dry_run::Part;
 use crate::equivalence::report::{Finding, Verdict};
-use crate::equivalence::vectors::{Sum, difference};
+use crate::equivalence::vectors::{Sum, count, difference, first};
 use crate::optimizer::LossReduction;
 
 /// Which run was made twice.
@@ -30,19 +30,20 @@ impl Case<'_> {
         self.twice().find_map(|(once, again, replica, _)| {
             let (_, once) = once.counted(self.index)?;
             let (_, again) = again.counted(self.index)?;
-            let stale = |&element: &usize| again[element].is_nan() && !once[element].is_nan();
-            let count = (0..once.len()).filter(stale).count();
-            let first = (0..once.len()).find(stale)?;
+            let stale = |element: usize| again[element].is_nan() && !once[element].is_nan();
+            let first_stale = first(once.len(), stale)?;
+            let count = count(once.len(), stale);
             let what = match count {
-                1 => format!("{} of replica {replica}'s buffer is", self.place(first)),
+                1 => format!("{} of replica {replica}'s buffer is", self.place(first_stale)),
                 _ => format!(
                     "{} elements of replica {replica}'s buffer, {} first, are",
                     count,
-                    self.place(first)
+                    self.place(first_stale)
                 ),
             };
             // Adding to a buffer of zeros leaves the sum, not writing to it leaves zero.
-            let text = match (0..once.len()).filter(stale).any(|element| once[element] != 0.0) {
+            let added_to = |element| stale(element) && once[element] != 0.0;
+            let text = match first(once.len(), added_to).is_some() {
                 true => format!(
                     "{what} added to, though it was viewed with UMBO_OVERWRITE, so that what an \
                      earlier step left there is added in; view it with UMBO_ADD, which zeroes it"
@@ -53,7 +54,7 @@ impl Case<'_> {
                      which zeroes it"
                 ),
             };
-            Some(self.at_element(self.finding(Verdict::NotOverwritten, text), first))
+            Some(self.at_element(self.finding(Verdict::NotOverwritten, text), first_stale))
         })
     }
 
@@ -61,7 +62,7 @@ impl Case<'_> {
         self.evidence.runs().find_map(|parts| {
             parts.iter().enumerate().find_map(|(replica, part)| {
                 let (_, gradient) = part.counted(self.index)?;
-                let element = gradient.iter().position(|element| !element.is_finite())?;
+                let element = first(gradient.len(), |element| !gradient[element].is_finite())?;
                 let text = format!(
                     "{} is {} on replica {replica}, whose part has {} examples",
                     self.place(element),

@@ -5,11 +5,13 @@ mod flaws;
 mod splits;
 
 use super::dry_run::{Part, Parts};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Others};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Sum};
 use super::weights;
 use crate::error::Result;
+use crate::executor::computing;
+use crate::memory;
 use crate::optimizer::LossReduction;
 use crate::tensor::Shape;
 use crate::values::variable::Variable;
@@ -18,18 +20,42 @@ use crate::values::variable::Variable;
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(gradients) = evidence.gradients else { return Ok(()) };
     let additive = weights::are_additive(evidence);
-    for (index, variable) in evidence.variables().iter().enumerate() {
-        let case = Case {
+    let variables = evidence.variables().iter().enumerate().map(|(index, variable)| {
+        Ok(Case {
             evidence,
             declared: gradients.loss_reduction(),
             additive,
             index,
             variable,
             measure: evidence.measure(index, variable),
-        };
-        findings.push(case.judge()?);
+        })
+    });
+    let cases = memory::collect(variables, "variables to judge")?;
+    // What differs is explained one by one: that looks at other variables and at the batch, which may
+    // be on a device that is waited for.
+    let elements = cases.iter().map(|case| case.measure.elements).sum();
+    for (case, judged) in cases.iter().zip(computing::map(&cases, elements, Case::judge)?) {
+        findings.push(match judged {
+            Judged::Finding(finding) => finding,
+            Judged::Differs(differences) => case.explained(&differences)?,
+        });
     }
     Ok(())
+}
+
+/// What the gradient of a variable alone shows.
+enum Judged<'a> {
+    Finding(Finding),
+    Differs(Differences<'a>),
+}
+
+/// How differently split batches compare.
+struct Differences<'a> {
+    others: &'a Others,
+    /// The gradient depends on the split, and not only on the size of the batch.
+    on_split: bool,
+    /// The largest difference, as a fraction of the largest element.
+    relative: f64,
 }
 
 /// One variable's gradient.
@@ -43,20 +69,23 @@ struct Case<'a> {
     measure: Measure<'a>,
 }
 
-impl Case<'_> {
-    fn judge(&self) -> Result<Finding> {
+impl<'a> Case<'a> {
+    fn judge(&self) -> Judged<'a> {
         let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
         if !self.evidence.runs().any(written) {
             let text = "no replica writes it, so the variable would not be updated";
-            return Ok(self.finding(Verdict::NotWritten, text));
+            return Judged::Finding(self.finding(Verdict::NotWritten, text));
         }
         let flaw = self.not_overwritten().or_else(|| self.not_finite());
         if let Some(flaw) = flaw.or_else(|| self.not_repeatable()) {
-            return Ok(flaw);
+            return Judged::Finding(flaw);
         }
         match &self.evidence.others {
             Some(others) => self.compare(others),
-            None => Ok(self.finding(Verdict::Equal, "nothing to compare with on one replica")),
+            None => {
+                let text = "nothing to compare with on one replica";
+                Judged::Finding(self.finding(Verdict::Equal, text))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! How differently split batches compare, and which mistake explains the difference.
 
-use super::Case;
+use super::{Case, Differences, Judged};
 use crate::equivalence::dry_run::{Part, Parts};
 use crate::equivalence::evidence::Others;
 use crate::equivalence::report::{Finding, Verdict};
@@ -19,23 +19,29 @@ const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
 impl Case<'_> {
-    pub(super) fn compare(&self, others: &Others) -> Result<Finding> {
+    pub(super) fn compare<'o>(&self, others: &'o Others) -> Judged<'o> {
         let whole = self.update(&others.whole);
-        let mut found: Vec<Difference> = Vec::new();
-        for parts in [&self.evidence.split, &others.uneven] {
-            found.push(difference(&self.update(parts), &whole, &self.measure));
-        }
+        let compared = [&self.evidence.split, &others.uneven]
+            .map(|parts| difference(&self.update(parts), &whole, &self.measure));
         let smaller = self.smaller_batch(others, self.declared);
-        let differs = found.iter().any(|found| found.exceeds);
-        let mut finding = if differs || smaller.exceeds {
-            self.explain(others, differs)?
-        } else if let Some(written) = self.certain_reduction(others).filter(|_| self.additive) {
-            self.wrong_reduction(others, written)
-        } else {
-            self.finding(Verdict::Equal, "the same")
+        let on_split = compared.iter().any(|found| found.exceeds);
+        let all = compared.iter().chain([&smaller]);
+        let relative = all.fold(0.0, |most, found| found.relative.max(most));
+        if on_split || smaller.exceeds {
+            return Judged::Differs(Differences { others, on_split, relative });
+        }
+        let mut finding = match self.certain_reduction(others).filter(|_| self.additive) {
+            Some(written) => self.wrong_reduction(others, written),
+            None => self.finding(Verdict::Equal, "the same"),
         };
-        found.push(smaller);
-        finding.difference = found.iter().fold(0.0, |most, found| most.max(found.relative));
+        finding.difference = relative;
+        Judged::Finding(finding)
+    }
+
+    /// Which mistake explains these differences.
+    pub(super) fn explained(&self, differences: &Differences<'_>) -> Result<Finding> {
+        let mut finding = self.explain(differences.others, differences.on_split)?;
+        finding.difference = differences.relative;
         Ok(finding)
     }
 

@@ -1,0 +1,347 @@
+//! Heavy computations that wait for nobody, shared by a thread pool of rayon's.
+//!
+//! Here belongs what takes milliseconds or more, stands beside steps and not in them, and depends on
+//! its arguments alone: comparing gradients, widening them, decompressing files. What microseconds
+//! count for is done by [`super::workers`]; what may wait, for the caller's functions above all, by
+//! [`super::pool`].
+//!
+//! Only functions of the library's own run in this pool, never the caller's code, and none that takes
+//! a lock which it keeps over a call of this module, or that waits for another thread: a thread of a
+//! pool that steals work does other work while it waits for its own, on the same stack. At most they
+//! wait for a disk.
+//!
+//! The pool belongs to the process and is private: rayon's global one is never started, whose threads
+//! would be none of the executor's. Its threads are started by [`thread::spawn`] when they are first
+//! needed, as many as the process has processors, and stay until [`super::shutdown`]. Where there can
+//! be none (the system refuses, the calling thread is about to end, the process has one processor) the
+//! calling thread does the work, and a later call tries again. The same goes for a thread of a rayon
+//! pool of the program's: there rayon would have it do the program's work while it waits.
+//!
+//! Results do not depend on who computes them: everything is computed in the floating-point mode that
+//! processes start with, and results are in the order of the items.
+
+use std::cell::Cell;
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use rayon::iter::{
+    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
+};
+use rayon::slice::ParallelSliceMut;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::affinity;
+use super::floating_point::in_default_mode;
+use super::fork::Origin;
+use super::thread::{self, Handle, Options, Purpose, Uncancelled};
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::observe::log::{self, Level};
+
+/// A range of fewer elements is not worth another thread's attention.
+const LEAST_ELEMENTS: usize = 16 << 10;
+
+/// The most ranges that elements are cut into, so that what is kept of each is little.
+const MOST_RANGES: usize = 256;
+
+/// The most threads. What rayon keeps of so many fits into memory that is never refused.
+const MOST_THREADS: usize = 256;
+
+/// What rayon asks for at most for each thread, in small blocks.
+const BYTES_PER_THREAD: usize = 8 << 10;
+
+/// How long no pool is made after the system has refused one.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The pool of this process. The child of a fork makes a place of its own. What the parent's points to
+/// is never freed there: dropping a pool wakes its threads and locks what they lock, and the child has
+/// none of the threads and perhaps a lock that nobody will free.
+static PLACE: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether a pool is being made. What crossbeam keeps for the whole process is made with the first one,
+/// and a child that was forked meanwhile would wait for it for ever. So such a child has no pool.
+static BUILDING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread is one of the pool's.
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Place {
+    origin: Origin,
+    usable: bool,
+    /// Never waited for: whoever finds it taken does its work alone.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whoever computes holds a clone, which is made under the lock.
+    threads: Option<Arc<Threads>>,
+    /// When the system last refused a pool.
+    refused: Option<Instant>,
+}
+
+struct Threads {
+    pool: ThreadPool,
+    handles: Vec<Handle>,
+}
+
+/// The results of `function` for the elements `0..elements`, cut into at most 256 ranges of some ten
+/// thousand elements or more each, in the order of the ranges. The cuts depend on `elements` alone.
+/// `function` and what it returns are small, and it follows the rules of this module. Blocks until all
+/// is done. A panic of `function` reaches the caller.
+pub fn map_ranges<R: Send>(elements: usize, function: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+    let each = elements_per_range(elements);
+    let range = |index: usize| index * each..elements.min((index + 1) * each);
+    let count = elements.div_ceil(each);
+    let compute = |index: usize| function(range(index));
+    in_pool(count, |parallel| match parallel {
+        true => (0..count).into_par_iter().map(compute).collect(),
+        false => (0..count).map(compute).collect(),
+    })
+}
+
+/// Calls `function` with consecutive parts of `elements` and where each begins. As [`map_ranges`] in
+/// all else.
+pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut [T]) + Sync) {
+    let each = elements_per_range(elements.len());
+    let compute = |(index, part): (usize, &mut [T])| function(index * each, part);
+    in_pool(elements.len().div_ceil(each), |parallel| match parallel {
+        true => elements.par_chunks_mut(each).enumerate().for_each(compute),
+        false => elements.chunks_mut(each).enumerate().for_each(compute),
+    });
+}
+
+/// The results of `function` for each of `items`, in their order. `size` says how many elements, or
+/// bytes, there are to compute with in all of them; for few no other thread is asked. `function` follows
+/// the rules of this module. Blocks until all is done. A panic of `function` reaches the caller.
+/// RESOURCE_EXHAUSTED if there is no memory for the list, before anything is computed.
+pub fn map<T: Sync, R: Send>(
+    items: &[T],
+    size: usize,
+    function: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
+    map_runs(items, if size < LEAST_ELEMENTS { items.len().max(1) } else { 1 }, function)
+}
+
+/// As [`map`] for items that take nanoseconds each, such as elements to convert.
+pub fn map_elements<T: Sync, R: Send>(
+    elements: &[T],
+    function: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
+    map_runs(elements, LEAST_ELEMENTS, function)
+}
+
+/// As [`map`], with `least` items or more at a time.
+fn map_runs<T: Sync, R: Send>(
+    items: &[T],
+    least: usize,
+    function: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>> {
+    let mut results = memory::list(items.len(), "results")?;
+    in_pool(items.len() / least, |parallel| match parallel {
+        // Into memory that is there, which no thread but the one that fills it has touched.
+        true => items.par_iter().with_min_len(least).map(&function).collect_into_vec(&mut results),
+        false => results.extend(items.iter().map(&function)),
+    });
+    Ok(results)
+}
+
+fn elements_per_range(elements: usize) -> usize {
+    elements.div_ceil(MOST_RANGES).max(LEAST_ELEMENTS)
+}
+
+/// Runs `body` in the pool and tells it so, or on the calling thread. Nowhere else are parallel
+/// iterators run, so that none is ever run in another pool.
+fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
+    if items > 1 && OURS.get() {
+        return body(true);
+    }
+    let alone = items < 2 || thread::is_ending() || rayon::current_thread_index().is_some();
+    match if alone { None } else { threads() } {
+        Some(threads) => {
+            let _uncancelled = Uncancelled::new();
+            threads.pool.install(|| body(true))
+        }
+        None => in_default_mode(|| body(false)),
+    }
+}
+
+/// The threads, made if there are none; none if there can be none now.
+fn threads() -> Option<Arc<Threads>> {
+    let count = affinity::process_processors().count().min(MOST_THREADS);
+    if count < 2 {
+        return None;
+    }
+    let mut state = place()?.free()?;
+    if let Some(threads) = &state.threads {
+        return Some(Arc::clone(threads));
+    }
+    if state.refused.is_some_and(|when| when.elapsed() < PAUSE) {
+        return None;
+    }
+    match Threads::start(count) {
+        Ok(threads) => {
+            state.refused = None;
+            Some(Arc::clone(state.threads.insert(Arc::new(threads))))
+        }
+        Err(error) => {
+            state.refused = Some(Instant::now());
+            drop(state);
+            log::log(Level::Warning, || {
+                format!("heavy work is done on the calling thread: {error}")
+            });
+            None
+        }
+    }
+}
+
+/// The place of this process; `None` where another one is being put there, which takes a moment.
+fn place() -> Option<&'static Place> {
+    let current = PLACE.load(Ordering::Acquire);
+    // SAFETY: a pointer that was stored is to a place that is never freed.
+    if let Some(place) = unsafe { current.as_ref() }
+        && place.origin.is_here()
+    {
+        return Some(place);
+    }
+    make_place(current)
+}
+
+#[cold]
+fn make_place(current: *mut Place) -> Option<&'static Place> {
+    // The first of a process, so if a pool is being made now, then by the parent, or by the first
+    // place that somebody else has just put there, and then this one is not needed.
+    let usable = !BUILDING.load(Ordering::Relaxed);
+    let place = Place { origin: Origin::here(), usable, state: Mutex::default() };
+    let new = Box::into_raw(Box::new(place));
+    match PLACE.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just made, and never freed from now on.
+        Ok(_) => Some(unsafe { &*new }),
+        Err(_) => {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            None
+        }
+    }
+}
+
+impl Place {
+    fn free(&self) -> Option<MutexGuard<'_, State>> {
+        if !self.usable {
+            return None;
+        }
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            // Every change is complete when it is made.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Threads {
+    fn start(count: usize) -> Result<Threads> {
+        BUILDING.store(true, Ordering::Relaxed);
+        let started = Threads::start_now(count);
+        BUILDING.store(false, Ordering::Relaxed);
+        started
+    }
+
+    fn start_now(count: usize) -> Result<Threads> {
+        // Whether there is memory: rayon's own requests cannot be refused.
+        memory::check()?;
+        drop(memory::list::<u8>(count * BYTES_PER_THREAD, "bytes of threads' records")?);
+        let mut handles = memory::list(count, "threads")?;
+        let mut refusal = None;
+        let spawn = |builder: rayon::ThreadBuilder| {
+            let options =
+                Options::new(format!("umbo-compute-{}", builder.index()), Purpose::Compute);
+            let body = move || {
+                OURS.set(true);
+                // A thread begins with its starter's mode.
+                in_default_mode(|| builder.run());
+            };
+            match thread::spawn(&options, body) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    refusal = Some(error);
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+            }
+            Ok(())
+        };
+        match ThreadPoolBuilder::new().num_threads(count).spawn_handler(spawn).build() {
+            Ok(pool) => {
+                // Each thread has looked for work once, so that what crossbeam makes for the process
+                // when it first looks is made.
+                pool.broadcast(|_| ());
+                Ok(Threads { pool, handles })
+            }
+            Err(error) => {
+                // rayon has told those that were started to end.
+                join(handles);
+                Err(refusal.unwrap_or_else(|| Error::ResourceExhausted(error.to_string())))
+            }
+        }
+    }
+
+    /// Ends the threads and waits until they have ended.
+    fn end(self) {
+        drop(self.pool);
+        join(self.handles);
+    }
+}
+
+fn join(handles: Vec<Handle>) {
+    for handle in handles {
+        // Panics of functions are the callers', so the thread has none.
+        let _ = handle.join();
+    }
+}
+
+/// The right to end the threads. While it lives nobody computes in them.
+pub(super) struct Idle(Option<MutexGuard<'static, State>>);
+
+/// The right to end the threads; nothing while somebody computes in them or starts them.
+pub(super) fn idle() -> Option<Idle> {
+    let place = place()?;
+    if !place.usable {
+        return Some(Idle(None));
+    }
+    let state = place.free()?;
+    // Clones are made under the lock, so that there will be none.
+    let used = state.threads.as_ref().is_some_and(|threads| Arc::strong_count(threads) > 1);
+    (!used).then_some(Idle(Some(state)))
+}
+
+impl Idle {
+    /// Ends the threads, which later work starts anew, and waits until they have ended.
+    pub(super) fn end(self) {
+        let Some(mut state) = self.0 else { return };
+        if let Some(threads) = mem::take(&mut *state).threads.and_then(Arc::into_inner) {
+            threads.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_elements_there_are_the_ranges_are_few() {
+        for elements in [0, 1, LEAST_ELEMENTS, LEAST_ELEMENTS + 1, 1 << 30, usize::MAX / 2] {
+            let each = elements_per_range(elements);
+            assert!(each >= LEAST_ELEMENTS && elements.div_ceil(each) <= MOST_RANGES);
+        }
+        assert!(map_ranges(0, |range| range).is_empty());
+        for_each_part(&mut [] as &mut [u8], |_, _| unreachable!());
+    }
+}
