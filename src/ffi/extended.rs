@@ -208,7 +208,8 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
         borrow(iterator, "iterator", |_| ())?;
         let _ = (user_data, steps);
         Err(Error::Unimplemented(
-            "by this strategy; call umbo_strategy_run for each element of the iterator".into(),
+            "not offered by this strategy; call umbo_strategy_run for each element of the iterator"
+                .into(),
         ))
     })
 }
