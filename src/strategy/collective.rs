@@ -193,7 +193,7 @@ impl Strategy {
             }
             Value::IndexedSlices(_) => {
                 return Err(Error::Unimplemented(
-                    "gathering indexed slices; gather their values and \
+                    "gathering indexed slices is not offered; gather their values and \
                      indices, or a per-replica value of them, which gives dense tensors"
                         .into(),
                 ));
@@ -317,7 +317,7 @@ impl ReplicaContext {
         });
         if slices.is_some() {
             return Err(Error::Unimplemented(
-                "gathering indexed slices; gather their values and indices".into(),
+                "gathering indexed slices is not offered; gather their values and indices".into(),
             ));
         }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {

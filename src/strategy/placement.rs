@@ -62,7 +62,7 @@ impl Strategy {
         require_cross_replica(self)?;
         if self.is_default() {
             return Err(Error::Unimplemented(
-                "broadcasting by the default strategy, which has no devices of its own; make a strategy".into(),
+                "the default strategy has no devices of its own to broadcast to; use another strategy".into(),
             ));
         }
         let value = match value {
