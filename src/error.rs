@@ -154,6 +154,14 @@ pub enum Error {
     /// One or more replicas failed; all of them are listed.
     #[error("{0}")]
     Replicas(ReplicaFailures),
+    /// Another failure, of an operation that the caller knows by this name.
+    #[error("{operation}: {error}")]
+    Named {
+        /// What the caller called.
+        operation: Cow<'static, str>,
+        /// What went wrong; neither named nor of replicas. See [`Error::named`].
+        error: Box<Error>,
+    },
 }
 
 impl Error {
@@ -175,6 +183,24 @@ impl Error {
         Error::FailedPrecondition(problem.into())
     }
 
+    /// This error, with the name of the operation that failed in front of its message. A name that
+    /// is there already stays the only one: it is that of the innermost operation, which failed by
+    /// itself. Failures of replicas, whose messages name the replicas, stay as they are.
+    pub fn named(self, operation: impl Into<Cow<'static, str>>) -> Error {
+        match self {
+            Error::Named { .. } | Error::Replicas(_) => self,
+            error => Error::Named { operation: operation.into(), error: Box::new(error) },
+        }
+    }
+
+    /// This error without the name of an operation.
+    pub fn unnamed(&self) -> &Error {
+        match self {
+            Error::Named { error, .. } => error,
+            error => error,
+        }
+    }
+
     /// The canonical status of this error.
     pub fn status(&self) -> Status {
         match self {
@@ -192,6 +218,7 @@ impl Error {
             Error::Internal(_) => Status::Internal,
             Error::Callback { status, .. } => *status,
             Error::Replicas(failures) => failures.status(),
+            Error::Named { error, .. } => error.status(),
         }
     }
 }

@@ -152,18 +152,24 @@ fn bad_arguments_are_named() {
         let shape = [2i64, -3].as_ptr();
         assert_eq!(
             zeros(UMBO_FLOAT32, 2, shape, ptr::null()),
-            "shape: dimension 1 is -3; sizes are 0 or more"
+            "umbo_tensor_zeros: shape: dimension 1 is -3; sizes are 0 or more"
         );
         assert_eq!(
             zeros(14, 1, shape, ptr::null()),
-            "dtype: 14; valid are UMBO_FLOAT16 (1) to UMBO_BOOL (13)"
+            "umbo_tensor_zeros: dtype: 14; valid are UMBO_FLOAT16 (1) to UMBO_BOOL (13)"
         );
-        assert_eq!(zeros(UMBO_INT8, 9, shape, ptr::null()), "rank: 9; valid are 0 to 8");
+        assert_eq!(
+            zeros(UMBO_INT8, 9, shape, ptr::null()),
+            "umbo_tensor_zeros: rank: 9; valid are 0 to 8"
+        );
         assert_eq!(
             zeros(UMBO_INT8, 1, ptr::null(), ptr::null()),
-            "shape: is NULL; an array is expected"
+            "umbo_tensor_zeros: shape: is NULL; an array is expected"
         );
-        assert!(zeros(UMBO_INT8, 1, shape, c"CPU:4000".as_ptr()).starts_with("device: "));
+        assert!(
+            zeros(UMBO_INT8, 1, shape, c"CPU:4000".as_ptr())
+                .starts_with("umbo_tensor_zeros: device: ")
+        );
         assert!(zeros(UMBO_INT8, 1, &i64::MAX, ptr::null()).contains("memory"));
         assert!(tensor.is_null());
 
@@ -174,12 +180,12 @@ fn bad_arguments_are_named() {
             umbo_tensor_copy_to_host(tensor, (&raw mut eight_bytes).cast(), 8),
             UMBO_INVALID_ARGUMENT
         );
-        assert_eq!(message(), "bytes: 8; shape [] of float32 has 4");
+        assert_eq!(message(), "umbo_tensor_copy_to_host: bytes: 8; shape [] of float32 has 4");
         umbo_tensor_release(tensor);
         umbo_tensor_release(tensor);
         umbo_tensor_release(ptr::null());
         assert_eq!(umbo_tensor_retain(tensor), UMBO_INVALID_ARGUMENT);
-        assert_eq!(message(), "tensor: the handle was released");
+        assert_eq!(message(), "umbo_tensor_retain: tensor: the handle was released");
     }
 }
 
@@ -245,7 +251,10 @@ fn devices_are_counted_and_split() {
         assert_eq!(umbo_physical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
         assert_eq!(count, 1);
         assert_eq!(umbo_physical_device_count(3, &mut count), UMBO_INVALID_ARGUMENT);
-        assert_eq!(message(), "type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)");
+        assert_eq!(
+            message(),
+            "umbo_physical_device_count: type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)"
+        );
         assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 3), UMBO_OK);
         assert_eq!(umbo_logical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
         assert_eq!(count, 3);

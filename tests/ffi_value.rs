@@ -75,7 +75,8 @@ fn nests_are_built_viewed_and_taken_apart() {
             rows(nest, c"z".as_ptr()),
             Err((
                 UMBO_NOT_FOUND,
-                "name: there is no field 'z'; the struct has 'x', 'pair'".to_owned()
+                "umbo_value_view: name: there is no field 'z'; the struct has 'x', 'pair'"
+                    .to_owned()
             ))
         );
         assert_eq!(rows(nest, ptr::null()).unwrap_err().0, UMBO_INVALID_ARGUMENT);
@@ -109,7 +110,7 @@ fn nests_are_built_viewed_and_taken_apart() {
             umbo_value_struct(2, twice.as_ptr(), items.as_ptr(), &mut none),
             UMBO_INVALID_ARGUMENT
         );
-        assert_eq!(message(), "names: 'a' appears twice");
+        assert_eq!(message(), "umbo_value_struct: names: 'a' appears twice");
         assert!(none.is_null());
         release(&[x, y, tuple, nest, item, field]);
     }
@@ -132,7 +133,7 @@ fn a_leaf_gives_back_its_very_tensor() {
         assert_eq!((live(UMBO_HANDLE_TENSOR), live(UMBO_HANDLE_VALUE)), (2, 1));
         let mut variable = ptr::null_mut();
         assert_eq!(umbo_value_variable(value, &mut variable), UMBO_INVALID_ARGUMENT);
-        assert_eq!(message(), "value: is a tensor, not a variable");
+        assert_eq!(message(), "umbo_value_variable: value: is a tensor, not a variable");
         umbo_tensor_release(first);
         umbo_tensor_release(second);
     }
@@ -167,7 +168,7 @@ fn per_replica_values_know_their_examples() {
         assert_eq!(umbo_value_per_replica(0, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
         assert_eq!(umbo_value_tuple(-1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
         assert_eq!(umbo_value_tuple(1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
-        assert_eq!(message(), "items: is NULL; an array is expected");
+        assert_eq!(message(), "umbo_value_tuple: items: is NULL; an array is expected");
         assert!(wrong.is_null());
         assert_eq!(umbo_value_tuple(0, ptr::null(), &mut wrong), UMBO_OK);
         release(&[first, second, both, wrong]);
@@ -187,7 +188,10 @@ fn a_clone_outlives_its_original() {
     }
     assert_eq!(live(UMBO_HANDLE_VALUE), 2);
     release(&[value, clone]);
-    assert_eq!(rows(value, ptr::null()).unwrap_err().1, "value: the handle was released");
+    assert_eq!(
+        rows(value, ptr::null()).unwrap_err().1,
+        "umbo_value_view: value: the handle was released"
+    );
     assert_eq!(rows(clone, ptr::null()), Ok(4));
     release(&[clone]);
     assert_eq!(live(UMBO_HANDLE_ANY), 0);
@@ -202,5 +206,5 @@ fn unknown_handle_types_are_refused() {
         assert_eq!(umbo_live_handles(-1, &mut count), UMBO_INVALID_ARGUMENT);
         assert_eq!(umbo_live_handles(UMBO_HANDLE_ANY, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
     }
-    assert_eq!(message(), "count: is NULL; a place for the output is expected");
+    assert_eq!(message(), "umbo_live_handles: count: is NULL; a place for the output is expected");
 }

@@ -144,7 +144,11 @@ fn they_go_through_runs_merge_calls_and_destinations() {
             &|context| {
                 let own = context.arguments()?.unwrap().component(context.replica())?;
                 assert_eq!(parts::<f32>(&own).1.len(), context.replica() + 1);
-                refused(context.all_gather(own.clone(), 0), Status::Unimplemented, "all_gather");
+                refused(
+                    context.all_gather(own.clone(), 0),
+                    Status::Unimplemented,
+                    "gathering indexed slices",
+                );
                 let sum = context.all_reduce(ReduceOp::Sum, own.clone())?;
                 assert_eq!(parts(&sum), (vec![1.0f32, 2.0, 3.0], vec![1, 0, 3]));
                 let mean = context.all_reduce(ReduceOp::Mean, own.clone())?;

@@ -2054,8 +2054,10 @@ extern "C" {
 const char *umbo_status_name(umbo_status status);
 
 /**
- * What went wrong in the last umbo function that failed on this thread, in UTF-8: one line, or
- * one line for each replica that failed. Never NULL; "" if nothing has failed since the last
+ * What went wrong in the last umbo function that failed on this thread, in UTF-8: one line that
+ * begins with the function's name ("umbo_strategy_reduce: axis: ..."), or one line for each replica
+ * that failed, which begins with the replica. If a callback has passed on a failure of another umbo
+ * function, it is that one's name. Never NULL; "" if nothing has failed since the last
  * umbo_clear_last_error(). Lives until the next umbo function on this thread that fails or runs
  * a callback.
  */

@@ -233,11 +233,9 @@ impl Registry {
         };
         let advice = match device.kind {
             DeviceKind::Gpu => String::new(),
-            DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => format!(
-                "; set the number of logical CPUs to {} or more first \
-                 (umbo_set_logical_device_count)",
-                device.index + 1
-            ),
+            DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => {
+                format!("; set the number of logical CPUs to {} or more first", device.index + 1)
+            }
             DeviceKind::Cpu => format!("; the host can be {MAX_LOGICAL_CPUS} logical CPUs at most"),
         };
         Error::NotFound(format!("{device} does not exist; {there_are}{advice}"))

@@ -75,13 +75,12 @@ pub fn check(
     gradients: Option<&Arc<Gradients>>,
     options: &Options,
 ) -> Result<Report> {
-    const WHAT: &str = "umbo_strategy_check_equivalence";
-    require_cross_replica_of(strategy.id(), WHAT)?;
+    require_cross_replica_of(strategy.id())?;
     if strategy.is_in_step() {
-        return Err(Error::precondition(format!(
-            "{WHAT}: inside of a merge call a step is open, which the check would have to roll \
-             back; check outside of runs"
-        )));
+        return Err(Error::precondition(
+            "inside of a merge call a step is open, which the check would have to roll back; check \
+             outside of runs",
+        ));
     }
     if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
         return Err(Error::invalid(

@@ -76,7 +76,7 @@ fn not_submitted(evidence: &Evidence<'_>) -> Option<String> {
 }
 
 fn wrong_weights(evidence: &Evidence<'_>) -> String {
-    const REMEDY: &str = "submit with umbo_gradients_submit, or with the number of examples";
+    const REMEDY: &str = "submit without a weight, or with the number of examples";
     if total(&evidence.split) == 0.0 {
         return format!("all replicas submit with weight 0, so nothing would be updated; {REMEDY}");
     }

@@ -10,30 +10,40 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::observe::log::{self, Level};
 
-/// Runs the body of a C function. An error becomes the thread's last error and its status is
-/// returned; so does a panic, as INTERNAL. Without memory to begin anything the body does not run:
+/// Runs the body of the C function of this name. An error becomes the thread's last error, with the
+/// name in front of its message, and its status is returned; so does a panic, as INTERNAL. Without
+/// memory to begin anything the body does not run:
 /// it is dropped, with what it has taken over, and the status is RESOURCE_EXHAUSTED.
-pub(crate) fn boundary(body: impl FnOnce() -> Result<()>) -> umbo_status {
-    outcome(caught(|| {
-        memory::greet_thread(status::prepare_thread)?;
-        memory::check()?;
-        body()
-    }))
+pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
+    outcome(
+        function,
+        caught(|| {
+            memory::greet_thread(status::prepare_thread)?;
+            memory::check()?;
+            body()
+        }),
+    )
 }
 
 /// As [`boundary`], for what a program must be able to do also when there is no memory, so that it
 /// gets out of what it is in: leave a scope, stop a run, wait for its end, and ask how things are.
-pub(crate) fn boundary_in_need(body: impl FnOnce() -> Result<()>) -> umbo_status {
-    outcome(caught(|| {
-        greet_in_need();
-        body()
-    }))
+pub(crate) fn boundary_in_need(
+    function: &'static str,
+    body: impl FnOnce() -> Result<()>,
+) -> umbo_status {
+    outcome(
+        function,
+        caught(|| {
+            greet_in_need();
+            body()
+        }),
+    )
 }
 
-fn outcome(result: Result<()>) -> umbo_status {
+fn outcome(function: &'static str, result: Result<()>) -> umbo_status {
     match result {
         Ok(()) => UMBO_OK,
-        Err(error) => status::set(error),
+        Err(error) => status::set(function, error),
     }
 }
 
@@ -51,7 +61,7 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
         body()
     });
     if let Err(error) = result {
-        log::log(Level::Error, || format!("{function}: {error}"));
+        log::log(Level::Error, || error.named(function).to_string());
     }
 }
 
@@ -161,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_internal() {
-        assert_eq!(boundary(|| panic!("the {} fell over", "cart")), UMBO_INTERNAL);
-        assert!(last_message().starts_with("panic: the cart fell over"), "{}", last_message());
+        assert_eq!(boundary("tip", || panic!("the {} fell over", "cart")), UMBO_INTERNAL);
+        assert!(last_message().starts_with("tip: panic: the cart fell over"), "{}", last_message());
     }
 
     #[test]
@@ -172,7 +182,7 @@ mod tests {
         unsafe {
             assert!(array(none, 0, "items").unwrap().is_empty());
             for (pointer, count) in [(none, 1i64), (none, -1), (&raw const COUNT, i64::MAX)] {
-                let status = boundary(|| array(pointer, count, "items").map(drop));
+                let status = boundary("count", || array(pointer, count, "items").map(drop));
                 assert_eq!(status, UMBO_INVALID_ARGUMENT);
                 assert!(last_message().contains("items"), "{}", last_message());
             }

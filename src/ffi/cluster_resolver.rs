@@ -25,7 +25,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
     text: *const c_char,
     resolver: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_from_tf_config", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let resolver = unsafe { out(resolver, "resolver") }?;
         let read = match text.is_null() {
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_job_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(resolver, "resolver", |resolver| resolver.jobs().len())? as i32);
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     index: i32,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_job_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(resolver, "resolver", |resolver| {
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     job: *const c_char,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_task_count", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (count, job) = unsafe { (out(count, "count")?, text(job, "job")?) };
         let tasks =
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
     index: *mut i64,
     address: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_task", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (index, address, job) =
             unsafe { (out(index, "index")?, out(address, "address")?, text(job, "job")?) };
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
     task_type: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_task_type", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let task_type = unsafe { out(task_type, "task_type") }?;
         task_type.write(borrow(resolver, "resolver", |resolver| {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
     task_index: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cluster_resolver_task_index", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let task_index = unsafe { out(task_index, "task_index") }?;
         task_index.write(borrow(resolver, "resolver", |resolver| {
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,
     resolver: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_cluster_resolver", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let resolver = unsafe { out(resolver, "resolver") }?;
         let own = borrow(strategy, "strategy", |strategy| strategy.cluster_resolver().cloned())?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
 pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary(|| handle::retain(resolver, "resolver"))
+    boundary("umbo_cluster_resolver_retain", || handle::retain(resolver, "resolver"))
 }
 
 /// Releases a reference. NULL is fine.

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_reduce", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
         let strategy = get(strategy, "strategy")?;
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn umbo_strategy_gather(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_gather", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
         if how.axes.is_some() {
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn umbo_strategy_local_results(
     value: *const umbo_value,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_local_results", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let results = unsafe { out(results, "results") }?;
         let strategy = get(strategy, "strategy")?;
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce_to(
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_reduce_to", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         // SAFETY: the caller keeps the header's promise on pointers.

@@ -41,12 +41,13 @@ unsafe impl Extensible for umbo_shuffle_options {
 /// # Safety
 /// `output` is NULL or may be written.
 unsafe fn transformed(
+    function: &'static str,
     dataset: *const umbo_dataset,
     output: *mut *mut umbo_dataset,
     argument: &'static str,
     transformation: impl FnOnce(Dataset) -> Result<Dataset>,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(function, || {
         // SAFETY: the caller's promise is the same.
         let output = unsafe { out(output, argument) }?;
         output.write(make(transformation(get(dataset, "dataset")?)?)?);
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn umbo_dataset_zip(
     names: *const *const c_char,
     zipped: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_zip", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (zipped, datasets) =
             unsafe { (out(zipped, "zipped")?, array(datasets, count, "datasets")?) };
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
         })
     };
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, shuffled, "shuffled", shuffle) }
+    unsafe { transformed("umbo_dataset_shuffle", dataset, shuffled, "shuffled", shuffle) }
 }
 
 /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn umbo_dataset_batch(
 ) -> umbo_status {
     let batch = |dataset: Dataset| dataset.batch(size, flag(drop_remainder, "drop_remainder")?);
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, batches, "batches", batch) }
+    unsafe { transformed("umbo_dataset_batch", dataset, batches, "batches", batch) }
 }
 
 /// Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
     let transformation =
         |dataset: Dataset| dataset.padded_batch(size, flag(drop_remainder, "drop_remainder")?);
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, batches, "batches", transformation) }
+    unsafe { transformed("umbo_dataset_padded_batch", dataset, batches, "batches", transformation) }
 }
 
 /// The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn umbo_dataset_rebatch(
         dataset.rebatch(sizes, flag(drop_remainder, "drop_remainder")?)
     };
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, batches, "batches", rebatch) }
+    unsafe { transformed("umbo_dataset_rebatch", dataset, batches, "batches", rebatch) }
 }
 
 /// The elements `count` times over, or without end if it is -1. A shuffled dataset has another
@@ -170,7 +171,11 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
     repeated: *mut *mut umbo_dataset,
 ) -> umbo_status {
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, repeated, "repeated", |dataset| dataset.repeat(count)) }
+    unsafe {
+        transformed("umbo_dataset_repeat", dataset, repeated, "repeated", |dataset| {
+            dataset.repeat(count)
+        })
+    }
 }
 
 /// The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
@@ -184,7 +189,7 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
 ) -> umbo_status {
     let prefetch = |dataset: Dataset| dataset.prefetch(depth.into());
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, prefetched, "prefetched", prefetch) }
+    unsafe { transformed("umbo_dataset_prefetch", dataset, prefetched, "prefetched", prefetch) }
 }
 
 /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
@@ -196,7 +201,9 @@ pub unsafe extern "C" fn umbo_dataset_take(
     taken: *mut *mut umbo_dataset,
 ) -> umbo_status {
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, taken, "taken", |dataset| dataset.take(count)) }
+    unsafe {
+        transformed("umbo_dataset_take", dataset, taken, "taken", |dataset| dataset.take(count))
+    }
 }
 
 /// All but the first `count` elements; none if there are no more or if it is -1, which is all.
@@ -208,7 +215,9 @@ pub unsafe extern "C" fn umbo_dataset_skip(
     rest: *mut *mut umbo_dataset,
 ) -> umbo_status {
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, rest, "rest", |dataset| dataset.skip(count)) }
+    unsafe {
+        transformed("umbo_dataset_skip", dataset, rest, "rest", |dataset| dataset.skip(count))
+    }
 }
 
 /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
@@ -222,7 +231,7 @@ pub unsafe extern "C" fn umbo_dataset_shard(
 ) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.shard(shards, index);
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, shard, "shard", transformation) }
+    unsafe { transformed("umbo_dataset_shard", dataset, shard, "shard", transformation) }
 }
 
 /// The same elements, kept in memory by the first pass that reaches the end: later passes yield them
@@ -235,7 +244,7 @@ pub unsafe extern "C" fn umbo_dataset_cache(
 ) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.cache();
     // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed(dataset, cached, "cached", transformation) }
+    unsafe { transformed("umbo_dataset_cache", dataset, cached, "cached", transformation) }
 }
 
 /// The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
@@ -247,7 +256,7 @@ pub unsafe extern "C" fn umbo_dataset_concatenate(
     datasets: *const *const umbo_dataset,
     concatenated: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_concatenate", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (concatenated, datasets) =
             unsafe { (out(concatenated, "concatenated")?, array(datasets, count, "datasets")?) };
@@ -263,7 +272,7 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
     dataset: *const umbo_dataset,
     count: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_cardinality", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(dataset, "dataset", |dataset| dataset.cardinality().code())?);
@@ -277,7 +286,7 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
     dataset: *const umbo_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_element_spec", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let spec = unsafe { out(spec, "spec") }?;
         spec.write(make(Arc::new(get(dataset, "dataset")?.element_spec().clone()))?);
@@ -292,7 +301,7 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
     dataset: *const umbo_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_iterator", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
         let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
@@ -305,7 +314,7 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> umbo_status {
-    boundary(|| handle::retain(dataset, "dataset"))
+    boundary("umbo_dataset_retain", || handle::retain(dataset, "dataset"))
 }
 
 /// Releases a reference. NULL is fine.

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn umbo_dataset_from_generator(
 ) -> umbo_status {
     // SAFETY: the caller says how the user data is released.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_dataset_from_generator", move || {
         let user_data = Arc::new(user_data);
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn umbo_dataset_map(
 ) -> umbo_status {
     // SAFETY: the caller says how the user data is released.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_dataset_map", move || {
         // SAFETY: the caller gives NULL or a place for the output.
         let mapped = unsafe { out(mapped, "mapped") }?;
         let dataset = get(dataset, "dataset")?;

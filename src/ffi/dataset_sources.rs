@@ -20,7 +20,7 @@ pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
     components: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_from_tensor_slices", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         let components = get(components, "components")?;
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_file(
     path: *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_from_idx_file", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
         dataset.write(make(Dataset::from_idx_file(path)?)?);
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
     path: *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_from_npy_file", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
         dataset.write(make(Dataset::from_npy_file(path)?)?);
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_from_npz_file", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
         let names = if names.is_null() {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
     element: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_from_tensors", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         dataset.write(make(Dataset::from_tensors(&get(element, "element")?)?)?);
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn umbo_dataset_elements(
     tensors: *const *const umbo_tensor,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_elements", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (dataset, tensors) =
             unsafe { (out(dataset, "dataset")?, array(tensors, count, "tensors")?) };
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn umbo_dataset_range(
     step: i64,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_dataset_range", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         dataset.write(make(Dataset::range(start, stop, step)?)?);

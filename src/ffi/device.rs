@@ -74,7 +74,7 @@ pub unsafe extern "C" fn umbo_physical_device_count(
     r#type: umbo_device_type,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_physical_device_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(registry::physical_count(kind_from(r#type)?) as i32);
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn umbo_logical_device_count(
     r#type: umbo_device_type,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_logical_device_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(registry::logical_count(kind_from(r#type)?) as i32);
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
     physical_index: i32,
     count: i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_set_logical_device_count", || {
         let kind = kind_from(r#type)?;
         let natural = |value: i32, argument: &'static str| {
             u32::try_from(value)
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_device_canonical_name", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (length, name, defaults) = unsafe {
             (out(length, "length")?, text(name, "name")?, optional_text(defaults, "defaults")?)
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn umbo_device_parse(
     name: *const c_char,
     device: *mut umbo_device,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_device_parse", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (device, name) = unsafe { (out(device, "device")?, text(name, "name")?) };
         let parsed = DeviceName::parse(name, &DeviceName::default())?;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn umbo_device_memory_info(
     device: *const c_char,
     info: *mut umbo_memory_info,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_device_memory_info", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (info, device) = unsafe { (options::out(info, "info")?, device_from(device)?) };
         let memory = registry::memory_info(device)?;

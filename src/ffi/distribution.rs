@@ -134,7 +134,7 @@ pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_distribute_dataset", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let distributed = unsafe { out(distributed, "distributed") }?;
         // SAFETY: the caller gives NULL or a struct of the size that it states.
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
     global_batch_size: i64,
     size: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_input_context_per_replica_batch_size", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let size = unsafe { out(size, "size") }?;
         check(context, "context", "a struct is expected")?;
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_distribute_datasets_from_function", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let distributed = unsafe { out(distributed, "distributed") }?;
         // SAFETY: the caller gives NULL or a struct of the size that it states.
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
     arrays: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_make_numpy_dataset", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         let (strategy, arrays) = (get(strategy, "strategy")?, get(arrays, "arrays")?);
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_distributed_dataset_element_spec", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let spec = unsafe { out(spec, "spec") }?;
         spec.write(make(Arc::new(get(distributed, "distributed")?.element_spec().clone()))?);
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
     count: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_distributed_dataset_cardinality", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         let cardinality = borrow(distributed, "distributed", |dataset| dataset.cardinality())?;
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_distributed_dataset_iterator", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
         let object = Arc::new(get(distributed, "distributed")?.unannounced_iterator()?);
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
 pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary(|| handle::retain(distributed, "distributed"))
+    boundary("umbo_distributed_dataset_retain", || handle::retain(distributed, "distributed"))
 }
 
 /// Releases a reference. NULL is fine.

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn umbo_element_spec_tensor(
     shape: *const i64,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_tensor", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, shape) = unsafe { (out(spec, "spec")?, array(shape, rank, "shape")?) };
         let dtype = dtype_from(dtype)?;
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn umbo_element_spec_tuple(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_tuple", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn umbo_element_spec_struct(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_struct", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, names, items) = unsafe {
             (out(spec, "spec")?, array(names, count, "names")?, array(items, count, "items")?)
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn umbo_element_spec_kind_of(
     spec: *const umbo_element_spec,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_kind_of", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let kind = unsafe { out(kind, "kind") }?;
         kind.write(borrow(spec, "spec", |spec| match **spec {
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(spec, "spec", |spec| spec.count())? as i32);
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn umbo_element_spec_item(
     index: i32,
     item: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_item", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let item = unsafe { out(item, "item") }?;
         let index = index_from(index)?;
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
     index: i32,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_field_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let index = index_from(index)?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
     rank: *mut i32,
     shape: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_element_spec_leaf", || {
         // SAFETY: the caller gives NULL or places for the outputs.
         let (dtype, rank) = unsafe { (out(dtype, "dtype")?, out(rank, "rank")?) };
         // SAFETY: the caller gives NULL or a place for 8 sizes.
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_retain(spec: *const umbo_element_spec) -> umbo_status {
-    boundary(|| handle::retain(spec, "spec"))
+    boundary("umbo_element_spec_retain", || handle::retain(spec, "spec"))
 }
 
 /// Releases a reference. NULL is fine.

@@ -223,7 +223,7 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     options: *const umbo_equivalence_options,
     equivalence: *mut *mut umbo_equivalence,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_check_equivalence", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let equivalence = unsafe { out(equivalence, "equivalence") }?;
         // SAFETY: the caller gives NULL or options.
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn umbo_equivalence_holds(
     equivalence: *const umbo_equivalence,
     holds: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_equivalence_holds", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let holds = unsafe { out(holds, "holds") }?;
         let equivalent = |checked: &Arc<CheckedStep>| checked.report.equivalent;
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn umbo_equivalence_text(
     equivalence: *const umbo_equivalence,
     text: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_equivalence_text", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let text = unsafe { out(text, "text") }?;
         text.write(borrow(equivalence, "equivalence", |checked| checked.text.as_ptr())?);
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn umbo_equivalence_count(
     equivalence: *const umbo_equivalence,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_equivalence_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         let findings = |checked: &Arc<CheckedStep>| checked.findings.len();
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn umbo_equivalence_at(
     index: i32,
     finding: *mut umbo_equivalence_finding,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_equivalence_at", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let finding = unsafe { options::out(finding, "finding") }?;
         let found = borrow(equivalence, "equivalence", |checked| {
@@ -323,7 +323,7 @@ pub unsafe extern "C" fn umbo_equivalence_at(
 pub unsafe extern "C" fn umbo_equivalence_retain(
     equivalence: *const umbo_equivalence,
 ) -> umbo_status {
-    boundary(|| handle::retain(equivalence, "equivalence"))
+    boundary("umbo_equivalence_retain", || handle::retain(equivalence, "equivalence"))
 }
 
 /// Releases a reference. NULL is fine.

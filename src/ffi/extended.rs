@@ -8,7 +8,7 @@ use super::handle::{borrow, get, make};
 use super::object::{umbo_iterator, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::Extensible;
 use super::replica_context::take_result;
-use super::run::{umbo_replica_fn, umbo_strategy_run};
+use super::run::{run, umbo_replica_fn};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::lasting;
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn umbo_strategy_values_from_function(
     user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_values_from_function", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let strategy = get(strategy, "strategy")?;
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     destinations: *const umbo_destination,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_batch_reduce_to", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (results, values) =
             unsafe { (out(results, "results")?, array(values, count, "values")?) };
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn umbo_strategy_broadcast_to(
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_broadcast_to", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         // SAFETY: the caller keeps the header's promise on pointers.
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn umbo_strategy_value_container(
     value: *const umbo_value,
     container: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_value_container", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let container = unsafe { out(container, "container") }?;
         borrow(strategy, "strategy", |_| ())?;
@@ -168,8 +168,9 @@ pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
     args: *const umbo_value,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
+    let name = "umbo_strategy_call_for_each_replica";
     // SAFETY: the caller's promises are the same.
-    unsafe { umbo_strategy_run(strategy, function, user_data, args, std::ptr::null(), result) }
+    unsafe { run(name, strategy, function, user_data, args, std::ptr::null(), result) }
 }
 
 /// The value that the variable has now; see umbo_variable_read(). In every context.
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn umbo_strategy_read_var(
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_read_var", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let value = unsafe { out(value, "value") }?;
         let (strategy, variable) = (get(strategy, "strategy")?, get(variable, "variable")?);
@@ -199,7 +200,7 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     steps: i64,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_run_steps_on_iterator", || {
         // SAFETY: the caller gives NULL or a place for the output, which is never written.
         unsafe { out(result, "result") }?;
         borrow(strategy, "strategy", |_| ())?;
@@ -207,8 +208,7 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
         borrow(iterator, "iterator", |_| ())?;
         let _ = (user_data, steps);
         Err(Error::Unimplemented(
-            "umbo_strategy_run_steps_on_iterator: by this strategy; call umbo_strategy_run for \
-             each element of the iterator"
+            "not offered by this strategy; call umbo_strategy_run for each element of the iterator"
                 .into(),
         ))
     })
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
     names: *mut *const c_char,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_worker_devices", || {
         let strategy = get(strategy, "strategy")?;
         let devices: Vec<&str> = strategy.worker_devices()?.iter().map(String::as_str).collect();
         // SAFETY: the caller keeps the header's promise on pointers.
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn umbo_strategy_parameter_devices(
     names: *mut *const c_char,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_parameter_devices", || {
         let strategy = get(strategy, "strategy")?;
         // SAFETY: the caller keeps the header's promise on pointers.
         unsafe { write_names(&strategy.parameter_devices()?, capacity, names, count) }
@@ -268,12 +268,13 @@ pub unsafe extern "C" fn umbo_strategy_parameter_devices(
 }
 
 fn annotate(
+    function: &'static str,
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
     annotated: *mut *mut umbo_tensor,
     annotation: impl FnOnce(&Strategy, &Tensor) -> Result<()>,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(function, || {
         // SAFETY: the caller gives NULL or a place for the output.
         let annotated = unsafe { out(annotated, "annotated") }?;
         let (strategy, tensor) = (get(strategy, "strategy")?, get(tensor, "tensor")?);
@@ -293,9 +294,13 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
     logical_device_id: i64,
     annotated: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    annotate(strategy, tensor, annotated, |strategy, tensor| {
-        strategy.assign_to_logical_device(tensor, logical_device_id)
-    })
+    annotate(
+        "umbo_strategy_assign_to_logical_device",
+        strategy,
+        tensor,
+        annotated,
+        |strategy, tensor| strategy.assign_to_logical_device(tensor, logical_device_id),
+    )
 }
 
 /// Annotates a tensor as replicated to all logical devices of its replica. UNIMPLEMENTED.
@@ -305,9 +310,13 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
     tensor: *const umbo_tensor,
     annotated: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    annotate(strategy, tensor, annotated, |strategy, tensor| {
-        strategy.replicate_to_logical_devices(tensor)
-    })
+    annotate(
+        "umbo_strategy_replicate_to_logical_devices",
+        strategy,
+        tensor,
+        annotated,
+        |strategy, tensor| strategy.replicate_to_logical_devices(tensor),
+    )
 }
 
 /// Annotates a tensor as split over the logical devices of its replica, dimension i in
@@ -322,9 +331,15 @@ pub unsafe extern "C" fn umbo_strategy_split_to_logical_devices(
     partition_dimensions: *const i64,
     annotated: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    annotate(strategy, tensor, annotated, |strategy, tensor| {
-        // SAFETY: the caller promises `count` numbers.
-        let partitions = unsafe { array(partition_dimensions, count, "partition_dimensions") }?;
-        strategy.split_to_logical_devices(tensor, partitions)
-    })
+    annotate(
+        "umbo_strategy_split_to_logical_devices",
+        strategy,
+        tensor,
+        annotated,
+        |strategy, tensor| {
+            // SAFETY: the caller promises `count` numbers.
+            let partitions = unsafe { array(partition_dimensions, count, "partition_dimensions") }?;
+            strategy.split_to_logical_devices(tensor, partitions)
+        },
+    )
 }

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
     options: *const umbo_gradients_options,
     gradients: *mut *mut umbo_gradients,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_gradients_create", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (gradients, variables) =
             unsafe { (out(gradients, "gradients")?, array(variables, count, "variables")?) };
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
     mode: umbo_gradient_mode,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_gradients_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let index = variable_index(index)?;
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
             "mode",
             "UMBO_OVERWRITE (1) and UMBO_ADD (2)",
         )?;
-        view.write(in_context(ctx, "umbo_gradients_view", |context| {
+        view.write(in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| {
                 gradients.view_in(context, index, mode).map(view_of)
             })?
@@ -195,11 +195,11 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
     indices: *mut umbo_view,
     values: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_gradients_add_rows", || {
         // SAFETY: the caller gives NULL or places for the outputs.
         let (indices, values) = unsafe { (out(indices, "indices")?, out(values, "values")?) };
         let (index, rows) = (variable_index(index)?, row_count(rows)?);
-        let added = in_context(ctx, "umbo_gradients_add_rows", |context| {
+        let added = in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
         })?;
         indices.write(view_of(&added.indices));
@@ -218,9 +218,9 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     index: i32,
     slices: *const umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_gradients_add_indexed_slices", || {
         let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
-        in_context(ctx, "umbo_gradients_add_indexed_slices", |context| {
+        in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| {
                 gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
             })?
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn umbo_gradients_submit(
     ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
 ) -> umbo_status {
-    boundary(|| submit(ctx, gradients, "umbo_gradients_submit", None))
+    boundary("umbo_gradients_submit", || submit(ctx, gradients, None))
 }
 
 /// As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
@@ -261,16 +261,15 @@ pub unsafe extern "C" fn umbo_gradients_submit_weighted(
     gradients: *mut umbo_gradients,
     weight: f64,
 ) -> umbo_status {
-    boundary(|| submit(ctx, gradients, "umbo_gradients_submit_weighted", Some(weight)))
+    boundary("umbo_gradients_submit_weighted", || submit(ctx, gradients, Some(weight)))
 }
 
 fn submit(
     ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
-    what: &'static str,
     weight: Option<f64>,
 ) -> Result<()> {
-    in_context(ctx, what, |context| {
+    in_context(ctx, |context| {
         borrow(gradients, "gradients", |gradients| gradients.submit_in(context, weight))?
     })
 }
@@ -278,7 +277,7 @@ fn submit(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_retain(gradients: *const umbo_gradients) -> umbo_status {
-    boundary(|| handle::retain(gradients, "gradients"))
+    boundary("umbo_gradients_retain", || handle::retain(gradients, "gradients"))
 }
 
 /// Releases a reference. NULL is fine.

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn umbo_value_indexed_slices(
     dense_shape: *const i64,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_indexed_slices", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, shape) =
             unsafe { (out(value, "value")?, shape_from(rank, dense_shape, "dense_shape")?) };
@@ -49,11 +49,12 @@ pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<
 }
 
 fn part(
+    function: &'static str,
     value: *const umbo_value,
     tensor: *mut *mut umbo_tensor,
     of: impl FnOnce(&IndexedSlices) -> Tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(function, || {
         // SAFETY: the caller gives NULL or a place for the output.
         let tensor = unsafe { out(tensor, "tensor") }?;
         tensor.write(make(with_slices(value, of)?)?);
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn umbo_value_slices_values(
     value: *const umbo_value,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    part(value, tensor, |slices| slices.values().clone())
+    part("umbo_value_slices_values", value, tensor, |slices| slices.values().clone())
 }
 
 /// The row numbers of indexed slices: the same tensor, a new handle.
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn umbo_value_slices_indices(
     value: *const umbo_value,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    part(value, tensor, |slices| slices.indices().clone())
+    part("umbo_value_slices_indices", value, tensor, |slices| slices.indices().clone())
 }
 
 /// The shape of the tensor that indexed slices are slices of. `shape` has room for UMBO_MAX_RANK
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn umbo_value_slices_dense_shape(
     rank: *mut i32,
     shape: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_slices_dense_shape", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let rank = unsafe { out(rank, "rank") }?;
         check(shape, "shape", "room for UMBO_MAX_RANK sizes is expected")?;

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn umbo_iterator_next(
     iterator: *mut umbo_iterator,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_iterator_next", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let element = unsafe { out(element, "element") }?;
         let handle = reserve()?;
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn umbo_iterator_next_as_optional(
     has_value: *mut i32,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_iterator_next_as_optional", || {
         // SAFETY: the caller gives NULL or places for the outputs.
         let (has_value, element) =
             unsafe { (out(has_value, "has_value")?, out(element, "element")?) };
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_iterator_element_spec", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let spec = unsafe { out(spec, "spec") }?;
         spec.write(make(Arc::new(get(iterator, "iterator")?.element_spec().clone()))?);
@@ -76,13 +76,13 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
 /// iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> umbo_status {
-    boundary(|| get(iterator, "iterator")?.reset())
+    boundary("umbo_iterator_reset", || get(iterator, "iterator")?.reset())
 }
 
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_retain(iterator: *const umbo_iterator) -> umbo_status {
-    boundary(|| handle::retain(iterator, "iterator"))
+    boundary("umbo_iterator_retain", || handle::retain(iterator, "iterator"))
 }
 
 /// Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a

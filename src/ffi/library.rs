@@ -90,7 +90,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 /// a device. 0 for a name that this version does not know.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_has_feature", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (result, name) = unsafe { (out(result, "result")?, text(name, "name")?) };
         let has = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_set_log_callback", move || {
         let Some(callback) = callback else {
             log::clear_sink();
             return Ok(());
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 /// The start is the number of processors that the process may use. Results do not depend on it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_worker_count(count: i32) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_set_worker_count", || {
         let count = usize::try_from(count)
             .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
         workers::set_count(count)
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i32) -> umbo_status {
 /// How many threads do central work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_worker_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(workers::count() as i32);
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
 /// ended, and in a function that central work calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
-    boundary(|| {
+    boundary("umbo_shutdown", || {
         shutdown::shut_down()?;
         blocks::release_kept();
         Ok(())
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn umbo_live_handles(
     r#type: umbo_handle_type,
     count: *mut i64,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_live_handles", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(handle::live(kind_selection(r#type)?));

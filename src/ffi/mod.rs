@@ -24,7 +24,8 @@
 //!    cbindgen does not see what macros make. Self, inputs, callback and `user_data`, options,
 //!    outputs last. Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
 //! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
-//! 3. The body is one `boundary(|| ...)`. First check the outputs (`out`), then the inputs
+//! 3. The body is one `boundary("umbo_...", || ...)`, with the function's own name, which begins the
+//!    message of an error: the core does not know it. First check the outputs (`out`), then the inputs
 //!    (`text`, `array`, `options::read`, `borrow`), then do it, then write the outputs: nothing
 //!    is written unless all succeeded.
 //! 4. `handle::borrow` for what neither blocks nor runs the caller's code; `handle::get` (which

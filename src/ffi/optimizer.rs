@@ -232,7 +232,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
     options: *const umbo_optimizer_options,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_configure", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::read(options, "options") }?;
         get(optimizer, "optimizer")?.configure(settings(&options)?)
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
     variables: *const *const umbo_variable,
     options: *const umbo_group_options,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_add_group", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (variables, options) =
             unsafe { (array(variables, count, "variables")?, options::read(options, "options")?) };
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_optimizer_set_schedule", move || {
         let optimizer = get(optimizer, "optimizer")?;
         let Some(schedule) = schedule else {
             return optimizer.set_learning_rate(optimizer.learning_rate());
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     optimizer: *const umbo_optimizer,
     loss_scale: *mut f64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_loss_scale", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let loss_scale = unsafe { out(loss_scale, "loss_scale") }?;
         loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
     options: *const umbo_apply_options,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_apply", || {
         let report = if report.is_null() {
             None
         } else {
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_last_report", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let report = unsafe { options::out(report, "report") }?;
         report.write(match get(optimizer, "optimizer")?.last_report() {
@@ -427,7 +427,9 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     optimizer: *mut umbo_optimizer,
     learning_rate: f64,
 ) -> umbo_status {
-    boundary(|| get(optimizer, "optimizer")?.set_learning_rate(learning_rate))
+    boundary("umbo_optimizer_set_learning_rate", || {
+        get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
+    })
 }
 
 /// The learning rate of the next apply; while there is a schedule, that of the last one.
@@ -436,7 +438,7 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     optimizer: *const umbo_optimizer,
     learning_rate: *mut f64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_learning_rate", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let learning_rate = unsafe { out(learning_rate, "learning_rate") }?;
         learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
@@ -450,7 +452,7 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
     optimizer: *const umbo_optimizer,
     iterations: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_iterations", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterations = unsafe { out(iterations, "iterations") }?;
         iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
@@ -468,7 +470,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
     name: *const c_char,
     state: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_optimizer_state", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (state, name) = unsafe { (out(state, "state")?, text(name, "name")?) };
         let variable = get(variable, "variable")?;
@@ -480,7 +482,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_retain(optimizer: *const umbo_optimizer) -> umbo_status {
-    boundary(|| handle::retain(optimizer, "optimizer"))
+    boundary("umbo_optimizer_retain", || handle::retain(optimizer, "optimizer"))
 }
 
 /// Releases a reference. NULL is fine.

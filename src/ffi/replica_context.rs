@@ -104,14 +104,13 @@ pub(super) fn take_result(
 /// [`borrow`], and must not enter or leave a context.
 pub(crate) fn in_context<R>(
     handle: *const umbo_replica_context,
-    what: &'static str,
     body: impl FnOnce(&ReplicaContext) -> Result<R>,
 ) -> Result<R> {
     borrow(handle, "ctx", |context| {
         with_current_replica(|own| match own {
             Some(own) if own.is_same(context) => body(own),
             _ => {
-                context.check_current(&what)?;
+                context.check_current()?;
                 body(context)
             }
         })
@@ -124,7 +123,7 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
     ctx: *const umbo_replica_context,
     replica: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_replica_id", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let replica = unsafe { out(replica, "replica") }?;
         replica.write(borrow(ctx, "ctx", ReplicaContext::replica)? as i32);
@@ -138,7 +137,7 @@ pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas())? as i32);
@@ -152,7 +151,7 @@ pub unsafe extern "C" fn umbo_replica_context_device(
     ctx: *const umbo_replica_context,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(ctx, "ctx", |context| {
@@ -168,7 +167,7 @@ pub unsafe extern "C" fn umbo_replica_context_strategy(
     ctx: *const umbo_replica_context,
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_strategy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let strategy = unsafe { out(strategy, "strategy") }?;
         let own: Strategy = borrow(ctx, "ctx", |context| context.strategy().clone())?;
@@ -184,7 +183,7 @@ pub unsafe extern "C" fn umbo_replica_context_stream(
     ctx: *const umbo_replica_context,
     stream: *mut *mut c_void,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_stream", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let stream = unsafe { out(stream, "stream") }?;
         borrow(ctx, "ctx", |_| ())?;
@@ -221,10 +220,10 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
     ctx: *const umbo_replica_context,
     position: *mut umbo_batch_position,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_batch_position", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let out = unsafe { options::out(position, "position") }?;
-        out.write(in_context(ctx, "umbo_replica_context_batch_position", |context| {
+        out.write(in_context(ctx, |context| {
             let position = context.batch_position();
             Ok(umbo_batch_position {
                 struct_size: size_of::<umbo_batch_position>(),
@@ -246,12 +245,10 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,
     result: *mut i32,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_replica_context_is_cancelled", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
-        let cancelled = in_context(ctx, "umbo_replica_context_is_cancelled", |context| {
-            Ok(context.is_cancelled())
-        })?;
+        let cancelled = in_context(ctx, |context| Ok(context.is_cancelled()))?;
         result.write(i32::from(cancelled));
         Ok(())
     })
@@ -267,11 +264,10 @@ pub unsafe extern "C" fn umbo_replica_context_scratch(
     bytes: usize,
     memory: *mut *mut c_void,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_scratch", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let memory = unsafe { out(memory, "memory") }?;
-        let region =
-            in_context(ctx, "umbo_replica_context_scratch", |context| context.scratch(bytes))?;
+        let region = in_context(ctx, |context| context.scratch(bytes))?;
         memory.write(region.cast());
         Ok(())
     })
@@ -288,15 +284,13 @@ pub unsafe extern "C" fn umbo_replica_context_add_metric(
     sum: f64,
     weight: f64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_add_metric", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let name = unsafe { text(name, "name") }?;
         if !weight.is_finite() || weight < 0.0 {
             return Err(Error::invalid("weight", format!("{weight}; weights are 0 or more")));
         }
-        in_context(ctx, "umbo_replica_context_add_metric", |context| {
-            context.add_metric(name, Metric { sum, weight })
-        })
+        in_context(ctx, |context| context.add_metric(name, Metric { sum, weight }))
     })
 }
 
@@ -333,7 +327,7 @@ pub unsafe extern "C" fn umbo_replica_context_merge_call(
     args: *const umbo_value,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_merge_call", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { optional_result(result, "result") }?;
         let context = get(ctx, "ctx")?;
@@ -392,7 +386,7 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     value: *const umbo_value,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_all_reduce", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let context = get(ctx, "ctx")?;
@@ -413,7 +407,7 @@ pub unsafe extern "C" fn umbo_replica_context_all_gather(
     axis: i64,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_replica_context_all_gather", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let context = get(ctx, "ctx")?;

@@ -123,7 +123,22 @@ pub unsafe extern "C" fn umbo_strategy_run(
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    // SAFETY: the caller keeps the header's promise on pointers.
+    unsafe { run("umbo_strategy_run", strategy, function, user_data, args, options, result) }
+}
+
+/// # Safety
+/// As the header says of umbo_strategy_run().
+pub(super) unsafe fn run(
+    name: &'static str,
+    strategy: *mut umbo_strategy,
+    function: umbo_replica_fn,
+    user_data: *mut c_void,
+    args: *const umbo_value,
+    options: *const umbo_run_options,
+    result: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary_in_need(name, || {
         // SAFETY: the caller gives NULL or options.
         let known = unsafe { options::known_part(options, "options") };
         let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
@@ -214,7 +229,7 @@ fn limits_from(options: &umbo_run_options) -> Result<Limits> {
 pub unsafe extern "C" fn umbo_cancellation_create(
     cancellation: *mut *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_cancellation_create", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let cancellation = unsafe { out(cancellation, "cancellation") }?;
         cancellation.write(make(Cancellation::new())?);
@@ -228,7 +243,7 @@ pub unsafe extern "C" fn umbo_cancellation_create(
 pub unsafe extern "C" fn umbo_cancellation_cancel(
     cancellation: *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_cancellation_cancel", || {
         get(cancellation, "cancellation")?.cancel();
         Ok(())
     })
@@ -240,7 +255,7 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     cancellation: *const umbo_cancellation,
     result: *mut i32,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_cancellation_is_cancelled", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;
@@ -254,7 +269,7 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
 pub unsafe extern "C" fn umbo_cancellation_retain(
     cancellation: *const umbo_cancellation,
 ) -> umbo_status {
-    boundary(|| handle::retain(cancellation, "cancellation"))
+    boundary("umbo_cancellation_retain", || handle::retain(cancellation, "cancellation"))
 }
 
 /// Releases a reference. Runs that have the token keep it until they end. NULL is fine.

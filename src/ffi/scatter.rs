@@ -7,11 +7,14 @@ use super::status::umbo_status;
 use crate::strategy::scatter::{self, ScatterOp};
 
 fn scatter(
+    function: &'static str,
     variable: *const umbo_variable,
     op: ScatterOp,
     slices: *const umbo_value,
 ) -> umbo_status {
-    boundary(|| scatter::scatter(&get(variable, "variable")?, op, &get(slices, "slices")?))
+    boundary(function, || {
+        scatter::scatter(&get(variable, "variable")?, op, &get(slices, "slices")?)
+    })
 }
 
 /// Adds each row of the slices to the row of the variable that it belongs to.
@@ -34,7 +37,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_add(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Add, slices)
+    scatter("umbo_variable_scatter_add", variable, ScatterOp::Add, slices)
 }
 
 /// Subtracts each row of the slices; otherwise as umbo_variable_scatter_add().
@@ -43,7 +46,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_sub(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Subtract, slices)
+    scatter("umbo_variable_scatter_sub", variable, ScatterOp::Subtract, slices)
 }
 
 /// Multiplies by each row of the slices; otherwise as umbo_variable_scatter_add().
@@ -52,7 +55,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_mul(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Multiply, slices)
+    scatter("umbo_variable_scatter_mul", variable, ScatterOp::Multiply, slices)
 }
 
 /// Divides by each row of the slices; otherwise as umbo_variable_scatter_add(). Integers are
@@ -62,7 +65,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_div(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Divide, slices)
+    scatter("umbo_variable_scatter_div", variable, ScatterOp::Divide, slices)
 }
 
 /// Takes the smaller of each pair of elements, NaN if either is; otherwise as
@@ -72,7 +75,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_min(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Minimum, slices)
+    scatter("umbo_variable_scatter_min", variable, ScatterOp::Minimum, slices)
 }
 
 /// Takes the larger of each pair of elements, NaN if either is; otherwise as
@@ -82,7 +85,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_max(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Maximum, slices)
+    scatter("umbo_variable_scatter_max", variable, ScatterOp::Maximum, slices)
 }
 
 /// Replaces the rows of the variable by those of the slices; otherwise as
@@ -92,5 +95,5 @@ pub unsafe extern "C" fn umbo_variable_scatter_update(
     variable: *mut umbo_variable,
     slices: *const umbo_value,
 ) -> umbo_status {
-    scatter(variable, ScatterOp::Update, slices)
+    scatter("umbo_variable_scatter_update", variable, ScatterOp::Update, slices)
 }

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn umbo_strategy_scope(
     function: umbo_scope_fn,
     user_data: *mut c_void,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_scope", || {
         let function = present(function, "function")?;
         let object = get(strategy, "strategy")?;
         object.scope(|| {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn umbo_strategy_scope_enter(
     strategy: *mut umbo_strategy,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_scope_enter", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let scope = unsafe { out(scope, "scope") }?;
         let entered = get(strategy, "strategy")?.enter_scope()?;
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn umbo_strategy_scope_enter(
 /// is released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_scope_exit", || {
         let open = get(scope, "scope")?;
         let left = open.exit();
         if left.is_ok() || !open.may_be_open() {
@@ -96,13 +96,13 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 /// clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
-    boundary_in_need(|| set_strategy(get_optional(strategy, "strategy")?))
+    boundary_in_need("umbo_set_strategy", || set_strategy(get_optional(strategy, "strategy")?))
 }
 
 /// Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_has_strategy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         result.write(i32::from(!current_strategy().is_default()));
@@ -122,7 +122,7 @@ fn current_strategy() -> Strategy {
 /// Exactly one of this and "there is a replica context" is true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_in_cross_replica_context", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         result.write(i32::from(matches!(current(), Current::CrossReplica(_))));
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo
 /// The current strategy; the default one where no other is current. A new handle, to be released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_current_strategy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let strategy = unsafe { out(strategy, "strategy") }?;
         strategy.write(make(current_strategy())?);
@@ -168,7 +168,7 @@ fn default_context() -> Result<*mut umbo_replica_context> {
 pub unsafe extern "C" fn umbo_current_replica_context(
     context: *mut *mut umbo_replica_context,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_current_replica_context", || {
         check(context, "context", "a place for the output is expected")?;
         // SAFETY: the caller gives a place for the output, which was just checked.
         let context = unsafe { out(context, "context") }?;

@@ -86,7 +86,7 @@ struct Record {
 
 impl Record {
     fn new(error: &Error) -> Record {
-        let payload = match error {
+        let payload = match error.unnamed() {
             Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
             _ => None,
         };
@@ -133,8 +133,13 @@ pub(crate) fn prepare_thread() {
     let _ = LAST.try_with(|_| ());
 }
 
-/// Makes `error` the thread's last error and returns its status.
-pub(crate) fn set(error: Error) -> umbo_status {
+/// Makes `error` of the C function of this name the thread's last error and returns its status.
+pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
+    keep(error.named(function))
+}
+
+/// Makes `error` the thread's last error as it is and returns its status.
+fn keep(error: Error) -> umbo_status {
     let status = error.status().code();
     let mut records = Vec::new();
     match &error {
@@ -200,8 +205,10 @@ pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     name.map_or(c"UNKNOWN_STATUS", |name| *name).as_ptr()
 }
 
-/// What went wrong in the last umbo function that failed on this thread, in UTF-8: one line, or
-/// one line for each replica that failed. Never NULL; "" if nothing has failed since the last
+/// What went wrong in the last umbo function that failed on this thread, in UTF-8: one line that
+/// begins with the function's name ("umbo_strategy_reduce: axis: ..."), or one line for each replica
+/// that failed, which begins with the replica. If a callback has passed on a failure of another umbo
+/// function, it is that one's name. Never NULL; "" if nothing has failed since the last
 /// umbo_clear_last_error(). Lives until the next umbo function on this thread that fails or runs
 /// a callback.
 #[unsafe(no_mangle)]
@@ -281,9 +288,15 @@ pub unsafe extern "C" fn umbo_set_last_error(
         let message = unsafe { CStr::from_ptr(message) }.to_bytes();
         String::from_utf8_lossy(beginning(message, LONGEST_MESSAGE)).into_owned()
     };
+    // What a function of the library said, and the callback only passes on, has its name already.
+    let (name, message) = match message.split_once(": ") {
+        Some((name, rest)) if is_function_name(name) => (Some(name.to_owned()), rest.to_owned()),
+        _ => (None, message),
+    };
     let (status, message) = match Status::from_code(status) {
         Some(Status::Ok) => {
-            return set(Error::invalid("status", "UMBO_OK is no failure"));
+            let error = Error::invalid("status", "UMBO_OK is no failure");
+            return set("umbo_set_last_error", error);
         }
         Some(known) if message.is_empty() => {
             (known, format!("the callback failed with {}", known.name()))
@@ -297,7 +310,17 @@ pub unsafe extern "C" fn umbo_set_last_error(
         } else {
             Some(Box::new(payload))
         };
-    set(Error::Callback { status, message, payload })
+    let error = Error::Callback { status, message, payload };
+    keep(match name {
+        Some(name) => error.named(name),
+        None => error,
+    })
+}
+
+/// Whether this looks like the name of a function of this library.
+fn is_function_name(text: &str) -> bool {
+    let ordinary = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    text.starts_with("umbo_") && text.bytes().all(ordinary)
 }
 
 /// How much of a message is kept. Messages are combined where there may be no memory left.
@@ -369,11 +392,14 @@ mod tests {
             error,
             stopped: replica == 1,
         };
-        let status = set(Error::Replicas(ReplicaFailures {
-            summary: String::new(),
-            overruling_status: None,
-            failures: vec![failure(0, error), failure(1, Error::Cancelled("stopped".into()))],
-        }));
+        let status = set(
+            "umbo_run",
+            Error::Replicas(ReplicaFailures {
+                summary: String::new(),
+                overruling_status: None,
+                failures: vec![failure(0, error), failure(1, Error::Cancelled("stopped".into()))],
+            }),
+        );
         assert_eq!((status, umbo_last_error_count()), (UMBO_DATA_LOSS, 2));
         assert_eq!(
             last_message(),
@@ -413,17 +439,58 @@ mod tests {
 
     #[test]
     fn a_failure_that_a_callback_passes_on_stays_whole() {
-        let error = callback::run(|| set(Error::out_of_range("axis", "3 is too many")));
-        assert!(matches!(error, Err(Error::OutOfRange { .. })));
+        let error =
+            callback::run(|| set("umbo_reduce", Error::out_of_range("axis", "3 is too many")));
+        let error = error.unwrap_err();
+        assert!(matches!(error.unnamed(), Error::OutOfRange { .. }));
+        // The function that the callback called is the one that failed, not the one around it.
+        assert_eq!(set("umbo_run", error), UMBO_OUT_OF_RANGE);
+        assert_eq!(last_message(), "umbo_reduce: axis: 3 is too many");
+        clear();
+    }
+
+    #[test]
+    fn a_payload_is_found_behind_a_name() {
+        let destroyed = AtomicUsize::new(0);
+        let own = callback::run(|| fail(UMBO_DATA_LOSS, c"the tape is torn", &destroyed));
+        set("umbo_iterator_next", own.unwrap_err());
+        assert_eq!(last_message(), "umbo_iterator_next: the tape is torn");
+        // SAFETY: all zero is a value of the struct.
+        let mut info: umbo_error_info = unsafe { std::mem::zeroed() };
+        info.struct_size = size_of::<umbo_error_info>();
+        // SAFETY: the struct is as long as it says, and its message lives until the next failure.
+        unsafe {
+            assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);
+            assert_eq!(CStr::from_ptr(info.message), c"umbo_iterator_next: the tape is torn");
+        }
+        assert_eq!(info.payload.cast_const().cast(), &raw const destroyed);
+        umbo_clear_last_error();
+        assert_eq!(destroyed.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_message_that_names_a_function_already_gets_no_second_name() {
+        let destroyed = AtomicUsize::new(0);
+        for (said, shown) in [
+            (c"umbo_device_parse: name: 'x' is none", "umbo_device_parse: name: 'x' is none"),
+            (c"umbo_ is not a name: really", "umbo_iterator_next: umbo_ is not a name: really"),
+            (c"name: 'x' is none", "umbo_iterator_next: name: 'x' is none"),
+        ] {
+            let passed_on = callback::run(|| fail(UMBO_NOT_FOUND, said, &destroyed)).unwrap_err();
+            set("umbo_iterator_next", passed_on);
+            assert_eq!(last_message(), shown);
+        }
+        clear();
+        assert_eq!(destroyed.load(Ordering::SeqCst), 3);
     }
 
     #[test]
     fn messages_of_other_failures_are_not_picked_up() {
-        set(Error::NotFound("stale".into()));
+        set("umbo_device_parse", Error::NotFound("stale".into()));
         let error = callback::run(|| UMBO_NOT_FOUND).unwrap_err();
         assert_eq!(error.to_string(), "the callback returned NOT_FOUND without a message");
         let error = callback::run(|| {
-            set(Error::NotFound("handled".into()));
+            set("umbo_device_parse", Error::NotFound("handled".into()));
             UMBO_ABORTED
         });
         assert_eq!(

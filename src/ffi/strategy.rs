@@ -78,7 +78,7 @@ pub unsafe extern "C" fn umbo_central_storage_strategy_create(
     options: *const umbo_strategy_options,
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_central_storage_strategy_create", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
         strategy.write(make(Strategy::new(&options)?)?);
@@ -130,7 +130,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
 /// be copied and never ends; the handle is released like any other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_default_strategy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let strategy = unsafe { out(strategy, "strategy") }?;
         strategy.write(make(Strategy::default_strategy())?);
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     strategy: *const umbo_strategy,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i32);
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn umbo_strategy_compute_device(
     replica: i32,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_compute_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(strategy, "strategy", |strategy| {
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
     strategy: *const umbo_strategy,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_parameter_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(strategy, "strategy", |strategy| {
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn umbo_strategy_copy(
     strategy: *const umbo_strategy,
     copy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_copy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let copy = unsafe { out(copy, "copy") }?;
         copy.write(make(get(strategy, "strategy")?.deep_copy()?)?);
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn umbo_strategy_same(
     b: *const umbo_strategy,
     same: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_same", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let same = unsafe { out(same, "same") }?;
         let (a, b) = (get(a, "a")?, get(b, "b")?);
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn umbo_strategy_created_variable(
     variable: *const umbo_variable,
     result: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_created_variable", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let (strategy, variable) = (get(strategy, "strategy")?, get(variable, "variable")?);
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
     strategy: *const umbo_strategy,
     count: *mut i32,
 ) -> umbo_status {
-    boundary_in_need(|| {
+    boundary_in_need("umbo_strategy_late_replicas", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(get(strategy, "strategy")?.late_replicas().len() as i32);
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 /// threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) -> umbo_status {
-    boundary_in_need(|| get(strategy, "strategy")?.synchronize())
+    boundary_in_need("umbo_strategy_synchronize", || get(strategy, "strategy")?.synchronize())
 }
 
 /// A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn umbo_strategy_metric(
     name: *const c_char,
     metric: *mut umbo_metric,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_metric", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (metric, name) = unsafe { (options::out(metric, "metric")?, text(name, "name")?) };
         let found: Option<Metric> = borrow(strategy, "strategy", |strategy| strategy.metric(name))?;
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn umbo_strategy_metric(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_retain(strategy: *const umbo_strategy) -> umbo_status {
-    boundary(|| handle::retain(strategy, "strategy"))
+    boundary("umbo_strategy_retain", || handle::retain(strategy, "strategy"))
 }
 
 /// Releases a reference. With the last one, and no run under way, the replica threads end before

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_zeros", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_uninitialized", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_from_data", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let owner = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_tensor_from_memory", move || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn umbo_tensor_view(
     tensor: *const umbo_tensor,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         view.write(borrow(tensor, "tensor", view_of)?);
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn umbo_tensor_slice(
     step: i64,
     slice: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_slice", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let slice = unsafe { out(slice, "slice") }?;
         let position = |value: i64| {
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
     shape: *const i64,
     reshaped: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_reshape", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (reshaped, shape) =
             unsafe { (out(reshaped, "reshaped")?, shape_from(rank, shape, "shape")?) };
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
     axes: *const i32,
     transposed: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_transpose", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let transposed = unsafe { out(transposed, "transposed") }?;
         let tensor = handle::get(tensor, "tensor")?;
@@ -338,7 +338,7 @@ pub unsafe extern "C" fn umbo_tensor_copy(
     device: *const c_char,
     copy: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_copy", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (copy, device) = unsafe { (out(copy, "copy")?, device_from(device)?) };
         copy.write(make(copy_to(&handle::get(tensor, "tensor")?, device)?)?);
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn umbo_tensor_copy_to_host(
     destination: *mut c_void,
     bytes: usize,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_copy_to_host", || {
         let tensor = handle::get(tensor, "tensor")?;
         let (dtype, shape) = (tensor.dtype(), tensor.shape());
         let expected = shape.bytes(dtype)?;
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
     tensor: *const umbo_tensor,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_tensor_device_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let device = borrow(tensor, "tensor", Tensor::device)?;
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_retain(tensor: *const umbo_tensor) -> umbo_status {
-    boundary(|| handle::retain(tensor, "tensor"))
+    boundary("umbo_tensor_retain", || handle::retain(tensor, "tensor"))
 }
 
 /// Releases a reference. NULL is fine.

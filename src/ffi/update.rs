@@ -90,6 +90,7 @@ type Updater = fn(
 /// As the header says of the functions that call this.
 #[expect(clippy::too_many_arguments, reason = "the arguments of a C function")]
 unsafe fn update(
+    name: &'static str,
     strategy: *const umbo_strategy,
     (variable, variable_name): (*const umbo_variable, &'static str),
     function: umbo_update_fn,
@@ -99,7 +100,7 @@ unsafe fn update(
     result: *mut *mut umbo_value,
     updater: Updater,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(name, || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { optional_result(result, "result") }?;
         // SAFETY: the caller gives NULL or options.
@@ -150,7 +151,19 @@ pub unsafe extern "C" fn umbo_strategy_update(
 ) -> umbo_status {
     let (variable, updater) = ((variable.cast_const(), "variable"), Strategy::update);
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { update(strategy, variable, function, user_data, args, options, result, updater) }
+    unsafe {
+        update(
+            "umbo_strategy_update",
+            strategy,
+            variable,
+            function,
+            user_data,
+            args,
+            options,
+            result,
+            updater,
+        )
+    }
 }
 
 /// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
@@ -169,7 +182,19 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     let variable = (colocate_with.cast_const(), "colocate_with");
     let updater = Strategy::update_non_slot;
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { update(strategy, variable, function, user_data, args, options, result, updater) }
+    unsafe {
+        update(
+            "umbo_strategy_update_non_slot",
+            strategy,
+            variable,
+            function,
+            user_data,
+            args,
+            options,
+            result,
+            updater,
+        )
+    }
 }
 
 /// The variable beside which state of all of `variables` together is kept: the one whose name comes
@@ -181,7 +206,7 @@ pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     variables: *const *const umbo_variable,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_non_slot_devices", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (variable, variables) =
             unsafe { (out(variable, "variable")?, array(variables, count, "variables")?) };
@@ -205,7 +230,7 @@ pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
     function: umbo_scope_fn,
     user_data: *mut c_void,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_strategy_colocate_vars_with", || {
         let function = present(function, "function")?;
         let variable = get(variable, "variable")?;
         get(strategy, "strategy")?.colocate_vars_with(&variable, || {

@@ -227,12 +227,13 @@ fn or_default(value: f64, default: f64) -> f64 {
 /// `output` is NULL or may be written; `options` is NULL or leads to a struct of the size that it
 /// states.
 unsafe fn create<O: Extensible, R: UpdateRule + 'static>(
+    function: &'static str,
     strategy: *mut umbo_strategy,
     options: *const O,
     output: *mut *mut umbo_optimizer,
     rule: impl FnOnce(O) -> Result<(R, f64)>,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(function, || {
         // SAFETY: the caller's promise is the same.
         let (output, options) =
             unsafe { (out(output, "optimizer")?, options::read(options, "options")?) };
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_sgd(
 ) -> umbo_status {
     let rule = |options: umbo_sgd_options| Ok((Sgd, or_default(options.learning_rate, 0.01)));
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_sgd", strategy, options, optimizer, rule) }
 }
 
 /// Gradient descent with momentum, for variables of the strategy: a = momentum * a + g, then
@@ -271,7 +272,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
         Ok((rule, or_default(options.learning_rate, 0.01)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_momentum", strategy, options, optimizer, rule) }
 }
 
 /// Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the strategy: m = beta1 * m +
@@ -293,7 +294,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
         Ok((rule, or_default(options.learning_rate, 0.001)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_adam", strategy, options, optimizer, rule) }
 }
 
 /// AdamW (Loshchilov and Hutter, 2019), for variables of the strategy: w = (1 - learning_rate *
@@ -315,7 +316,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_adamw(
         Ok((rule, or_default(options.learning_rate, 0.001)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_adamw", strategy, options, optimizer, rule) }
 }
 
 /// LAMB (You et al., 2020), for variables of the strategy: with Adam's direction r = m / (sqrt(v) +
@@ -338,7 +339,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_lamb(
         Ok((rule, or_default(options.learning_rate, 0.001)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_lamb", strategy, options, optimizer, rule) }
 }
 
 /// Adagrad (Duchi, Hazan and Singer, 2011), for variables of the strategy: n = n + g * g, then
@@ -356,7 +357,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
         Ok((rule, or_default(options.learning_rate, 0.01)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_adagrad", strategy, options, optimizer, rule) }
 }
 
 /// RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = decay * v + (1 - decay) *
@@ -380,7 +381,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
         Ok((rule, or_default(options.learning_rate, 0.01)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_rmsprop", strategy, options, optimizer, rule) }
 }
 
 /// FTRL-Proximal (McMahan et al., 2013, Algorithm 1), for variables of the strategy: s = (sqrt(n + g *
@@ -403,5 +404,5 @@ pub unsafe extern "C" fn umbo_optimizer_create_ftrl(
         Ok((rule, or_default(options.learning_rate, 0.1)))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create(strategy, options, optimizer, rule) }
+    unsafe { create("umbo_optimizer_create_ftrl", strategy, options, optimizer, rule) }
 }

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
     tensor: *const umbo_tensor,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_from_tensor", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let value = unsafe { out(value, "value") }?;
         value.write(make(Value::Tensor(get(tensor, "tensor")?))?);
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn umbo_value_from_variable(
     variable: *const umbo_variable,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_from_variable", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let value = unsafe { out(value, "value") }?;
         value.write(make(Value::Variable(get(variable, "variable")?))?);
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn umbo_value_tuple(
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_tuple", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| get(item, "items")))?;
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn umbo_value_struct(
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_struct", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, names, items) = unsafe {
             (out(value, "value")?, array(names, count, "names")?, array(items, count, "items")?)
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn umbo_value_per_replica(
     components: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_per_replica", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, components) =
             unsafe { (out(value, "value")?, array(components, count, "components")?) };
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn umbo_value_kind_of(
     value: *const umbo_value,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_kind_of", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let kind = unsafe { out(kind, "kind") }?;
         kind.write(borrow(value, "value", |value| match value {
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
     count: *mut i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(value, "value", Value::count)? as i32);
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn umbo_value_item(
     index: i32,
     item: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_item", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let item = unsafe { out(item, "item") }?;
         let index = index_from(index)?;
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn umbo_value_field(
     name: *const c_char,
     field: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_field", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (field, name) = unsafe { (out(field, "field")?, text(name, "name")?) };
         field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn umbo_value_field_name(
     index: i32,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_field_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let index = index_from(index)?;
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn umbo_value_tensor(
     value: *const umbo_value,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_tensor", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let tensor = unsafe { out(tensor, "tensor") }?;
         tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn umbo_value_variable(
     value: *const umbo_value,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_variable", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let variable = unsafe { out(variable, "variable") }?;
         let object = borrow(value, "value", |value| match value {
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn umbo_value_view(
     name: *const c_char,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_view", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
         view.write(borrow(value, "value", |value| {
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn umbo_value_text(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_text", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let length = unsafe { out(length, "length") }?;
         if capacity > 0 {
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn umbo_value_clone(
     value: *const umbo_value,
     clone: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_clone", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let clone = unsafe { out(clone, "clone") }?;
         clone.write(make(get(value, "value")?)?);
@@ -339,7 +339,7 @@ pub unsafe extern "C" fn umbo_value_examples(
     replica: i32,
     count: *mut i64,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_value_examples", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         count.write(borrow(value, "value", |value| examples(value, replica))?? as i64);
@@ -373,7 +373,7 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
 /// own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_retain(value: *const umbo_value) -> umbo_status {
-    boundary(|| handle::retain(value, "value"))
+    boundary("umbo_value_retain", || handle::retain(value, "value"))
 }
 
 /// Releases a reference. NULL is fine.

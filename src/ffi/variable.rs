@@ -145,7 +145,7 @@ pub unsafe extern "C" fn umbo_variable_create(
     options: *const umbo_variable_options,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_create", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (variable, name, options) = unsafe {
             (
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn umbo_variable_view(
     variable: *const umbo_variable,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let look = |context: Option<&_>, variable: &Variable| {
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn umbo_variable_view(
         };
         view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
-            false => in_context(ctx, "umbo_variable_view", |own| look(Some(own), variable)),
+            false => in_context(ctx, |own| look(Some(own), variable)),
         })??);
         Ok(())
     })
@@ -231,17 +231,16 @@ pub unsafe extern "C" fn umbo_variable_view_as(
     dtype: umbo_dtype,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_view_as", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let dtype = dtype_from(dtype)?;
         let look = |context: Option<&_>, variable: &Variable| {
             variables::current_copy(context, variable, dtype).map(|copy| copy.map(view_of))
         };
-        let what = "umbo_variable_view_as";
         let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
-            false => in_context(ctx, what, |own| look(Some(own), variable)),
+            false => in_context(ctx, |own| look(Some(own), variable)),
         })??;
         if let Some(ready) = ready {
             view.write(ready);
@@ -249,7 +248,7 @@ pub unsafe extern "C" fn umbo_variable_view_as(
         }
         let context = match ctx.is_null() {
             true => with_current_replica(|own| own.cloned()),
-            false => in_context(ctx, what, |own| Ok(Some(own.clone())))?,
+            false => in_context(ctx, |own| Ok(Some(own.clone())))?,
         };
         let variable = get(variable, "variable")?;
         view.write(view_of(variables::bring_in_step(context.as_ref(), &variable, dtype)?));
@@ -265,7 +264,7 @@ pub unsafe extern "C" fn umbo_variable_read(
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_read", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let value = unsafe { out(value, "value") }?;
         value.write(make(variables::read(&get(variable, "variable")?)?)?);
@@ -274,11 +273,14 @@ pub unsafe extern "C" fn umbo_variable_read(
 }
 
 fn assign(
+    function: &'static str,
     variable: *const umbo_variable,
     kind: Assignment,
     value: *const umbo_value,
 ) -> umbo_status {
-    boundary(|| variables::assign(&get(variable, "variable")?, kind, &get(value, "value")?))
+    boundary(function, || {
+        variables::assign(&get(variable, "variable")?, kind, &get(value, "value")?)
+    })
 }
 
 /// Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
@@ -298,7 +300,7 @@ pub unsafe extern "C" fn umbo_variable_assign(
     variable: *mut umbo_variable,
     value: *const umbo_value,
 ) -> umbo_status {
-    assign(variable, Assignment::Assign, value)
+    assign("umbo_variable_assign", variable, Assignment::Assign, value)
 }
 
 /// Adds a value; otherwise as umbo_variable_assign().
@@ -307,7 +309,7 @@ pub unsafe extern "C" fn umbo_variable_assign_add(
     variable: *mut umbo_variable,
     value: *const umbo_value,
 ) -> umbo_status {
-    assign(variable, Assignment::Add, value)
+    assign("umbo_variable_assign_add", variable, Assignment::Add, value)
 }
 
 /// Subtracts a value; otherwise as umbo_variable_assign().
@@ -316,7 +318,7 @@ pub unsafe extern "C" fn umbo_variable_assign_sub(
     variable: *mut umbo_variable,
     value: *const umbo_value,
 ) -> umbo_status {
-    assign(variable, Assignment::Subtract, value)
+    assign("umbo_variable_assign_sub", variable, Assignment::Subtract, value)
 }
 
 /// The variable's name. Lives as long as the process.
@@ -325,7 +327,7 @@ pub unsafe extern "C" fn umbo_variable_name(
     variable: *const umbo_variable,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(variable, "variable", |variable| lasting(variable.name()))?);
@@ -334,12 +336,13 @@ pub unsafe extern "C" fn umbo_variable_name(
 }
 
 fn number(
+    function: &'static str,
     variable: *const umbo_variable,
     output: *mut i32,
     argument: &'static str,
     of: impl FnOnce(&Variable) -> i32,
 ) -> umbo_status {
-    boundary(|| {
+    boundary(function, || {
         // SAFETY: the caller gives NULL or a place for the output.
         let output = unsafe { out(output, argument) }?;
         output.write(borrow(variable, "variable", of)?);
@@ -353,7 +356,7 @@ pub unsafe extern "C" fn umbo_variable_dtype(
     variable: *const umbo_variable,
     dtype: *mut umbo_dtype,
 ) -> umbo_status {
-    number(variable, dtype, "dtype", |variable| variable.dtype() as i32)
+    number("umbo_variable_dtype", variable, dtype, "dtype", |variable| variable.dtype() as i32)
 }
 
 /// Whether an optimizer should change the variable: 1 or 0.
@@ -362,7 +365,9 @@ pub unsafe extern "C" fn umbo_variable_trainable(
     variable: *const umbo_variable,
     trainable: *mut i32,
 ) -> umbo_status {
-    number(variable, trainable, "trainable", |variable| i32::from(variable.spec().trainable))
+    number("umbo_variable_trainable", variable, trainable, "trainable", |variable| {
+        i32::from(variable.spec().trainable)
+    })
 }
 
 /// How values that replicas assign are combined.
@@ -371,7 +376,9 @@ pub unsafe extern "C" fn umbo_variable_aggregation(
     variable: *const umbo_variable,
     aggregation: *mut umbo_aggregation,
 ) -> umbo_status {
-    number(variable, aggregation, "aggregation", |variable| variable.spec().aggregation as i32)
+    number("umbo_variable_aggregation", variable, aggregation, "aggregation", |variable| {
+        variable.spec().aggregation as i32
+    })
 }
 
 /// The synchronisation that the variable was made with.
@@ -380,9 +387,13 @@ pub unsafe extern "C" fn umbo_variable_synchronization(
     variable: *const umbo_variable,
     synchronization: *mut umbo_synchronization,
 ) -> umbo_status {
-    number(variable, synchronization, "synchronization", |variable| {
-        variable.spec().synchronization as i32
-    })
+    number(
+        "umbo_variable_synchronization",
+        variable,
+        synchronization,
+        "synchronization",
+        |variable| variable.spec().synchronization as i32,
+    )
 }
 
 /// The canonical name of the device that holds the variable. Lives as long as the process.
@@ -391,7 +402,7 @@ pub unsafe extern "C" fn umbo_variable_device(
     variable: *const umbo_variable,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(variable, "variable", |variable| {
@@ -408,7 +419,7 @@ pub unsafe extern "C" fn umbo_variable_copy(
     variable: *const umbo_variable,
     copy: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_copy", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let copy = unsafe { out(copy, "copy") }?;
         copy.write(make(variables::deep_copy(&get(variable, "variable")?)?)?);
@@ -419,7 +430,7 @@ pub unsafe extern "C" fn umbo_variable_copy(
 /// One more reference to the handle, to be released like the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_retain(variable: *const umbo_variable) -> umbo_status {
-    boundary(|| handle::retain(variable, "variable"))
+    boundary("umbo_variable_retain", || handle::retain(variable, "variable"))
 }
 
 /// Releases a reference. NULL is fine.

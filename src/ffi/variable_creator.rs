@@ -55,7 +55,7 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary(move || {
+    boundary("umbo_variable_creator_scope_enter", move || {
         // SAFETY: the caller gives NULL or a place for the output.
         let scope = unsafe { out(scope, "scope") }?;
         let function = present(creator, "creator")?;
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_next", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let variable = unsafe { out(variable, "variable") }?;
         let handle = reserve()?;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn umbo_variable_request_name(
     request: *const umbo_variable_request,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(request, "request", |request| lasting(&request.description().name))?);
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_name(
     request: *mut umbo_variable_request,
     name: *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_set_name", || {
         // SAFETY: the caller promises NULL or a text.
         let name = unsafe { text(name, "name") }?;
         get(request, "request")?.describe(|new| name.clone_into(&mut new.name));
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_initial_value", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let tensor = unsafe { out(tensor, "tensor") }?;
         tensor.write(make(get(request, "request")?.initial_value())?);
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
     tensor: *const umbo_tensor,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_set_initial_value", || {
         let tensor = get(tensor, "tensor")?;
         get(request, "request")?.set_initial_value(tensor);
         Ok(())
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
     trainable: *mut umbo_trainable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_trainable", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let trainable = unsafe { out(trainable, "trainable") }?;
         trainable.write(match get(request, "request")?.description().trainable {
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_trainable(
     request: *mut umbo_variable_request,
     trainable: umbo_trainable,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_set_trainable", || {
         let trainable = trainable_from(trainable, "trainable")?;
         get(request, "request")?.describe(|new| new.trainable = trainable);
         Ok(())
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn umbo_variable_request_aggregation(
     request: *const umbo_variable_request,
     aggregation: *mut umbo_aggregation,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_aggregation", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let aggregation = unsafe { out(aggregation, "aggregation") }?;
         aggregation.write(get(request, "request")?.description().aggregation as i32);
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
     request: *mut umbo_variable_request,
     aggregation: umbo_aggregation,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_set_aggregation", || {
         let aggregation = constant(
             aggregation,
             Aggregation::from_code(aggregation),
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn umbo_variable_request_synchronization(
     request: *const umbo_variable_request,
     synchronization: *mut umbo_synchronization,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_synchronization", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let synchronization = unsafe { out(synchronization, "synchronization") }?;
         synchronization.write(get(request, "request")?.description().synchronization as i32);
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
     request: *mut umbo_variable_request,
     synchronization: umbo_synchronization,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_set_synchronization", || {
         let synchronization = constant(
             synchronization,
             Synchronization::from_code(synchronization),
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn umbo_variable_request_device(
     request: *const umbo_variable_request,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary(|| {
+    boundary("umbo_variable_request_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(request, "request", |request| {

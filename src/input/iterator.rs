@@ -80,8 +80,8 @@ impl PassIterator {
 
     /// Elements that are distributed for a strategy are for all of its replicas: they are asked
     /// for in its cross-replica context or in the default context.
-    fn check_context(&self, what: &str) -> Result<()> {
-        self.strategy.map_or(Ok(()), |strategy| require_cross_replica_of(strategy, what))
+    fn check_context(&self) -> Result<()> {
+        self.strategy.map_or(Ok(()), require_cross_replica_of)
     }
 
     /// The next element, or nothing at the end and ever after. Blocks until the element is there;
@@ -98,7 +98,7 @@ impl PassIterator {
     /// - if elements are distributed for a strategy: inside of a replica's callback and in the
     ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
-        self.check_context("umbo_iterator_next")?;
+        self.check_context()?;
         let mut taken = self.take("asked for an element")?;
         let work = taken.work()?;
         if work.ended {
@@ -113,7 +113,7 @@ impl PassIterator {
     /// it was told to keep one. Memory and threads stay. FAILED_PRECONDITION as for
     /// [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
-        self.check_context("umbo_iterator_reset")?;
+        self.check_context()?;
         let mut taken = self.take("reset")?;
         let work = taken.work()?;
         work.ended = false;

@@ -16,7 +16,7 @@ use crate::values::Value;
 /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no array.
 /// RESOURCE_EXHAUSTED: no memory for the copies.
 pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset> {
-    require_cross_replica_of(strategy.id(), "umbo_strategy_make_numpy_dataset")?;
+    require_cross_replica_of(strategy.id())?;
     // Checked before anything is copied.
     Dataset::from_tensor_slices(arrays)?;
     let copies = arrays.map_leaves(&mut |leaf| match leaf {

@@ -58,7 +58,7 @@ pub fn apply_with(
         return Ok(Outcome::Deferred);
     }
     let mut action = ApplyAction::new(optimizer, gradients).with(options);
-    strategy.change("umbo_optimizer_apply", &mut action)?;
+    strategy.change(&mut action)?;
     Ok(Outcome::Done(action.report()))
 }
 

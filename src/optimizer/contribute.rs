@@ -22,7 +22,7 @@ impl Gradients {
         index: usize,
         mode: GradientMode,
     ) -> Result<&Tensor> {
-        self.take_part(context, "umbo_gradients_view")?;
+        self.take_part(context)?;
         self.view(context.replica(), context.step_number(), index, mode)
     }
 
@@ -34,7 +34,7 @@ impl Gradients {
         index: usize,
         rows: usize,
     ) -> Result<AddedRows> {
-        self.take_part(context, "umbo_gradients_add_rows")?;
+        self.take_part(context)?;
         self.add_rows(context.replica(), context.step_number(), index, rows)
     }
 
@@ -46,7 +46,7 @@ impl Gradients {
         index: usize,
         slices: &IndexedSlices,
     ) -> Result<()> {
-        self.take_part(context, "umbo_gradients_add_indexed_slices")?;
+        self.take_part(context)?;
         self.add_indexed_slices(context.replica(), context.step_number(), index, slices)
     }
 
@@ -58,7 +58,7 @@ impl Gradients {
         context: &ReplicaContext,
         weight: Option<f64>,
     ) -> Result<()> {
-        self.take_part(context, "umbo_gradients_submit")?;
+        self.take_part(context)?;
         let weight = match weight {
             Some(weight) => weight,
             None => examples(context)? as f64,
@@ -67,21 +67,20 @@ impl Gradients {
     }
 
     /// Lets the gradients take part in the outcome of the context's step.
-    fn take_part(self: &Arc<Self>, context: &ReplicaContext, what: &str) -> Result<()> {
+    fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(
-                "{what}: mixing different strategies: the gradients were made for another one than \
+                "gradients: mixing different strategies: the gradients were made for another one than \
                  the one that runs here (of {} replicas); make gradients for each strategy",
                 context.strategy().num_replicas()
             )));
         }
         let step = context.step_number();
         if step == 0 {
-            return Err(Error::precondition(format!(
-                "{what}: the default context is in no run; replicas write gradients inside of \
-                 umbo_strategy_run"
-            )));
+            return Err(Error::precondition(
+                "ctx: the default context is in no run; replicas write gradients inside of a run",
+            ));
         }
         // Whoever sees that the gradients take part may write, and the step's outcome knows them.
         if self.takes_part_in(step) { Ok(()) } else { context.strategy().join_step(step, self) }
@@ -91,9 +90,8 @@ impl Gradients {
 fn examples(context: &ReplicaContext) -> Result<u64> {
     context.batch_position().local_examples.ok_or_else(|| {
         Error::precondition(
-            "umbo_gradients_submit: the run's arguments do not say how many examples this replica \
-             has, since they contain no per-replica value; give the weight with \
-             umbo_gradients_submit_weighted",
+            "the run's arguments do not say how many examples this replica has, since they contain no \
+             per-replica value; submit with a weight",
         )
     })
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
-use super::context::require_cross_replica;
+use super::context::require_cross_replica_else;
 use super::operation::Operation;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
@@ -71,7 +71,7 @@ impl Strategy {
     /// components may differ in those dimensions. A plain tensor without axes is its own mean and
     /// has no sum over several replicas; with axes it counts once for each replica.
     pub fn reduce(&self, op: ReduceOp, value: &Value, how: &Reduction) -> Result<Value> {
-        require_cross_replica(self, "umbo_strategy_reduce")?;
+        require_cross_replica_else(self.id(), "an all-reduce or a merge call")?;
         self.reduce_here(op, value, how)
     }
 
@@ -174,7 +174,7 @@ impl Strategy {
     /// Concatenates the components of a per-replica value along `axis`, in replica order. Plain
     /// values, and values of one component, come back as they are. Nests go leaf by leaf.
     pub fn gather(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
-        require_cross_replica(self, "umbo_strategy_gather")?;
+        require_cross_replica_else(self.id(), "an all-gather or a merge call")?;
         no_output_for_nests(value, how)?;
         value.map_leaves(&mut |leaf| self.gather_leaf(leaf, axis, how))
     }
@@ -193,7 +193,7 @@ impl Strategy {
             }
             Value::IndexedSlices(_) => {
                 return Err(Error::Unimplemented(
-                    "umbo_strategy_gather: gathering indexed slices; gather their values and \
+                    "gathering indexed slices is not offered; gather their values and \
                      indices, or a per-replica value of them, which gives dense tensors"
                         .into(),
                 ));
@@ -245,6 +245,28 @@ fn no_output_for_slices(how: &Reduction) -> Result<()> {
     }
 }
 
+/// Checks the nest that a replica contributes to a collective.
+fn check_nest(value: &Value) -> Result<()> {
+    let mut leaves = 0;
+    let wrong = value.find_leaf(&mut |leaf| {
+        leaves += 1;
+        match leaf {
+            Value::Tensor(_) | Value::IndexedSlices(_) => None,
+            other => Some(other.kind_name()),
+        }
+    });
+    match wrong {
+        Some(kind) => Err(Error::invalid(
+            "value",
+            format!("{kind} among the leaves; they must be tensors or indexed slices"),
+        )),
+        None if leaves == 0 => {
+            Err(Error::invalid("value", "an empty structure; it needs a tensor"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// One copy of a plain leaf for each device; several on one device are separate objects.
 pub(super) fn copies(value: &Value, devices: &[DeviceId]) -> Result<Value> {
     spread(value, devices, false)
@@ -276,7 +298,7 @@ impl ReplicaContext {
     /// Reduces a nest of tensors and indexed slices over the replicas; each replica gets its own
     /// copy, on its device. One merge call for the whole nest.
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
-        self.check_nest("umbo_replica_context_all_reduce", &value)?;
+        check_nest(&value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
             let how = Reduction { destination: Some(DeviceId::HOST), ..Reduction::default() };
             let reduced = strategy.reduce_here(op, &merged, &how)?;
@@ -288,44 +310,21 @@ impl ReplicaContext {
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own
     /// copy of the whole, on its device.
     pub fn all_gather(&self, value: Value, axis: i64) -> Result<Value> {
-        let what = "umbo_replica_context_all_gather";
-        self.check_nest(what, &value)?;
+        check_nest(&value)?;
         let slices = value.find_leaf(&mut |leaf| match leaf {
             Value::IndexedSlices(_) => Some(()),
             _ => None,
         });
         if slices.is_some() {
-            return Err(Error::Unimplemented(format!(
-                "{what}: gathering indexed slices; gather their values and indices"
-            )));
+            return Err(Error::Unimplemented(
+                "gathering indexed slices is not offered; gather their values and indices".into(),
+            ));
         }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
             let gathered = merged
                 .map_leaves(&mut |leaf| strategy.gather_leaf(leaf, axis, &Reduction::default()))?;
             copies(&gathered, strategy.compute_devices())
         })
-    }
-
-    fn check_nest(&self, what: &'static str, value: &Value) -> Result<()> {
-        let mut leaves = 0;
-        let wrong = value.find_leaf(&mut |leaf| {
-            leaves += 1;
-            match leaf {
-                Value::Tensor(_) | Value::IndexedSlices(_) => None,
-                other => Some(other.kind_name()),
-            }
-        });
-        match wrong {
-            Some(kind) => Err(Error::invalid(
-                "value",
-                format!("{what}: {kind} among the leaves; they must be tensors or indexed slices"),
-            )),
-            None if leaves == 0 => Err(Error::invalid(
-                "value",
-                format!("{what}: an empty structure; it needs a tensor"),
-            )),
-            None => Ok(()),
-        }
     }
 
     fn combine(

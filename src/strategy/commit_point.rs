@@ -64,8 +64,8 @@ impl Strategy {
 
     /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and
     /// changes central state if that succeeded.
-    pub fn change(&self, what: &str, action: &mut dyn CommitAction) -> Result<()> {
-        require_cross_replica(self, what)?;
+    pub fn change(&self, action: &mut dyn CommitAction) -> Result<()> {
+        require_cross_replica(self)?;
         let _lock = self.enter(&Limits::default())?;
         action.prepare()?;
         let _changing = self.inner().central.write();

@@ -252,32 +252,37 @@ pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
 }
 
 /// The error for an operation of one strategy inside of another one's context.
-pub(super) fn mixing(what: &str) -> Error {
-    Error::precondition(format!(
-        "{what}: mixing different strategies: this thread is in the scope or in a run of another \
-         strategy; leave that first"
-    ))
+pub(super) fn mixing() -> Error {
+    Error::precondition(
+        "mixing different strategies: this thread is in the scope or in a run of another strategy; \
+         leave that first",
+    )
 }
 
-/// Checks that `what` of `strategy` may be done here: in the default context or in the
+/// Checks that an operation of `strategy` may be done here: in the default context or in the
 /// strategy's own cross-replica context.
-pub(super) fn require_cross_replica(strategy: &Strategy, what: &str) -> Result<()> {
-    require_cross_replica_of(strategy.id(), what)
+pub(super) fn require_cross_replica(strategy: &Strategy) -> Result<()> {
+    require_cross_replica_of(strategy.id())
 }
 
 /// As [`require_cross_replica`], of the strategy with this id, which need not live any more.
-pub(crate) fn require_cross_replica_of(strategy: u64, what: &str) -> Result<()> {
+pub(crate) fn require_cross_replica_of(strategy: u64) -> Result<()> {
+    require_cross_replica_else(strategy, "a merge call")
+}
+
+/// As [`require_cross_replica_of`]; `remedy` is what a replica's callback should use instead.
+pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<()> {
     match current() {
         Current::Default => Ok(()),
         Current::CrossReplica(other) if other.id() == strategy => Ok(()),
         Current::Replica(context) if context.strategy().id() == strategy => {
             Err(Error::precondition(format!(
-                "{what}: requires being in cross-replica context, but this is replica {}'s \
-                 callback; use a merge call",
+                "requires being in cross-replica context, but this is replica {}'s callback; use \
+                 {remedy}",
                 context.replica()
             )))
         }
-        _ => Err(mixing(what)),
+        _ => Err(mixing()),
     }
 }
 
@@ -292,7 +297,7 @@ impl Strategy {
     /// Makes this strategy current for this thread until the scope is left. The own scope nests;
     /// inside of another strategy's context, or of this strategy's replica context, it is refused.
     pub fn enter_scope(&self) -> Result<Scope> {
-        require_cross_replica(self, "umbo_strategy_scope_enter")?;
+        require_cross_replica(self)?;
         let serial = next_serial();
         push(Frame::Scope { strategy: self.clone(), serial });
         Ok(Scope { serial, thread: thread_number() })
@@ -300,7 +305,7 @@ impl Strategy {
 
     /// Calls `body` in this strategy's scope.
     pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
-        require_cross_replica(self, "umbo_strategy_scope")?;
+        require_cross_replica(self)?;
         // No handle leads to this scope, so it needs no number.
         Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body).0)
     }
@@ -363,7 +368,7 @@ impl Scope {
 pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
     if look_at_frames(|frames| frames.iter().any(Frame::is_context)) {
         return Err(Error::precondition(
-            "umbo_set_strategy: must not be called inside of a scope or a run",
+            "the strategy of a thread cannot be set inside of a scope or a run; leave that first",
         ));
     }
     arm_cleanup();

@@ -19,8 +19,6 @@ use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
-const WHAT: &str = "umbo_variable_create";
-
 /// Where a variable's initial value comes from.
 pub enum Initial<'a> {
     /// A copy of this tensor.
@@ -49,7 +47,7 @@ pub fn create(
 ) -> Result<Variable> {
     let (owner, context) = match strategy {
         Some(strategy) => {
-            require_cross_replica(strategy, WHAT)?;
+            require_cross_replica(strategy)?;
             (strategy.clone(), None)
         }
         None => match current() {
@@ -59,7 +57,7 @@ pub fn create(
         },
     };
     if !owner.is_default() && in_default_scope() {
-        return Err(mixing(WHAT));
+        return Err(mixing());
     }
     let Some(context) = context else {
         return create_here(creators(&owner), &owner, new, initial);
@@ -140,7 +138,7 @@ fn made_by_first_replica(
             )))
         }
         Request::Missing { position } => Err(Error::precondition(format!(
-            "{WHAT}: mismatching name on device {}: replica {replica} asks for a variable \
+            "mismatching name on device {}: replica {replica} asks for a variable \
              '{full_name}', number {} of this name, which replica 0 has not made; all \
              replicas must make the same variables in the same order",
             context.strategy().compute_device_names()[replica],

@@ -60,7 +60,7 @@ impl Strategy {
         {
             return update_in_replica(&context, variable, arguments, grouping, function);
         }
-        require_cross_replica(self, "umbo_strategy_update")?;
+        require_cross_replica(self)?;
         self.update_here(variable, arguments, grouping, function)
     }
 
@@ -84,7 +84,7 @@ impl Strategy {
         grouping: Grouping,
         function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>>,
     ) -> Result<Option<Value>> {
-        require_cross_replica(self, "umbo_strategy_update_non_slot")?;
+        require_cross_replica(self)?;
         self.update_here(colocate_with, arguments, grouping, function)
     }
 
@@ -105,16 +105,15 @@ impl Strategy {
         variable: &Variable,
         body: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        let what = "umbo_strategy_colocate_vars_with";
         match current() {
             Current::CrossReplica(own) if own.is_same(self) => {}
             Current::Replica(context) if context.strategy().is_same(self) => {}
             Current::Default => {
-                return Err(Error::precondition(format!(
-                    "{what}: needs to be inside of the strategy's scope"
-                )));
+                return Err(Error::precondition(
+                    "needs to be inside of the strategy's scope; enter that first",
+                ));
             }
-            _ => return Err(mixing(what)),
+            _ => return Err(mixing()),
         }
         if !variables::created_in_scope(self, variable) {
             return Err(Error::invalid(
@@ -133,20 +132,20 @@ impl Strategy {
     /// The canonical names of the compute devices, in replica order. The default strategy was
     /// given none.
     pub fn worker_devices(&self) -> Result<&[String]> {
-        self.own_devices("umbo_strategy_worker_devices")?;
+        self.own_devices()?;
         Ok(self.compute_device_names())
     }
 
     /// The canonical names of the devices that hold variables: one. The default strategy was given
     /// none.
     pub fn parameter_devices(&self) -> Result<[&str; 1]> {
-        self.own_devices("umbo_strategy_parameter_devices")?;
+        self.own_devices()?;
         Ok([self.parameter_device_name()])
     }
 
-    fn own_devices(&self, what: &str) -> Result<()> {
+    fn own_devices(&self) -> Result<()> {
         if self.is_default() {
-            return Err(Error::precondition(format!("{what}: the default strategy has none")));
+            return Err(Error::precondition("strategy: the default strategy was given no devices"));
         }
         Ok(())
     }

@@ -19,12 +19,12 @@ impl Strategy {
                 format!("{id} is not in [0, {PER_REPLICA}), the logical devices of a replica"),
             ));
         }
-        Err(refusal("umbo_strategy_assign_to_logical_device"))
+        Err(refusal())
     }
 
     /// Replicating `tensor` to all logical devices of its replica. Fails with UNIMPLEMENTED.
     pub fn replicate_to_logical_devices(&self, _tensor: &Tensor) -> Result<()> {
-        Err(refusal("umbo_strategy_replicate_to_logical_devices"))
+        Err(refusal())
     }
 
     /// Splitting `tensor` over the logical devices of its replica: dimension `i` in
@@ -59,13 +59,14 @@ impl Strategy {
                  devices of a replica"
             ));
         }
-        Err(refusal("umbo_strategy_split_to_logical_devices"))
+        Err(refusal())
     }
 }
 
-fn refusal(what: &str) -> Error {
-    Error::Unimplemented(format!(
-        "{what}: a central storage strategy has one logical device per replica, so there is \
-         nothing to annotate; leave the call out"
-    ))
+fn refusal() -> Error {
+    Error::Unimplemented(
+        "a central storage strategy has one logical device per replica, so there is nothing to \
+         annotate; leave the call out"
+            .into(),
+    )
 }

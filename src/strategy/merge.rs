@@ -2,7 +2,6 @@
 //! each goes on with its part of the result. Everything on a replica context that synchronises
 //! is one.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ impl ReplicaContext {
         arguments: Option<Value>,
         merge: Merge,
     ) -> Result<Option<Value>> {
-        self.check_current(&operation)?;
+        self.check_current()?;
         let Some(step) = &self.step else {
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
             let (parts, _frame) = with_frame(frame, || merge(self.strategy(), vec![arguments]));
@@ -73,26 +72,24 @@ impl ReplicaContext {
     }
 
     /// Checks that this context is the one that its thread is in.
-    pub fn check_current(&self, what: &dyn fmt::Display) -> Result<()> {
+    pub fn check_current(&self) -> Result<()> {
         match current() {
             Current::Replica(own) if own.is_same(self) => Ok(()),
             Current::Default if self.step.is_none() => Ok(()),
             Current::Replica(own) if own.strategy().is_same(self.strategy()) => {
                 Err(Error::precondition(format!(
-                    "{what}: the context is replica {}'s, but this is replica {}'s callback",
+                    "the context is replica {}'s, but this is replica {}'s callback",
                     self.replica(),
                     own.replica()
                 )))
             }
-            Current::CrossReplica(own) if own.is_same(self.strategy()) => {
-                Err(Error::precondition(format!(
-                    "{what}: needs replica context, but this thread is in cross-replica context"
-                )))
-            }
-            Current::Default => Err(Error::precondition(format!(
-                "{what}: the context belongs to a run that has ended, or to another thread"
-            ))),
-            _ => Err(mixing(&what.to_string())),
+            Current::CrossReplica(own) if own.is_same(self.strategy()) => Err(Error::precondition(
+                "needs replica context, but this thread is in cross-replica context",
+            )),
+            Current::Default => Err(Error::precondition(
+                "ctx: the context belongs to a run that has ended, or to another thread",
+            )),
+            _ => Err(mixing()),
         }
     }
 }

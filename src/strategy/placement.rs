@@ -15,7 +15,7 @@ impl Strategy {
     /// Reduces a value over replicas onto a destination: a plain value on one device, or one copy
     /// for each component of a per-replica destination.
     pub fn reduce_to(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
-        require_cross_replica(self, "umbo_strategy_reduce_to")?;
+        require_cross_replica(self)?;
         self.reduce_onto(op, value, to)
     }
 
@@ -28,7 +28,7 @@ impl Strategy {
     /// As [`Strategy::reduce_to`] for each pair of a value and its destination; the results as a
     /// tuple. A plain value counts as one component, so that its SUM is itself.
     pub fn batch_reduce_to(&self, op: ReduceOp, pairs: &[(Value, Destination)]) -> Result<Value> {
-        require_cross_replica(self, "umbo_strategy_batch_reduce_to")?;
+        require_cross_replica(self)?;
         if pairs.is_empty() {
             return Err(Error::invalid("values", "none; give one pair or more"));
         }
@@ -59,10 +59,11 @@ impl Strategy {
     /// Copies a tensor or indexed slices to a destination: a plain value on one device, or one
     /// copy for each component of a per-replica destination.
     pub fn broadcast_to(&self, value: &Value, to: &Destination) -> Result<Value> {
-        let what = "umbo_strategy_broadcast_to";
-        require_cross_replica(self, what)?;
+        require_cross_replica(self)?;
         if self.is_default() {
-            return Err(Error::Unimplemented(format!("{what}: by the default strategy")));
+            return Err(Error::Unimplemented(
+                "the default strategy has no devices of its own to broadcast to; use another strategy".into(),
+            ));
         }
         let value = match value {
             Value::Variable(variable) => Value::Tensor(variables::read(variable)?),

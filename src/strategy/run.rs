@@ -84,7 +84,7 @@ impl Strategy {
         limits: Limits,
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
-        require_cross_replica(self, "run")?;
+        require_cross_replica(self)?;
         self.check_process()?;
         self.check_arguments(arguments.as_ref())?;
         match step_place(self) {
@@ -365,16 +365,16 @@ impl Strategy {
 
     /// Waits until late callbacks have come back and all work is done.
     pub fn synchronize(&self) -> Result<()> {
-        require_cross_replica(self, "synchronize")?;
+        require_cross_replica(self)?;
         self.check_process()?;
         if step_place(self).is_some() {
             return Err(Error::precondition(
-                "synchronize: inside of a merge call the step is not done",
+                "inside of a merge call the step is not done; synchronise outside of runs",
             ));
         }
         if releases_step_of(self) {
             return Err(Error::precondition(
-                "synchronize: called from a function that releases what an abandoned run was given, \
+                "called from a function that releases what an abandoned run was given, \
                  which is what synchronising waits for",
             ));
         }

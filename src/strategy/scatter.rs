@@ -28,7 +28,7 @@ use crate::values::variable::{Aggregation, Variable};
 /// with INVALID_ARGUMENT for another dtype or dense shape than the variable's, for an integer
 /// divided by zero, for arithmetic on bool, and in replica context for aggregation NONE.
 pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> {
-    match writing_context(variable, op.name())? {
+    match writing_context(variable)? {
         Some(context) => scatter_in_replica(&context, variable, op, value),
         None => {
             let slices = plain_slices(value)?;

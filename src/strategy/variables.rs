@@ -37,10 +37,10 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
     let owner = owner(variable);
     match current() {
         Current::CrossReplica(other) if !owner.is_default() && !other.is_same(&owner) => {
-            return Err(mixing("umbo_variable_copy"));
+            return Err(mixing());
         }
         Current::Replica(context) if !owner.is_default() && !context.strategy().is_same(&owner) => {
-            return Err(mixing("umbo_variable_copy"));
+            return Err(mixing());
         }
         _ => {}
     }
@@ -165,7 +165,7 @@ fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
 /// reads in the step see it, and the commit point makes it central state. A variable of no
 /// strategy is written by each replica in turn, at once.
 pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()> {
-    match writing_context(variable, verb(kind))? {
+    match writing_context(variable)? {
         Some(context) => assign_in_replica(&context, variable, kind, value),
         None => {
             let tensor = plain_tensor(value)?;
@@ -179,14 +179,14 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
 
 /// The replica context in which a write to `variable` is a synchronising operation, or none if it
 /// acts at once.
-pub(super) fn writing_context(variable: &Variable, what: &str) -> Result<Option<ReplicaContext>> {
+pub(super) fn writing_context(variable: &Variable) -> Result<Option<ReplicaContext>> {
     let owner = owner(variable);
     match current() {
         Current::Replica(context) if context.strategy().is_same(&owner) => Ok(Some(context)),
         Current::Default => Ok(None),
         Current::CrossReplica(other) if other.is_same(&owner) => Ok(None),
         Current::CrossReplica(_) | Current::Replica(_) if owner.is_default() => Ok(None),
-        _ => Err(mixing(what)),
+        _ => Err(mixing()),
     }
 }
 

@@ -64,7 +64,7 @@ fn contexts() {
     let batch = batch_of(&rows(4));
     let run = |context: &ReplicaContext| {
         let report = checked(context.strategy(), &batch_of(&rows(4)));
-        refused(report, Status::FailedPrecondition, &["cross-replica context", "equivalence"]);
+        refused(report, Status::FailedPrecondition, &["cross-replica context", "merge call"]);
         let merged = Box::new(|strategy: &Strategy, values: Vec<Option<Value>>| {
             let report = checked(strategy, &batch_of(&rows(4)));
             refused(report, Status::FailedPrecondition, &["merge call"]);

@@ -51,11 +51,11 @@ fn views_and_weights_are_checked() {
         for weight in [f64::NAN, f64::INFINITY, -1.0] {
             // SAFETY: the handles are live.
             let status = unsafe { umbo_gradients_submit_weighted(ctx, gradients, weight) };
-            refused(status, UMBO_INVALID_ARGUMENT, &["weight"]);
+            refused(status, UMBO_INVALID_ARGUMENT, &["umbo_gradients_submit_weighted: weight"]);
         }
         // SAFETY: as above.
         let status = unsafe { umbo_gradients_submit(ctx, gradients) };
-        let advice = ["how many examples", "umbo_gradients_submit_weighted"];
+        let advice = ["how many examples", "submit with a weight"];
         refused(status, UMBO_FAILED_PRECONDITION, &advice);
         ok(training.submit(ctx, 1.0));
         refused(training.submit(ctx, 1.0), UMBO_FAILED_PRECONDITION, &["has submitted"]);
@@ -80,7 +80,11 @@ fn contexts_count_only_where_they_are_lent() {
     refused(training.submit(ptr::null_mut(), 1.0), UMBO_INVALID_ARGUMENT, &["ctx", "NULL"]);
     // SAFETY: the output is a variable.
     let default = made(|out| unsafe { umbo_current_replica_context(out) });
-    refused(training.submit(default, 1.0), UMBO_FAILED_PRECONDITION, &["umbo_gradients_view"]);
+    refused(
+        training.submit(default, 1.0),
+        UMBO_FAILED_PRECONDITION,
+        &["umbo_gradients_view: gradients: mixing"],
+    );
 }
 
 #[test]

@@ -398,5 +398,9 @@ fn arrays_are_copied_by_a_numpy_dataset() {
     let in_replica = |_: &umbo::strategy::ReplicaContext| {
         make_numpy_dataset(&strategy, &Value::Tensor(counting(&[2]))).map(|_| None)
     };
-    fails(strategy.run(&in_replica, None), Status::FailedPrecondition, "make_numpy_dataset");
+    fails(
+        strategy.run(&in_replica, None),
+        Status::FailedPrecondition,
+        "requires being in cross-replica context",
+    );
 }

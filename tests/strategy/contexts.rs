@@ -11,7 +11,7 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
     refused(outer.exit(), Status::FailedPrecondition, &["innermost"]);
     refused(t.enter_scope(), Status::FailedPrecondition, &["mixing"]);
     refused(t.run(&|_| Ok(None), None), Status::FailedPrecondition, &["mixing"]);
-    refused(set_strategy(None), Status::FailedPrecondition, &["umbo_set_strategy"]);
+    refused(set_strategy(None), Status::FailedPrecondition, &["inside of a scope"]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert!(matches!(current(), Current::Default));
@@ -34,5 +34,5 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
     );
     refused(error, Status::FailedPrecondition, &["cross-replica", "replica 0", "replica 1"]);
     let error = s.run(&|_| s.run(&|_| Ok(None), None), None);
-    refused(error, Status::FailedPrecondition, &["run: requires being in cross-replica context"]);
+    refused(error, Status::FailedPrecondition, &["requires being in cross-replica context"]);
 }

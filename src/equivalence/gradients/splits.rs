@@ -194,7 +194,7 @@ impl Case<'_> {
         let text = format!(
             "replicas {first} and {other} have different examples and the very same gradient: they seem \
              to read the same rows; a part is in the callback's arguments, and where it begins in the \
-             batch is in umbo_replica_context_batch_position"
+             batch is what the context says of its batch position"
         );
         Ok(Some(self.finding(Verdict::SameExamples, text)))
     }
@@ -213,7 +213,7 @@ impl Case<'_> {
             LossReduction::Mean => ("UMBO_LOSS_MEAN", "divide by the examples of its own part"),
             LossReduction::GlobalMean => (
                 "UMBO_LOSS_GLOBAL_MEAN",
-                "divide by the examples of this very batch (umbo_replica_context_batch_position)",
+                "divide by the examples of this very batch, which the context's batch position says",
             ),
         };
         let fixed = match written {
@@ -298,7 +298,7 @@ impl Case<'_> {
         let text = format!(
             "each replica adds a term that does not depend on its examples, so that it counts as often \
              as there are replicas with examples: {:.4e} in {}; weight decay and other regularisers \
-             belong to the optimizer (umbo_optimizer_configure)",
+             belong to the optimizer (its weight decay)",
             usual.at(element) * self.unit(),
             self.place(element)
         );
@@ -350,7 +350,7 @@ impl Case<'_> {
             "{} is {:.6e} on one replica and {:.6e} with {} examples on {}; likely reasons: statistics \
              over the examples of one replica (batch normalisation, contrastive losses), clipping before \
              the sum over replicas, random numbers keyed by the row in the part and not by the place in \
-             the batch (umbo_replica_context_batch_position), other rows read than those of the \
+             the batch (the batch position of the context says it), other rows read than those of the \
              part{rounding}",
             self.place(found.element),
             whole.at(found.element),

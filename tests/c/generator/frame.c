@@ -27,13 +27,27 @@ static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
 
-/* A pointer that may not be NULL: a status, and a message that names the parameter. */
+/* The last error without the function's name, with which it must begin; NULL if it does not. */
+static const char *said_by(const char *function) {
+    const char *const message = umbo_last_error_message();
+    const size_t length = strlen(function);
+    if (strncmp(message, function, length) != 0 || strncmp(message + length, ": ", 2) != 0) {
+        return NULL;
+    }
+    return message + length + 2;
+}
+
+/* A pointer that may not be NULL: a status, and a message that names function and parameter. */
 static CHECK_MAYBE_UNUSED void refused(umbo_status status, const char *function,
                                        const char *parameter) {
-    const char *const message = umbo_last_error_message();
+    const char *const message = said_by(function);
     if (status == UMBO_OK) {
         fprintf(stderr, "%s accepts NULL for '%s'; if it may, its documentation must say so\n",
                 function, parameter);
+        failures++;
+    } else if (message == NULL) {
+        fprintf(stderr, "%s(%s: NULL): the message does not begin with the function's name: %s\n",
+                function, parameter, umbo_last_error_message());
         failures++;
     } else if (strstr(message, parameter) == NULL) {
         fprintf(stderr, "%s(%s: NULL): the message does not name the parameter: %s\n", function,
@@ -45,8 +59,8 @@ static CHECK_MAYBE_UNUSED void refused(umbo_status status, const char *function,
 /* A pointer that may be NULL: whatever else the function says, it does not refuse that. */
 static CHECK_MAYBE_UNUSED void allowed(umbo_status status, const char *function,
                                        const char *parameter) {
-    const char *const message = umbo_last_error_message();
-    if (status != UMBO_OK && strstr(message, parameter) != NULL &&
+    const char *const message = said_by(function);
+    if (status != UMBO_OK && message != NULL && strstr(message, parameter) != NULL &&
         strstr(message, "NULL") != NULL) {
         fprintf(stderr, "%s: the documentation allows NULL for '%s', but: %s\n", function,
                 parameter, message);
