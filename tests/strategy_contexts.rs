@@ -173,7 +173,7 @@ fn one_replica_and_the_default_context_do_as_many_replicas_do() {
         assert_eq!(sum.to_vec::<i32>()?, [3, 4]);
         let scalar = Value::Tensor(Tensor::scalar(1u8)?);
         assert!(matches!(context.all_gather(scalar, 7)?, Value::Tensor(_)), "unchanged, unchecked");
-        let nothing = Value::tuple(Vec::new());
+        let nothing = Value::tuple(Vec::new()).unwrap();
         refused(context.all_reduce(ReduceOp::Sum, nothing), Status::InvalidArgument, "empty");
         Ok(None)
     };
@@ -242,7 +242,8 @@ fn update_in_replica_context_uses_replica_0() {
         .unwrap();
     assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
     assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    let nest = Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()])]);
+    let nest =
+        Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()])]).unwrap();
     let given = nest.clone();
     let ungrouped =
         s.update(&v, None, Grouping::Ungrouped, move |_, _| Ok(Some(given))).unwrap().unwrap();
@@ -292,7 +293,7 @@ fn the_rest_of_the_interface() {
         let sum = results.item(1).unwrap().tensor_of(replica).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(sum, [3.0]);
     }
-    let tuple = Value::tuple(vec![both()]);
+    let tuple = Value::tuple(vec![both()]).unwrap();
     let copied = s.broadcast_to(&tuple, &Destination::Device(DeviceId::HOST));
     refused(copied, Status::InvalidArgument, "a tuple cannot be broadcast");
     assert!(s.cluster_resolver().is_none());
@@ -311,7 +312,7 @@ fn values_from_a_function_are_always_wrapped() {
                 assert_eq!(context.num_replicas_in_sync, replicas);
                 assert!(matches!(context::current(), Current::Default));
                 ids.push(context.replica_id_in_sync_group);
-                Ok(Value::tuple(vec![shared.clone()]))
+                Ok(Value::tuple(vec![shared.clone()]).unwrap())
             })
             .unwrap();
         assert_eq!(ids, (0..replicas).collect::<Vec<_>>());
@@ -322,7 +323,7 @@ fn values_from_a_function_are_always_wrapped() {
     let mut mixed = |context: umbo::strategy::extended::ValueContext| {
         Ok(match context.replica_id_in_sync_group {
             0 => shared.clone(),
-            _ => Value::tuple(vec![shared.clone()]),
+            _ => Value::tuple(vec![shared.clone()]).unwrap(),
         })
     };
     refused(s.values_from_function(&mut mixed), Status::InvalidArgument, "structures differ");

@@ -126,6 +126,13 @@
 #define UMBO_MAX_RANK 8
 
 /**
+ * The most tuples and structs that may lie in one another, in a value or an element spec: a tuple of
+ * tensors has depth 1. A nest also consists of at most 1,048,576 values, each counted as often as it
+ * appears. The functions that would build another nest fail with INVALID_ARGUMENT.
+ */
+#define UMBO_MAX_NEST_DEPTH 64
+
+/**
  * The size of a dimension in which elements may differ.
  */
 #define UMBO_UNKNOWN_SIZE -1
@@ -2350,7 +2357,8 @@ umbo_status umbo_value_from_variable(const struct umbo_variable *variable,
                                      struct umbo_value **value);
 
 /**
- * A tuple of `count` values. The items stay the caller's to release.
+ * A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
+ * deeper than UMBO_MAX_NEST_DEPTH.
  */
 umbo_status umbo_value_tuple(int32_t count,
                              const struct umbo_value *const *items,
@@ -2358,7 +2366,7 @@ umbo_status umbo_value_tuple(int32_t count,
 
 /**
  * A struct of `count` values with names, which must differ. Names are copied; the items stay the
- * caller's to release.
+ * caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
  */
 umbo_status umbo_value_struct(int32_t count,
                               const char *const *names,
@@ -3458,7 +3466,8 @@ umbo_status umbo_element_spec_tensor(umbo_dtype dtype,
                                      struct umbo_element_spec **spec);
 
 /**
- * The spec of a tuple of `count` items. The items stay the caller's to release.
+ * The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
+ * more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
  */
 umbo_status umbo_element_spec_tuple(int32_t count,
                                     const struct umbo_element_spec *const *items,
@@ -3466,7 +3475,8 @@ umbo_status umbo_element_spec_tuple(int32_t count,
 
 /**
  * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
- * items stay the caller's to release.
+ * items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
+ * would lie in one another.
  */
 umbo_status umbo_element_spec_struct(int32_t count,
                                      const char *const *names,

@@ -211,13 +211,13 @@ impl Strategy {
     /// one nest for each replica; anything else alone.
     pub fn local_results(&self, value: &Value) -> Result<Value> {
         match value {
-            Value::PerReplica(parts) => Ok(Value::tuple(parts.values())),
+            Value::PerReplica(parts) => Value::tuple(parts.values()),
             Value::Tuple(_) | Value::Struct(_) => {
                 let nests: Result<_> =
                     (0..self.num_replicas()).map(|replica| value.component(replica)).collect();
-                Ok(Value::tuple(nests?))
+                Value::tuple(nests?)
             }
-            plain => Ok(Value::tuple(vec![plain.clone()])),
+            plain => Value::tuple(vec![plain.clone()]),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Strategy {
         // SAFETY: the results are still here.
         unsafe { batch.run() };
         let placed = reduced.iter().map(|(value, targets)| targets.place(value));
-        Ok(Value::tuple(placed.collect::<Result<_>>()?))
+        Value::tuple(placed.collect::<Result<_>>()?)
     }
 
     /// Copies a tensor or indexed slices to a destination: a plain value on one device, or one

@@ -116,7 +116,7 @@ fn collectives_give_each_replica_its_own_copy() {
                 let own = tensor(&[context.replica() as f32]);
                 let sum = context.all_reduce(ReduceOp::Sum, Value::Tensor(own.clone()))?;
                 let all = context.all_gather(Value::Tensor(own), 0)?;
-                Ok(Some(Value::tuple(vec![sum, all])))
+                Ok(Some(Value::tuple(vec![sum, all]).unwrap()))
             },
             None,
         )

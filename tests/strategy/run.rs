@@ -10,7 +10,7 @@ fn results_are_merged_leaf_by_leaf_and_the_same_object_stays_plain() {
         .run(
             &|context| {
                 let own = scalar(context.replica() as f32);
-                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())])))
+                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())]).unwrap()))
             },
             None,
         )
