@@ -557,7 +557,8 @@ typedef struct umbo_reduce_options {
    */
   int32_t reserved0;
   /**
-   * The device of the result. NULL: CPU:0.
+   * The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
+   * named, then stay where they are.
    */
   const char *destination;
   /**
@@ -2927,7 +2928,8 @@ umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
  * right for the last, partial batch. MEAN then divides by the number of elements that were added,
  * over all replicas. Empty components count as nothing; the mean of nothing is NaN.
  *
- * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+ * A plain tensor or variable without axes is its own mean (of integers a float all the same, so that
+ * the dtype does not depend on the number of replicas); its SUM over several replicas is
  * INVALID_ARGUMENT. With axes it counts once for each replica.
  *
  * Indexed slices without axes are concatenated in replica order, values and indices, with
