@@ -1364,7 +1364,8 @@ typedef struct umbo_apply_options {
   size_t struct_size;
   /**
    * 1: update now, also if the gradients have accumulated fewer runs than their
-   * `accumulation_steps`: at the end of an epoch, say.
+   * `accumulation_steps`: at the end of an epoch, say. Runs that earlier applies have accumulated are
+   * applied without another run, after the loop.
    */
   int32_t flush;
   /**
@@ -1429,7 +1430,7 @@ typedef struct umbo_apply_report {
   double loss_scale;
   /**
    * The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
-   * if that was looked for; else NULL. Lives as long as the process.
+   * also if it was applied; NULL if all are finite. Lives as long as the process.
    */
   const char *non_finite_variable;
   /**
@@ -1949,7 +1950,8 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_ADD 2
 
 /**
- * It does not look, and the weights become what they become.
+ * It applies them, and the weights become what they become. The report names the first variable, and
+ * the log gets one warning for each optimizer.
  */
 #define UMBO_NON_FINITE_IGNORE 1
 
@@ -1959,7 +1961,7 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_NON_FINITE_SKIP 2
 
 /**
- * It fails with INVALID_ARGUMENT, naming the variable; nothing is changed.
+ * It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is changed.
  */
 #define UMBO_NON_FINITE_FAIL 3
 
