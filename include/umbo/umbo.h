@@ -2128,8 +2128,9 @@ uint32_t umbo_version_number(void);
 const char *umbo_build_info(void);
 
 /**
- * Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
- * a device. 0 for a name that this version does not know.
+ * Whether a feature works here and now: `result` gets 1 or 0. "cuda": GPUs can be devices of a
+ * strategy, which they cannot in this version, whatever driver and devices there are
+ * (umbo_device_count() counts them). 0 for a name that this version does not know.
  */
 umbo_status umbo_has_feature(const char *name, int32_t *result);
 
@@ -2225,7 +2226,7 @@ umbo_status umbo_device_memory_info(const char *device, struct umbo_memory_info 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 /**
- * A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
+ * A new tensor of zeros, contiguous, on `device` (NULL: in a replica's callback its device, else CPU:0).
  *
  * `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
  * umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
@@ -2237,7 +2238,7 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+ * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements are whatever was in memory; for the rest
  * as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
@@ -2247,7 +2248,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+ * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of `data`: host memory with as many elements
  * as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
  * umbo_tensor_zeros().
  */
@@ -2265,7 +2266,7 @@ umbo_status umbo_tensor_from_data(umbo_dtype dtype,
  *
  * `strides` has `rank` distances in elements, none negative; NULL means row-major. `data` must be
  * a multiple of the element's size, and may be NULL if there are no elements. Elements must be
- * initialised. `device` tells where the memory is (NULL: CPU:0).
+ * initialised. `device` tells where the memory is (NULL: in a replica's callback its device, else CPU:0).
  */
 umbo_status umbo_tensor_from_memory(umbo_dtype dtype,
                                     int32_t rank,
@@ -2315,7 +2316,7 @@ umbo_status umbo_tensor_transpose(const struct umbo_tensor *tensor,
                                   struct umbo_tensor **transposed);
 
 /**
- * A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+ * A copy on `device` (NULL: in a replica's callback its device, else CPU:0): a new tensor, contiguous in row-major order, that shares
  * nothing.
  */
 umbo_status umbo_tensor_copy(const struct umbo_tensor *tensor,
@@ -2662,7 +2663,7 @@ umbo_status umbo_strategy_synchronize(struct umbo_strategy *strategy);
 
 /**
  * What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
- * NOT_FOUND if none of them added a metric of this name.
+ * NOT_FOUND, with the names that there are, if none of them added a metric of this name.
  */
 umbo_status umbo_strategy_metric(const struct umbo_strategy *strategy,
                                  const char *name,
@@ -3230,7 +3231,7 @@ umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo
  * Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
  *
  * In cross-replica and default context it acts once; of a per-replica value the first component
- * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * counts, and the log gets one warning for each variable. In a replica's callback it is a synchronising call that all replicas make (see
  * umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
  * says and the result is assigned once. Later reads in the step see it; it becomes central state
  * when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all
@@ -3240,7 +3241,8 @@ umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo
  * FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
  * its strategy is draining.
  */
-umbo_status umbo_variable_assign(struct umbo_variable *variable, const struct umbo_value *value);
+umbo_status umbo_variable_assign(struct umbo_variable *variable,
+                                 const struct umbo_value *value);
 
 /**
  * Adds a value; otherwise as umbo_variable_assign().
@@ -3406,8 +3408,8 @@ umbo_status umbo_variable_request_device(const struct umbo_variable_request *req
  * that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
  * Integers wrap; bool is INVALID_ARGUMENT.
  *
- * In cross-replica and default context it acts once; of a per-replica value the first component
- * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * In cross-replica and default context it acts once, and a per-replica value is INVALID_ARGUMENT. In a
+ * replica's callback it is a synchronising call that all replicas make (see
  * umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
  * SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
  * replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.

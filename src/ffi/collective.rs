@@ -75,6 +75,7 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
         // SAFETY: the caller gives a tensor that nothing but the call touches as long as that
         // lasts.
         output: output.map(|tensor| unsafe { Output::new(tensor) }),
+        over_replicas_only: false,
     })
 }
 

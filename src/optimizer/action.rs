@@ -14,6 +14,7 @@ use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
+use crate::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
 ///
@@ -29,6 +30,9 @@ pub struct ApplyAction {
     committing: Option<u64>,
     prepared: Option<Prepared>,
     report: ApplyReport,
+    /// What the log is told when no lock of the commit point is held any more: the variable and the step
+    /// in which what is not finite was applied for the first time.
+    warning: Option<(Variable, u64)>,
 }
 
 /// What `commit` will do.
@@ -92,7 +96,15 @@ impl ApplyAction {
         gradients: Arc<Gradients>,
     ) -> ApplyAction {
         let (options, report) = (ApplyOptions::default(), ApplyReport::default());
-        ApplyAction { optimizer, gradients, options, committing, prepared: None, report }
+        ApplyAction {
+            optimizer,
+            gradients,
+            options,
+            committing,
+            prepared: None,
+            report,
+            warning: None,
+        }
     }
 
     /// The same apply with options.
@@ -278,10 +290,8 @@ impl CommitAction for ApplyAction {
     fn commit(&mut self) {
         let Some(prepared) = self.prepared.take() else { return };
         let step = prepared.step;
-        let is_new = self.carry_out(prepared);
-        // The log's sink is the caller's, and may ask the optimizer: no lock is held.
-        if let Some(variable) = self.report.non_finite.as_ref().filter(|_| is_new) {
-            warn_of(variable, step);
+        if self.carry_out(prepared) {
+            self.warning = self.report.non_finite.clone().map(|variable| (variable, step));
         }
     }
 }
@@ -349,6 +359,10 @@ impl Drop for ApplyAction {
             work.drop_updates(&mut state.variables);
             state.give_back(work);
             self.gradients.release(None);
+        }
+        // The log's sink is the caller's, and may ask the optimizer or the strategy.
+        if let Some((variable, step)) = self.warning.take() {
+            warn_of(&variable, step);
         }
     }
 }

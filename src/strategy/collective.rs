@@ -35,6 +35,8 @@ pub struct Reduction {
     pub destination: Option<DeviceId>,
     /// Where to write the result; `None`: a fresh tensor.
     pub output: Option<Output>,
+    /// Whoever asks can name no axes, so that messages do not advise to.
+    pub over_replicas_only: bool,
 }
 
 /// A tensor that a result is to be written into.
@@ -110,9 +112,9 @@ impl Strategy {
     ) -> Result<Value> {
         let mut reduce = |components: &[Tensor]| {
             let output = how.output();
-            batch
-                .reduce(op, components, how.axes.as_deref(), how.device(), output)
-                .map(Value::Tensor)
+            let no_axes: Option<&[i64]> = (!how.over_replicas_only).then_some(&[]);
+            let axes = how.axes.as_deref().or(no_axes);
+            batch.reduce(op, components, axes, how.device(), output).map(Value::Tensor)
         };
         let tensor = match leaf {
             Value::PerReplica(value) if value.is_dense() => return reduce(value.components()),
@@ -308,7 +310,11 @@ impl ReplicaContext {
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
         self.check_nest("umbo_replica_context_all_reduce", &value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
-            let how = Reduction { destination: Some(DeviceId::HOST), ..Reduction::default() };
+            let how = Reduction {
+                destination: Some(DeviceId::HOST),
+                over_replicas_only: true,
+                ..Reduction::default()
+            };
             let reduced = strategy.reduce_here(op, &merged, &how)?;
             // Of per-replica values, which all leaves are now, reductions are new tensors.
             spread(&reduced, strategy.compute_devices(), true)
