@@ -269,14 +269,14 @@ impl fmt::Display for ReplicaFailures {
             separator = "\n";
         }
         for failure in &self.failures {
-            write!(
-                formatter,
-                "{separator}replica {} ({}): {}: {}",
-                failure.replica,
-                failure.device,
-                failure.error.status().name(),
-                failure.error
-            )?;
+            let ReplicaFailure { replica, device, error, .. } = failure;
+            let status = error.status().name();
+            write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
+            // What all of them were told stands above.
+            let told = error.to_string();
+            if told != self.summary {
+                write!(formatter, ": {told}")?;
+            }
             separator = "\n";
         }
         Ok(())

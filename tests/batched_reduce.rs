@@ -69,7 +69,7 @@ fn a_list_enters_the_workers_once() {
         for count in [2, 3, 5] {
             workers::set_count(count).unwrap();
             let before = workers::entries();
-            let nest = strategy.reduce(op, &Value::tuple(leaves.clone()), &how).unwrap();
+            let nest = strategy.reduce(op, &Value::tuple(leaves.clone()).unwrap(), &how).unwrap();
             assert_eq!(workers::entries(), before + 1);
             assert_eq!(items(&nest).iter().map(bytes).collect::<Vec<_>>(), expected);
 

@@ -208,3 +208,85 @@ fn unknown_handle_types_are_refused() {
     }
     assert_eq!(message(), "umbo_live_handles: count: is NULL; a place for the output is expected");
 }
+
+fn tuple_of(items: &[*const umbo_value]) -> Result<*mut umbo_value, (umbo_status, String)> {
+    let mut value = ptr::null_mut();
+    // SAFETY: the array holds as many handles, the output is a variable.
+    match unsafe { umbo_value_tuple(items.len() as i32, items.as_ptr(), &mut value) } {
+        UMBO_OK => Ok(value),
+        status => Err((status, message())),
+    }
+}
+
+#[test]
+fn nests_are_refused_when_they_would_be_too_deep() {
+    let _alone = alone();
+    let mut value = leaf(1);
+    for depth in 1..=UMBO_MAX_NEST_DEPTH {
+        let outer = tuple_of(&[value]).unwrap_or_else(|error| panic!("depth {depth}: {error:?}"));
+        release(&[value]);
+        value = outer;
+    }
+    let deeper = tuple_of(&[value]).unwrap_err();
+    assert_eq!(deeper.0, UMBO_INVALID_ARGUMENT);
+    assert!(deeper.1.contains("65 deep") && deeper.1.contains("64 nests"), "{}", deeper.1);
+
+    // The text has one line for each nest, and those of the tensor.
+    let mut length = 0;
+    // SAFETY: no room for the text is given, and its length is a variable.
+    unsafe { umbo_value_text(value, ptr::null_mut(), 0, &mut length) };
+    assert!((64 * 65 * 2..64 * 65 * 2 + 2000).contains(&length), "{length}");
+
+    let mut dataset = ptr::null_mut();
+    // SAFETY: the value is live, the outputs are variables.
+    let zipped = unsafe {
+        assert_eq!(umbo_dataset_from_tensors(value, &mut dataset), UMBO_OK, "{}", message());
+        let mut zipped = ptr::null_mut();
+        umbo_dataset_zip(1, &dataset.cast_const(), ptr::null(), &mut zipped)
+    };
+    assert_eq!(zipped, UMBO_INVALID_ARGUMENT);
+    assert!(message().contains("65 deep"), "{}", message());
+    // SAFETY: the handle is this function's own.
+    unsafe { umbo_dataset_release(dataset) };
+    release(&[value]);
+}
+
+#[test]
+fn nests_are_refused_when_they_would_name_one_value_too_often() {
+    let _alone = alone();
+    let mut value = leaf(1);
+    let refused = (0..40).find_map(|_| match tuple_of(&[value, value]) {
+        Ok(outer) => {
+            release(&[value]);
+            value = outer;
+            None
+        }
+        Err(error) => Some(error),
+    });
+    let (status, message) = refused.expect("2^40 values were accepted");
+    assert_eq!(status, UMBO_INVALID_ARGUMENT);
+    assert!(message.contains("2097151 values") && message.contains("1048576"), "{message}");
+    release(&[value]);
+}
+
+#[test]
+fn element_specs_are_refused_when_they_would_be_too_deep() {
+    let mut spec = ptr::null_mut();
+    let mut status = UMBO_OK;
+    // SAFETY: the shape has no sizes, the outputs are variables, and each spec is released once.
+    unsafe {
+        assert_eq!(umbo_element_spec_tensor(UMBO_FLOAT32, 0, ptr::null(), &mut spec), UMBO_OK);
+        for depth in 1..=UMBO_MAX_NEST_DEPTH + 1 {
+            let mut outer = ptr::null_mut();
+            status = umbo_element_spec_tuple(1, &spec.cast_const(), &mut outer);
+            assert_eq!(status == UMBO_OK, depth <= UMBO_MAX_NEST_DEPTH, "{}", message());
+            if status == UMBO_OK {
+                umbo_element_spec_release(spec);
+                spec = outer;
+            }
+        }
+        umbo_element_spec_release(spec);
+    }
+    assert_eq!(status, UMBO_INVALID_ARGUMENT);
+    assert!(message().contains("65 deep"), "{}", message());
+}

@@ -398,11 +398,9 @@ fn reductions_refuse_what_does_not_fit() {
     let pair = [row(&[1f32, 2.0]), row(&[3f32, 4.0])];
     fails(sum(&[], None, None), invalid, &["no components"]);
     let uneven = [tensor(&[1f32; 8], &[4, 2]), tensor(&[1f32; 6], &[3, 2])];
-    fails(
-        sum(&uneven, None, None),
-        invalid,
-        &["replica 0 [4, 2]", "replica 1 [3, 2]", "pass axes = {0}"],
-    );
+    let shapes = ["replica 0 [4, 2]", "replica 1 [3, 2]"];
+    fails(sum(&uneven, None, None), invalid, &[shapes[0], shapes[1], "on each replica first"]);
+    fails(sum(&uneven, Some(&[]), None), invalid, &[shapes[0], shapes[1], "pass axes = {0}"]);
     fails(sum(&uneven, Some(&[1]), None), invalid, &["replica 1 [3, 2]", "add 0 to axes"]);
     fails(sum(&[pair[0].clone(), row(&[1i32, 2])], None, None), invalid, &["replica 1 int32"]);
     fails(sum(&[pair[0].clone(), tensor(&[1f32], &[])], None, None), invalid, &["ranks"]);

@@ -172,7 +172,7 @@ fn one_replica_and_the_default_context_do_as_many_replicas_do() {
         assert_eq!(sum.to_vec::<i32>()?, [3, 4]);
         let scalar = Value::Tensor(Tensor::scalar(1u8)?);
         assert!(matches!(context.all_gather(scalar, 7)?, Value::Tensor(_)), "unchanged, unchecked");
-        let nothing = Value::tuple(Vec::new());
+        let nothing = Value::tuple(Vec::new()).unwrap();
         refused(context.all_reduce(ReduceOp::Sum, nothing), Status::InvalidArgument, "empty");
         Ok(None)
     };
@@ -241,7 +241,9 @@ fn update_in_replica_context_uses_replica_0() {
         .unwrap();
     assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
     assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    let nest = Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()])]);
+    let nest =
+        Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()]).unwrap()])
+            .unwrap();
     let given = nest.clone();
     let ungrouped =
         s.update(&v, None, Grouping::Ungrouped, move |_, _| Ok(Some(given))).unwrap().unwrap();
@@ -291,7 +293,7 @@ fn the_rest_of_the_interface() {
         let sum = results.item(1).unwrap().tensor_of(replica).unwrap().to_vec::<f32>().unwrap();
         assert_eq!(sum, [3.0]);
     }
-    let tuple = Value::tuple(vec![both()]);
+    let tuple = Value::tuple(vec![both()]).unwrap();
     let copied = s.broadcast_to(&tuple, &Destination::Device(DeviceId::HOST));
     refused(copied, Status::InvalidArgument, "a tuple cannot be broadcast");
     assert!(s.cluster_resolver().is_none());
@@ -310,7 +312,7 @@ fn values_from_a_function_are_always_wrapped() {
                 assert_eq!(context.num_replicas_in_sync, replicas);
                 assert!(matches!(context::current(), Current::Default));
                 ids.push(context.replica_id_in_sync_group);
-                Ok(Value::tuple(vec![shared.clone()]))
+                Ok(Value::tuple(vec![shared.clone()]).unwrap())
             })
             .unwrap();
         assert_eq!(ids, (0..replicas).collect::<Vec<_>>());
@@ -321,7 +323,7 @@ fn values_from_a_function_are_always_wrapped() {
     let mut mixed = |context: umbo::strategy::extended::ValueContext| {
         Ok(match context.replica_id_in_sync_group {
             0 => shared.clone(),
-            _ => Value::tuple(vec![shared.clone()]),
+            _ => Value::tuple(vec![shared.clone()]).unwrap(),
         })
     };
     refused(s.values_from_function(&mut mixed), Status::InvalidArgument, "structures differ");
@@ -377,5 +379,71 @@ fn every_dtype_is_assigned_gathered_and_copied() {
             |error| assert_eq!((dtype, error.status()), (DType::Bool, Status::InvalidArgument)),
             |_| assert_eq!(raw(&variables::read(&v).unwrap()), bytes, "{dtype}"),
         );
+    }
+}
+
+#[test]
+fn the_number_of_replicas_does_not_change_the_dtype_of_a_mean() {
+    for replicas in 1..=3 {
+        let strategy = strategy(replicas);
+        let mean = |value: &Value| {
+            let mean = strategy.reduce(ReduceOp::Mean, value, &Reduction::default()).unwrap();
+            let Value::Tensor(mean) = mean else { panic!("{mean:?} is no tensor") };
+            mean
+        };
+        let shared = Value::Tensor(tensor(&[4i32, 6]));
+        let own = |_: &ReplicaContext| Ok(Some(Value::Tensor(tensor(&[4i32, 6]))));
+        let results = strategy.run(&own, None).unwrap().unwrap();
+        for value in [&results, &shared] {
+            assert_eq!(mean(value).to_vec::<f64>().unwrap(), [4.0, 6.0], "{replicas} replicas");
+        }
+        let small = mean(&Value::Tensor(tensor(&[3u8])));
+        assert_eq!(small.dtype(), DType::Float32, "{replicas} replicas");
+        let new = NewVariable {
+            name: "count".into(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let count = Tensor::scalar(3i64).unwrap();
+        let count = variables::create(Some(&strategy), new, Initial::Value(&count)).unwrap();
+        assert_eq!(mean(&Value::Variable(count)).to_vec::<f64>().unwrap(), [3.0]);
+        let flag = Tensor::zeros(DType::Bool, Shape::new(&[1]).unwrap(), DeviceId::HOST).unwrap();
+        let flag = Value::Tensor(flag);
+        let flag = strategy.reduce(ReduceOp::Mean, &flag, &Reduction::default());
+        refused(flag, Status::InvalidArgument, "bool values cannot be reduced");
+    }
+}
+
+#[test]
+fn plain_values_are_reduced_and_gathered_to_the_destination() {
+    let slices = || {
+        let indices = tensor(&[1i64]);
+        let rows = tensor(&[2.0f32]);
+        Value::indexed_slices(rows, indices, Shape::new(&[3]).unwrap()).unwrap()
+    };
+    for replicas in 2..=3 {
+        let strategy = strategy(replicas);
+        let there = DeviceId::cpu(1);
+        let how = Reduction { destination: Some(there), ..Reduction::default() };
+        let device = |value: Value| match value {
+            Value::Tensor(tensor) => tensor.device(),
+            Value::IndexedSlices(slices) => slices.device(),
+            other => panic!("{other:?}"),
+        };
+        let own = Value::Variable(variable(&strategy, "own"));
+        let one = Value::per_replica(vec![tensor(&[1.0f32])]).unwrap();
+        let floats = Value::Tensor(tensor(&[1.0f32]));
+        for plain in [&floats, &Value::Tensor(tensor(&[1i32])), &own, &slices()] {
+            let mean = strategy.reduce(ReduceOp::Mean, plain, &how).unwrap();
+            assert_eq!(device(mean), there, "the mean of {plain:?}");
+        }
+        for plain in [&floats, &own, &one] {
+            let gathered = strategy.gather(plain, 0, &how).unwrap();
+            assert_eq!(device(gathered), there, "{plain:?} gathered");
+        }
+        // Without a destination it stays where, and what, it is.
+        let same = strategy.reduce(ReduceOp::Mean, &floats, &Reduction::default()).unwrap();
+        assert!(same.tensor_of(0).unwrap().is_same(floats.tensor_of(0).unwrap()));
     }
 }

@@ -65,7 +65,7 @@ fn replica_0_makes_it_and_the_others_get_the_same() {
                 let other = make("layer_1/w", 10.0 + own)?;
                 let second = make("v", 20.0 + own)?;
                 let all = [first, other, second].map(Value::Variable);
-                Ok(Some(Value::tuple(all.to_vec())))
+                Ok(Some(Value::tuple(all.to_vec()).unwrap()))
             },
             None,
         )

@@ -262,10 +262,11 @@ fn scatter_in_other_contexts() {
     })
     .unwrap();
     assert_eq!(value_of(&w), [0.0, 2.0]);
-    // Of a per-replica value the first component counts.
+    // A per-replica value does not say how to combine its components.
     let both = per_replica(&[one.clone(), slices(&[5.0f32], &[0], &[2])]);
-    scatter(&w, ScatterOp::Add, &both).unwrap();
-    assert_eq!(value_of(&w), [0.0, 3.0]);
+    let per_replica = scatter(&w, ScatterOp::Add, &both);
+    refused(per_replica, Status::InvalidArgument, "inside of a run");
+    assert_eq!(value_of(&w), [0.0, 2.0]);
     let other = strategy(2);
     let elsewhere = other.scope(|| scatter(&w, ScatterOp::Add, &one)).unwrap();
     refused(elsewhere, Status::FailedPrecondition, "mixing");

@@ -126,6 +126,13 @@
 #define UMBO_MAX_RANK 8
 
 /**
+ * The most tuples and structs that may lie in one another, in a value or an element spec: a tuple of
+ * tensors has depth 1. A nest also consists of at most 1,048,576 values, each counted as often as it
+ * appears. The functions that would build another nest fail with INVALID_ARGUMENT.
+ */
+#define UMBO_MAX_NEST_DEPTH 64
+
+/**
  * The size of a dimension in which elements may differ.
  */
 #define UMBO_UNKNOWN_SIZE -1
@@ -550,7 +557,8 @@ typedef struct umbo_reduce_options {
    */
   int32_t reserved0;
   /**
-   * The device of the result. NULL: CPU:0.
+   * The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
+   * named, then stay where they are.
    */
   const char *destination;
   /**
@@ -1356,7 +1364,8 @@ typedef struct umbo_apply_options {
   size_t struct_size;
   /**
    * 1: update now, also if the gradients have accumulated fewer runs than their
-   * `accumulation_steps`: at the end of an epoch, say.
+   * `accumulation_steps`: at the end of an epoch, say. Runs that earlier applies have accumulated are
+   * applied without another run, after the loop.
    */
   int32_t flush;
   /**
@@ -1421,7 +1430,7 @@ typedef struct umbo_apply_report {
   double loss_scale;
   /**
    * The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
-   * if that was looked for; else NULL. Lives as long as the process.
+   * also if it was applied; NULL if all are finite. Lives as long as the process.
    */
   const char *non_finite_variable;
   /**
@@ -1941,7 +1950,8 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_ADD 2
 
 /**
- * It does not look, and the weights become what they become.
+ * It applies them, and the weights become what they become. The report names the first variable, and
+ * the log gets one warning for each optimizer.
  */
 #define UMBO_NON_FINITE_IGNORE 1
 
@@ -1951,7 +1961,7 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_NON_FINITE_SKIP 2
 
 /**
- * It fails with INVALID_ARGUMENT, naming the variable; nothing is changed.
+ * It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is changed.
  */
 #define UMBO_NON_FINITE_FAIL 3
 
@@ -2120,8 +2130,9 @@ uint32_t umbo_version_number(void);
 const char *umbo_build_info(void);
 
 /**
- * Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
- * a device. 0 for a name that this version does not know.
+ * Whether a feature works here and now: `result` gets 1 or 0. "cuda": GPUs can be devices of a
+ * strategy, which they cannot in this version, whatever driver and devices there are
+ * (umbo_device_count() counts them). 0 for a name that this version does not know.
  */
 umbo_status umbo_has_feature(const char *name, int32_t *result);
 
@@ -2220,7 +2231,7 @@ umbo_status umbo_device_memory_info(const char *device, struct umbo_memory_info 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 /**
- * A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
+ * A new tensor of zeros, contiguous, on `device` (NULL: in a replica's callback its device, else CPU:0).
  *
  * `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
  * umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
@@ -2232,7 +2243,7 @@ umbo_status umbo_tensor_zeros(umbo_dtype dtype,
                               struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+ * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements are whatever was in memory; for the rest
  * as umbo_tensor_zeros().
  */
 umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
@@ -2242,7 +2253,7 @@ umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
                                       struct umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+ * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of `data`: host memory with as many elements
  * as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
  * umbo_tensor_zeros().
  */
@@ -2260,7 +2271,7 @@ umbo_status umbo_tensor_from_data(umbo_dtype dtype,
  *
  * `strides` has `rank` distances in elements, none negative; NULL means row-major. `data` must be
  * a multiple of the element's size, and may be NULL if there are no elements. Elements must be
- * initialised. `device` tells where the memory is (NULL: CPU:0).
+ * initialised. `device` tells where the memory is (NULL: in a replica's callback its device, else CPU:0).
  */
 umbo_status umbo_tensor_from_memory(umbo_dtype dtype,
                                     int32_t rank,
@@ -2310,7 +2321,7 @@ umbo_status umbo_tensor_transpose(const struct umbo_tensor *tensor,
                                   struct umbo_tensor **transposed);
 
 /**
- * A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+ * A copy on `device` (NULL: in a replica's callback its device, else CPU:0): a new tensor, contiguous in row-major order, that shares
  * nothing.
  */
 umbo_status umbo_tensor_copy(const struct umbo_tensor *tensor,
@@ -2355,7 +2366,8 @@ umbo_status umbo_value_from_variable(const struct umbo_variable *variable,
                                      struct umbo_value **value);
 
 /**
- * A tuple of `count` values. The items stay the caller's to release.
+ * A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
+ * deeper than UMBO_MAX_NEST_DEPTH.
  */
 umbo_status umbo_value_tuple(int32_t count,
                              const struct umbo_value *const *items,
@@ -2363,7 +2375,7 @@ umbo_status umbo_value_tuple(int32_t count,
 
 /**
  * A struct of `count` values with names, which must differ. Names are copied; the items stay the
- * caller's to release.
+ * caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
  */
 umbo_status umbo_value_struct(int32_t count,
                               const char *const *names,
@@ -2656,7 +2668,7 @@ umbo_status umbo_strategy_synchronize(struct umbo_strategy *strategy);
 
 /**
  * What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
- * NOT_FOUND if none of them added a metric of this name.
+ * NOT_FOUND, with the names that there are, if none of them added a metric of this name.
  */
 umbo_status umbo_strategy_metric(const struct umbo_strategy *strategy,
                                  const char *name,
@@ -2924,7 +2936,8 @@ umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
  * right for the last, partial batch. MEAN then divides by the number of elements that were added,
  * over all replicas. Empty components count as nothing; the mean of nothing is NaN.
  *
- * A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+ * A plain tensor or variable without axes is its own mean (of integers a float all the same, so that
+ * the dtype does not depend on the number of replicas); its SUM over several replicas is
  * INVALID_ARGUMENT. With axes it counts once for each replica.
  *
  * Indexed slices without axes are concatenated in replica order, values and indices, with
@@ -3223,7 +3236,7 @@ umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo
  * Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
  *
  * In cross-replica and default context it acts once; of a per-replica value the first component
- * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * counts, and the log gets one warning for each variable. In a replica's callback it is a synchronising call that all replicas make (see
  * umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
  * says and the result is assigned once. Later reads in the step see it; it becomes central state
  * when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all
@@ -3233,7 +3246,8 @@ umbo_status umbo_variable_read(const struct umbo_variable *variable, struct umbo
  * FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
  * its strategy is draining.
  */
-umbo_status umbo_variable_assign(struct umbo_variable *variable, const struct umbo_value *value);
+umbo_status umbo_variable_assign(struct umbo_variable *variable,
+                                 const struct umbo_value *value);
 
 /**
  * Adds a value; otherwise as umbo_variable_assign().
@@ -3399,8 +3413,8 @@ umbo_status umbo_variable_request_device(const struct umbo_variable_request *req
  * that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
  * Integers wrap; bool is INVALID_ARGUMENT.
  *
- * In cross-replica and default context it acts once; of a per-replica value the first component
- * counts. In a replica's callback it is a synchronising call that all replicas make (see
+ * In cross-replica and default context it acts once, and a per-replica value is INVALID_ARGUMENT. In a
+ * replica's callback it is a synchronising call that all replicas make (see
  * umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
  * SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
  * replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.
@@ -3463,7 +3477,8 @@ umbo_status umbo_element_spec_tensor(umbo_dtype dtype,
                                      struct umbo_element_spec **spec);
 
 /**
- * The spec of a tuple of `count` items. The items stay the caller's to release.
+ * The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
+ * more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
  */
 umbo_status umbo_element_spec_tuple(int32_t count,
                                     const struct umbo_element_spec *const *items,
@@ -3471,7 +3486,8 @@ umbo_status umbo_element_spec_tuple(int32_t count,
 
 /**
  * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
- * items stay the caller's to release.
+ * items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
+ * would lie in one another.
  */
 umbo_status umbo_element_spec_struct(int32_t count,
                                      const char *const *names,

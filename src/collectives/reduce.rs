@@ -12,7 +12,8 @@ use crate::kernels::view::View;
 use crate::tensor::{MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
-/// values count from the back; no axes at all means over replicas only).
+/// values count from the back; none means over replicas only; `None` also says that whoever asks can
+/// name none, so that messages do not advise to).
 ///
 /// Without axes all components have one shape, and MEAN divides by their number. With axes they
 /// may differ in the sizes of these, MEAN divides by the number of elements that were added over
@@ -64,7 +65,7 @@ impl Batch {
     ) -> Result<Tensor> {
         let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
         let reduced = reduced_axes(components, axes.unwrap_or_default())?;
-        let shape = reduced_shape(components, &reduced)?;
+        let shape = reduced_shape(components, &reduced, axes.is_some())?;
         if let Some(output) = &output {
             check_output(output, dtype, shape, components)?;
         }
@@ -132,7 +133,7 @@ fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
 }
 
 /// The shape of the result: the dimensions that are not reduced, in which all components agree.
-fn reduced_shape(components: &[Tensor], reduced: &AxisMask) -> Result<Shape> {
+fn reduced_shape(components: &[Tensor], reduced: &AxisMask, takes_axes: bool) -> Result<Shape> {
     let first = components[0].shape();
     let differing = (0..first.rank()).find(|&axis| {
         !reduced[axis] && components.iter().any(|other| other.shape()[axis] != first[axis])
@@ -144,6 +145,9 @@ fn reduced_shape(components: &[Tensor], reduced: &AxisMask) -> Result<Shape> {
                 "; they may differ along reduced axes only; to reduce dimension {axis} too, add \
                  {axis} to axes"
             );
+        } else if !takes_axes {
+            message += "; reducing over replicas needs equal shapes: give it tensors of one shape, or \
+                        reduce them on each replica first";
         } else {
             message += &format!(
                 "; reducing over replicas needs equal shapes; to reduce dimension {axis} as well \

@@ -40,7 +40,8 @@ pub struct umbo_reduce_options {
     pub axis_count: i32,
     /// Zero.
     pub reserved0: i32,
-    /// The device of the result. NULL: CPU:0.
+    /// The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
+    /// named, then stay where they are.
     pub destination: *const c_char,
     /// A tensor of the result's dtype and shape to write the result into, which must not share
     /// memory with the value. NULL: a fresh one. Not for nests.
@@ -74,6 +75,7 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
         // SAFETY: the caller gives a tensor that nothing but the call touches as long as that
         // lasts.
         output: output.map(|tensor| unsafe { Output::new(tensor) }),
+        over_replicas_only: false,
     })
 }
 
@@ -86,7 +88,8 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// right for the last, partial batch. MEAN then divides by the number of elements that were added,
 /// over all replicas. Empty components count as nothing; the mean of nothing is NaN.
 ///
-/// A plain tensor or variable without axes is its own mean; its SUM over several replicas is
+/// A plain tensor or variable without axes is its own mean (of integers a float all the same, so that
+/// the dtype does not depend on the number of replicas); its SUM over several replicas is
 /// INVALID_ARGUMENT. With axes it counts once for each replica.
 ///
 /// Indexed slices without axes are concatenated in replica order, values and indices, with

@@ -9,6 +9,7 @@ use super::text::{optional_text, text, write_text};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
+use crate::strategy::context::current_device;
 
 /// A kind of device.
 pub type umbo_device_type = i32;
@@ -60,6 +61,19 @@ pub(crate) unsafe fn device_from(name: *const c_char) -> Result<DeviceId> {
         Some(name) => registry::resolve(name, "device"),
         None => Ok(DeviceId::HOST),
     }
+}
+
+/// As [`device_from`], for a tensor that is about to be made; NULL is the device of the replica whose
+/// callback this is, elsewhere CPU:0.
+///
+/// # Safety
+/// As for [`device_from`].
+pub(crate) unsafe fn tensor_device_from(name: *const c_char) -> Result<DeviceId> {
+    if name.is_null() {
+        return Ok(current_device());
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { device_from(name) }
 }
 
 fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {

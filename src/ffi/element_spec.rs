@@ -49,7 +49,8 @@ pub unsafe extern "C" fn umbo_element_spec_tensor(
     })
 }
 
-/// The spec of a tuple of `count` items. The items stay the caller's to release.
+/// The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
+/// more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_tuple(
     count: i32,
@@ -60,13 +61,14 @@ pub unsafe extern "C" fn umbo_element_spec_tuple(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
-        spec.write(make(Arc::new(ElementSpec::Tuple(Arc::new(items))))?);
+        spec.write(make(Arc::new(ElementSpec::tuple(items)?))?);
         Ok(())
     })
 }
 
 /// The spec of a struct of `count` fields with names, which must differ. Names are copied; the
-/// items stay the caller's to release.
+/// items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
+/// would lie in one another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_struct(
     count: i32,

@@ -9,7 +9,6 @@ use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
 use super::text::{c_string, text};
-use crate::device::{DeviceKind, registry};
 use crate::error::Error;
 use crate::executor::shutdown;
 use crate::executor::thread::Uncancelled;
@@ -86,15 +85,18 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
     info.as_ptr()
 }
 
-/// Whether a feature works here and now: `result` gets 1 or 0. "cuda": there are a CUDA driver and
-/// a device. 0 for a name that this version does not know.
+/// The optional features that work.
+const FEATURES: &[&str] = &[];
+
+/// Whether a feature works here and now: `result` gets 1 or 0. "cuda": GPUs can be devices of a
+/// strategy, which they cannot in this version, whatever driver and devices there are
+/// (umbo_device_count() counts them). 0 for a name that this version does not know.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
     boundary("umbo_has_feature", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (result, name) = unsafe { (out(result, "result")?, text(name, "name")?) };
-        let has = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
-        result.write(has.into());
+        result.write(FEATURES.contains(&name).into());
         Ok(())
     })
 }

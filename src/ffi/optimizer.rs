@@ -19,11 +19,12 @@ use crate::optimizer::{
 /// What an apply does with gradients that are not finite.
 pub type umbo_non_finite = i32;
 
-/// It does not look, and the weights become what they become.
+/// It applies them, and the weights become what they become. The report names the first variable, and
+/// the log gets one warning for each optimizer.
 pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
 /// It changes no variable and no state, uses the gradients up and reports `skipped`.
 pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
-/// It fails with INVALID_ARGUMENT, naming the variable; nothing is changed.
+/// It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is changed.
 pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
 
 const _: () = assert!(NonFinite::Ignore as i32 == UMBO_NON_FINITE_IGNORE);
@@ -98,7 +99,8 @@ pub struct umbo_apply_options {
     /// sizeof(umbo_apply_options).
     pub struct_size: usize,
     /// 1: update now, also if the gradients have accumulated fewer runs than their
-    /// `accumulation_steps`: at the end of an epoch, say.
+    /// `accumulation_steps`: at the end of an epoch, say. Runs that earlier applies have accumulated are
+    /// applied without another run, after the loop.
     pub flush: i32,
     /// 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
     /// gradients, and the memory that it says at `clip_norm`.
@@ -137,7 +139,7 @@ pub struct umbo_apply_report {
     /// The loss scale of the next run.
     pub loss_scale: f64,
     /// The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
-    /// if that was looked for; else NULL. Lives as long as the process.
+    /// also if it was applied; NULL if all are finite. Lives as long as the process.
     pub non_finite_variable: *const c_char,
     /// 1: the norm was larger than clip_norm.
     pub clipped: i32,

@@ -24,8 +24,8 @@ fn scatter(
 /// that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
 /// Integers wrap; bool is INVALID_ARGUMENT.
 ///
-/// In cross-replica and default context it acts once; of a per-replica value the first component
-/// counts. In a replica's callback it is a synchronising call that all replicas make (see
+/// In cross-replica and default context it acts once, and a per-replica value is INVALID_ARGUMENT. In a
+/// replica's callback it is a synchronising call that all replicas make (see
 /// umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
 /// SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
 /// replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.

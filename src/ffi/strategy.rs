@@ -278,8 +278,19 @@ pub struct umbo_metric {
 // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
 unsafe impl Extensible for umbo_metric {}
 
+fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
+    let known: Vec<_> = known.iter().flatten().map(|name| format!("'{name}'")).collect();
+    let added = match known.as_slice() {
+        [] => "none was added".to_owned(),
+        names => format!("the metrics are {}", names.join(", ")),
+    };
+    Error::NotFound(format!(
+        "name: no replica added a metric '{name}' in the last run that succeeded; {added}"
+    ))
+}
+
 /// What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
-/// NOT_FOUND if none of them added a metric of this name.
+/// NOT_FOUND, with the names that there are, if none of them added a metric of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_metric(
     strategy: *const umbo_strategy,
@@ -291,7 +302,7 @@ pub unsafe extern "C" fn umbo_strategy_metric(
         let (metric, name) = unsafe { (options::out(metric, "metric")?, text(name, "name")?) };
         let found: Option<Metric> = borrow(strategy, "strategy", |strategy| strategy.metric(name))?;
         let found = found.ok_or_else(|| {
-            Error::NotFound(format!("name: no replica added a metric '{name}' in the last run"))
+            unknown_metric(name, &borrow(strategy, "strategy", |strategy| strategy.metric_names()))
         })?;
         let (sum, weight, mean) = (found.sum, found.weight, found.mean());
         metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });

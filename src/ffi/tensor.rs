@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::boundary::{array, boundary, check, constant, out, quietly};
 use super::callback::{UserData, umbo_destroy};
-use super::device::{device_from, device_of, umbo_device};
+use super::device::{device_of, tensor_device_from, umbo_device};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
@@ -116,7 +116,7 @@ pub(crate) unsafe fn shape_from(
     Shape::new(&checked[..sizes.len()])
 }
 
-/// A new tensor of zeros, contiguous, on `device` (NULL: CPU:0).
+/// A new tensor of zeros, contiguous, on `device` (NULL: in a replica's callback its device, else CPU:0).
 ///
 /// `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
 /// umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
@@ -131,14 +131,14 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
     boundary("umbo_tensor_zeros", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
         tensor.write(make(Tensor::zeros(dtype_from(dtype)?, shape, device)?)?);
         Ok(())
     })
 }
 
-/// A new tensor on `device` (NULL: CPU:0) whose elements are whatever was in memory; for the rest
+/// A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements are whatever was in memory; for the rest
 /// as umbo_tensor_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_uninitialized(
@@ -151,14 +151,14 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
     boundary("umbo_tensor_uninitialized", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
         tensor.write(make(Tensor::uninitialized(dtype_from(dtype)?, shape, device)?)?);
         Ok(())
     })
 }
 
-/// A new tensor on `device` (NULL: CPU:0) with a copy of `data`: host memory with as many elements
+/// A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of `data`: host memory with as many elements
 /// as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
 /// umbo_tensor_zeros().
 #[unsafe(no_mangle)]
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
     boundary("umbo_tensor_from_data", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
         let dtype = dtype_from(dtype)?;
         // SAFETY: the caller promises as many elements as the shape has.
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
 ///
 /// `strides` has `rank` distances in elements, none negative; NULL means row-major. `data` must be
 /// a multiple of the element's size, and may be NULL if there are no elements. Elements must be
-/// initialised. `device` tells where the memory is (NULL: CPU:0).
+/// initialised. `device` tells where the memory is (NULL: in a replica's callback its device, else CPU:0).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_memory(
     dtype: umbo_dtype,
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     boundary("umbo_tensor_from_memory", move || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, device_from(device)?)
+            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
         let dtype = dtype_from(dtype)?;
         let layout = if strides.is_null() {
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
     })
 }
 
-/// A copy on `device` (NULL: CPU:0): a new tensor, contiguous in row-major order, that shares
+/// A copy on `device` (NULL: in a replica's callback its device, else CPU:0): a new tensor, contiguous in row-major order, that shares
 /// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_copy(
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn umbo_tensor_copy(
 ) -> umbo_status {
     boundary("umbo_tensor_copy", || {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (copy, device) = unsafe { (out(copy, "copy")?, device_from(device)?) };
+        let (copy, device) = unsafe { (out(copy, "copy")?, tensor_device_from(device)?) };
         copy.write(make(copy_to(&handle::get(tensor, "tensor")?, device)?)?);
         Ok(())
     })

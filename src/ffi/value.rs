@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::Tensor;
 use crate::values::Value;
+use crate::values::limits::MAX_NEST_DEPTH;
 
 /// What a value is.
 pub type umbo_value_kind = i32;
@@ -28,6 +29,13 @@ pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
 pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
 /// Indexed slices: some rows of a tensor, by number.
 pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
+
+/// The most tuples and structs that may lie in one another, in a value or an element spec: a tuple of
+/// tensors has depth 1. A nest also consists of at most 1,048,576 values, each counted as often as it
+/// appears. The functions that would build another nest fail with INVALID_ARGUMENT.
+pub const UMBO_MAX_NEST_DEPTH: i32 = 64;
+
+const _: () = assert!(UMBO_MAX_NEST_DEPTH as usize == MAX_NEST_DEPTH);
 
 /// The tensor of a leaf.
 fn leaf(value: &Value) -> Result<&Tensor> {
@@ -82,7 +90,8 @@ fn with_room(nest: Value) -> Result<Value> {
     Ok(nest)
 }
 
-/// A tuple of `count` values. The items stay the caller's to release.
+/// A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
+/// deeper than UMBO_MAX_NEST_DEPTH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_tuple(
     count: i32,
@@ -93,13 +102,13 @@ pub unsafe extern "C" fn umbo_value_tuple(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| get(item, "items")))?;
-        value.write(make(with_room(Value::tuple(items))?)?);
+        value.write(make(with_room(Value::tuple(items)?)?)?);
         Ok(())
     })
 }
 
 /// A struct of `count` values with names, which must differ. Names are copied; the items stay the
-/// caller's to release.
+/// caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_struct(
     count: i32,

@@ -286,7 +286,7 @@ fn assign(
 /// Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
 ///
 /// In cross-replica and default context it acts once; of a per-replica value the first component
-/// counts. In a replica's callback it is a synchronising call that all replicas make (see
+/// counts, and the log gets one warning for each variable. In a replica's callback it is a synchronising call that all replicas make (see
 /// umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
 /// says and the result is assigned once. Later reads in the step see it; it becomes central state
 /// when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all

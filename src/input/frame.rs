@@ -253,7 +253,7 @@ fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
         }
         ElementSpec::Tuple(items) => {
             let items: Result<_> = items.iter().map(|item| shell(item, nothing)).collect();
-            Value::tuple(items?)
+            Value::tuple(items?)?
         }
         ElementSpec::Struct(fields) => {
             let fields: Result<_> = fields

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
+use crate::values::limits::{self, NestSize};
 
 /// The dtype and shape of one tensor of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,14 +79,38 @@ impl LeafSpec {
 }
 
 impl ElementSpec {
+    /// A tuple of these items.
+    ///
+    /// INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
+    pub(crate) fn tuple(items: Vec<ElementSpec>) -> Result<ElementSpec> {
+        ElementSpec::Tuple(Arc::new(items)).within_limits()
+    }
+
+    fn within_limits(self) -> Result<ElementSpec> {
+        limits::check(self.size(), "items")?;
+        Ok(self)
+    }
+
+    fn size(&self) -> NestSize {
+        match self {
+            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => NestSize::LEAF,
+            ElementSpec::Tuple(items) => NestSize::around(items.iter().map(ElementSpec::size)),
+            ElementSpec::Struct(fields) => {
+                NestSize::around(fields.iter().map(|field| field.1.size()))
+            }
+        }
+    }
+
     /// A struct of these fields, whose names must differ.
+    ///
+    /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub(crate) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid("names", format!("'{name}' appears twice")));
             }
         }
-        Ok(ElementSpec::Struct(Arc::new(fields)))
+        ElementSpec::Struct(Arc::new(fields)).within_limits()
     }
 
     /// The spec of a value: `leaf` says what it is of each tensor. INVALID_ARGUMENT, which names
@@ -99,7 +124,7 @@ impl ElementSpec {
             Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
             Value::Tuple(items) => {
                 let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?))
+                ElementSpec::tuple(memory::collect(items, "specs of tensors")?)?
             }
             Value::Struct(fields) => {
                 let fields = fields.iter().map(|(name, field)| {

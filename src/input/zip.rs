@@ -27,7 +27,7 @@ impl Dataset {
         }
         let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
         let spec = match names {
-            None => ElementSpec::Tuple(Arc::new(specs.collect())),
+            None => ElementSpec::tuple(specs.collect())?,
             Some(names) if names.len() == datasets.len() => {
                 let names = names.iter().map(|&name| name.to_owned());
                 ElementSpec::structure(names.zip(specs).collect())?
@@ -215,7 +215,7 @@ impl Zipped {
     fn new(names: &Option<Vec<String>>, count: usize, nothing: &Value) -> Result<Zipped> {
         let items = (0..count).map(|_| nothing.clone());
         let value = match names {
-            None => Value::tuple(items.collect()),
+            None => Value::tuple(items.collect())?,
             Some(names) => Value::structure(names.iter().cloned().zip(items).collect())?,
         };
         Ok(Zipped { value, nothing: nothing.clone() })

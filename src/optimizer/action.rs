@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
@@ -29,11 +30,16 @@ pub struct ApplyAction {
     committing: Option<u64>,
     prepared: Option<Prepared>,
     report: ApplyReport,
+    /// What the log is told when no lock of the commit point is held any more: the variable and the step
+    /// in which what is not finite was applied for the first time.
+    warning: Option<(Variable, u64)>,
 }
 
 /// What `commit` will do.
 struct Prepared {
     step: u64,
+    /// How many runs it adds to those that are accumulated: one, or none if it only flushes.
+    runs: u64,
     /// Of this run and of those that are accumulated.
     total_weight: f64,
     /// What undoes the loss scale.
@@ -65,7 +71,8 @@ impl Outcome {
 #[derive(Default)]
 struct Measured {
     norm: Option<f64>,
-    non_finite: Option<Variable>,
+    /// The first variable whose gradient was not finite.
+    non_finite: Option<usize>,
 }
 
 impl ApplyAction {
@@ -89,7 +96,15 @@ impl ApplyAction {
         gradients: Arc<Gradients>,
     ) -> ApplyAction {
         let (options, report) = (ApplyOptions::default(), ApplyReport::default());
-        ApplyAction { optimizer, gradients, options, committing, prepared: None, report }
+        ApplyAction {
+            optimizer,
+            gradients,
+            options,
+            committing,
+            prepared: None,
+            report,
+            warning: None,
+        }
     }
 
     /// The same apply with options.
@@ -107,9 +122,10 @@ impl ApplyAction {
     /// it fails, and cannot be seen.
     fn prepare_claimed(&self, contributions: Contributions<'_>) -> Result<Prepared> {
         let (step, weight) = (contributions.step, contributions.total_weight());
+        let own_runs = contributions.runs();
         let (runs, total_weight) = {
             let accumulation = self.gradients.accumulation();
-            (accumulation.runs + 1, accumulation.weight + weight)
+            (accumulation.runs + own_runs, accumulation.weight + weight)
         };
         if !total_weight.is_finite() {
             return Err(Error::invalid(
@@ -135,7 +151,15 @@ impl ApplyAction {
         match prepared {
             Ok((outcome, measured)) => {
                 state.pending += outcome.updates();
-                Ok(Prepared { step, total_weight, unscale, outcome, measured, work })
+                Ok(Prepared {
+                    step,
+                    runs: own_runs,
+                    total_weight,
+                    unscale,
+                    outcome,
+                    measured,
+                    work,
+                })
             }
             Err(error) => {
                 state.give_back(work);
@@ -157,8 +181,9 @@ impl ApplyAction {
         if state.settings.non_finite() == NonFinite::Fail {
             // Once it is in the sum, no later run could take it out.
             let squares = work.measure(sources, Keep::Nothing)?;
-            if let Some((index, _)) = squares.into_iter().find(|(_, squares)| !squares.finite) {
-                return Err(not_finite(&sources.variables()[index]));
+            let found = squares.into_iter().find(|(_, squares)| !squares.finite);
+            if let Some(index) = found.map(|(index, _)| index) {
+                return Err(not_finite(sources, index));
             }
         }
         work.reserve_sums(sources)?;
@@ -181,7 +206,7 @@ impl ApplyAction {
         work.select(sources, plan, self.gradients.replicas(), true)?;
         let measured = self.measure(state, work, sources)?;
         match (&measured.non_finite, state.settings.non_finite()) {
-            (Some(variable), NonFinite::Fail) => return Err(not_finite(variable)),
+            (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
             (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
             _ => {}
         }
@@ -225,14 +250,17 @@ impl ApplyAction {
         for (index, squares) in work.measure(sources, Keep::WherePossible)? {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
-                non_finite = Some(sources.variables()[index].clone());
+                non_finite = Some(index);
             }
         }
         Ok(Measured { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
 
     fn sources(&self, prepared: &Prepared) -> Sources<'_> {
-        let contributions = self.gradients.contributions(prepared.step);
+        let contributions = match prepared.runs {
+            0 => Contributions::none(prepared.step),
+            _ => self.gradients.contributions(prepared.step),
+        };
         Sources::new(&self.gradients, contributions, prepared.total_weight, prepared.unscale)
     }
 }
@@ -240,22 +268,45 @@ impl ApplyAction {
 impl CommitAction for ApplyAction {
     fn prepare(&mut self) -> Result<()> {
         check_same_strategy(&self.optimizer, &self.gradients)?;
-        let contributions = self.gradients.applicable(self.committing)?;
-        let claim = self.gradients.claim()?;
-        self.prepared = Some(self.prepare_claimed(contributions)?);
-        claim.keep();
+        let prepared = self
+            .gradients
+            .applicable(self.committing, self.options.flush)
+            .and_then(|contributions| Ok((self.gradients.claim()?, contributions)))
+            .and_then(|(claim, contributions)| {
+                let prepared = self.prepare_claimed(contributions)?;
+                claim.keep();
+                Ok(prepared)
+            });
+        match prepared {
+            Ok(prepared) => self.prepared = Some(prepared),
+            Err(error) => {
+                self.gradients.note_refused();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
     fn commit(&mut self) {
         let Some(prepared) = self.prepared.take() else { return };
+        let step = prepared.step;
+        if self.carry_out(prepared) {
+            self.warning = self.report.non_finite.clone().map(|variable| (variable, step));
+        }
+    }
+}
+
+impl ApplyAction {
+    /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
+    fn carry_out(&mut self, prepared: Prepared) -> bool {
+        let mut is_new = false;
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
         let Prepared { step, total_weight, outcome, measured, mut work, .. } = prepared;
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
             gradient_norm: measured.norm,
-            non_finite: measured.non_finite,
+            non_finite: measured.non_finite.map(|index| sources.variables()[index].clone()),
             total_weight,
             ..ApplyReport::default()
         };
@@ -272,7 +323,14 @@ impl CommitAction for ApplyAction {
                 report.skipped = true;
             }
             Outcome::Update { learning_rate, clipping } => {
-                work.update(&mut state.variables, &sources, self.optimizer.rule(), clipping);
+                let found =
+                    work.update(&mut state.variables, &sources, self.optimizer.rule(), clipping);
+                if report.non_finite.is_none() {
+                    report.non_finite = found.map(|index| sources.variables()[index].clone());
+                }
+                if report.non_finite.is_some() {
+                    is_new = !std::mem::replace(&mut state.has_warned, true);
+                }
                 report.variables_updated = work.len();
                 report.applied = true;
                 report.clipped = clipping.factor != 1.0;
@@ -289,6 +347,7 @@ impl CommitAction for ApplyAction {
         drop(sources);
         self.report = report;
         self.gradients.release(Some(step));
+        is_new
     }
 }
 
@@ -301,17 +360,11 @@ impl Drop for ApplyAction {
             state.give_back(work);
             self.gradients.release(None);
         }
+        // The log's sink is the caller's, and may ask the optimizer or the strategy.
+        if let Some((variable, step)) = self.warning.take() {
+            warn_of(&variable, step);
+        }
     }
-}
-
-fn not_finite(variable: &Variable) -> Error {
-    Error::invalid(
-        "gradients",
-        format!(
-            "the gradient of {variable:?}, or its norm, is not finite; nothing was changed. Have such \
-             applies skipped, or run the step again with other gradients"
-        ),
-    )
 }
 
 /// An optimizer applies gradients of its own strategy.

@@ -83,7 +83,11 @@ impl Gradients {
             ));
         }
         // Whoever sees that the gradients take part may write, and the step's outcome knows them.
-        if self.takes_part_in(step) { Ok(()) } else { context.strategy().join_step(step, self) }
+        if self.takes_part_in(step) {
+            return Ok(());
+        }
+        self.check_applied()?;
+        context.strategy().join_step(step, self)
     }
 }
 

@@ -23,6 +23,16 @@ impl<'a> Contributions<'a> {
         Contributions { replicas, step }
     }
 
+    /// Nothing, after `step`.
+    pub(super) fn none(step: u64) -> Contributions<'a> {
+        Contributions { replicas: &[], step }
+    }
+
+    /// How many runs it is of.
+    pub(super) fn runs(&self) -> u64 {
+        u64::from(!self.replicas.is_empty())
+    }
+
     /// Whether all replicas, which are on `devices`, submitted.
     pub(super) fn check_submitted(&self, devices: &[DeviceId]) -> Result<()> {
         let missing = |own: &Replica| own.submitted.load(Ordering::Acquire) != self.step;
@@ -74,7 +84,10 @@ impl<'a> Contributions<'a> {
     }
 
     /// The replicas that wrote variable `index` and whose weight is not 0, with weight and buffer.
-    fn writers(self, index: usize) -> impl Iterator<Item = (usize, f64, &'a Buffer)> + Clone {
+    pub(super) fn writers(
+        self,
+        index: usize,
+    ) -> impl Iterator<Item = (usize, f64, &'a Buffer)> + Clone {
         let replicas = self.replicas.iter().enumerate();
         replicas.filter_map(move |(replica, own)| {
             let wrote = own.viewed.in_step(index, self.step);

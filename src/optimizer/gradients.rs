@@ -85,7 +85,8 @@ impl GradientMode {
 ///
 /// Each replica has a buffer of its own for each variable, which it views and writes in a step, and
 /// submits once with a weight. When the step commits, the contributions are ready; an apply uses
-/// them up. Contributions that are not applied are replaced by the next step that views or submits.
+/// them up. While contributions wait for an apply no other step can contribute
+/// ([`Gradients::check_applied`]), unless an apply of them has failed: then the next step replaces them.
 ///
 /// Replicas may call [`Gradients::view`] and [`Gradients::submit`] at the same time; each replica's
 /// record is touched by its own thread alone. Steps have numbers that start at 1, never come twice,
@@ -100,6 +101,8 @@ pub struct Gradients {
     pub(super) state: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     claimed: AtomicBool,
+    /// The last step of whose contributions an apply failed.
+    refused: AtomicU64,
     dtype: Option<DType>,
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
@@ -185,6 +188,7 @@ impl Gradients {
             replicas,
             state: AtomicU64::new(pack(0, Phase::Applied)),
             claimed: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
         }))
     }
 
@@ -234,6 +238,41 @@ impl Gradients {
         unpack(self.state.load(Ordering::Acquire)).1 == Phase::Ready
     }
 
+    /// Refuses another step while what an earlier one has contributed waits for an apply: it would be
+    /// replaced, and nobody would hear of it. Contributions of weight 0 are none.
+    pub(super) fn check_applied(&self) -> Result<()> {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let contributed = |own: &CachePadded<Replica>| {
+            own.submitted.load(Ordering::Acquire) == step && own.weight() != 0.0
+        };
+        if phase != Phase::Ready
+            || self.refused.load(Ordering::Acquire) == step
+            || !self.replicas.iter().any(contributed)
+        {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "gradients: what the run before this one submitted has not been applied, and this run \
+             would replace it. Apply after each run; to add several runs up, make the gradients with \
+             accumulation_steps and apply after each of them; to drop what was submitted, make new \
+             gradients",
+        ))
+    }
+
+    /// Notes that an apply of what waits has failed: the next step may replace it.
+    pub(super) fn note_refused(&self) {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        if phase == Phase::Ready {
+            self.refused.store(step, Ordering::Release);
+        }
+    }
+
+    /// Lets what waits for an apply be none of the steps' business, until the state is put back.
+    pub(super) fn set_aside(&self) {
+        let (step, _) = unpack(self.state.load(Ordering::Acquire));
+        self.state.store(pack(step, Phase::Applied), Ordering::Release);
+    }
+
     /// How many replicas contribute.
     pub fn replicas(&self) -> usize {
         self.replicas.len()
@@ -244,8 +283,7 @@ impl Gradients {
         unpack(self.state.load(Ordering::Acquire)).0 >= step
     }
 
-    /// Makes `step` the one whose contributions count, and drops those of an earlier step that were
-    /// never applied. Returns true to exactly one caller a step, who then lets the gradients take
+    /// Makes `step` the one whose contributions count; those of earlier steps count no more. Returns true to exactly one caller a step, who then lets the gradients take
     /// part in the step's commit. To be called before a replica's [`Gradients::view`] or
     /// [`Gradients::submit`]; after the first it is a load.
     pub fn first_touch(&self, step: u64) -> bool {
@@ -407,10 +445,18 @@ impl Gradients {
 
     /// The step whose contributions can be applied: the last one if it was committed, or, at the
     /// commit point of step `committing`, that step. Fails if there is none, if a replica did not
-    /// submit in it, or if the weights have no finite sum.
-    pub(super) fn applicable(&self, committing: Option<u64>) -> Result<Contributions<'_>> {
+    /// submit in it, or if the weights have no finite sum. With `flush`, and if earlier runs are
+    /// accumulated, it may be that there are none.
+    pub(super) fn applicable(
+        &self,
+        committing: Option<u64>,
+        flush: bool,
+    ) -> Result<Contributions<'_>> {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
         match phase {
+            Phase::Applied | Phase::RolledBack if flush && self.accumulation().runs > 0 => {
+                return Ok(Contributions::none(step));
+            }
             Phase::Ready => {}
             Phase::InFlight if committing == Some(step) => {}
             Phase::Applied if step == 0 => {

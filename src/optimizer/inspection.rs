@@ -83,7 +83,9 @@ impl Gradients {
                 }
             }
         }
-        Ok(Before { state: self.state.load(Ordering::Acquire), waiting })
+        let state = self.state.load(Ordering::Acquire);
+        self.set_aside();
+        Ok(Before { state, waiting })
     }
 
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are

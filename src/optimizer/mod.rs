@@ -37,6 +37,7 @@ mod gradients_options;
 pub mod inspection;
 pub mod lamb;
 pub mod momentum;
+mod non_finite;
 mod plan;
 mod replica;
 mod report;

@@ -20,7 +20,8 @@ pub struct ApplyReport {
     pub applied: bool,
     /// Whether a gradient was not finite, and so nothing was updated.
     pub skipped: bool,
-    /// The first variable whose gradient was not finite, if that was looked for and found.
+    /// The first variable whose gradient was not finite: where the apply was skipped, and where it was
+    /// applied as it is.
     pub non_finite: Option<Variable>,
     /// Whether the gradients were scaled down to the largest norm.
     pub clipped: bool,

@@ -8,7 +8,8 @@ use crate::optimizer::rule::check_not_negative;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum NonFinite {
-    /// It does not look, and the weights become what they become.
+    /// It applies it, and the weights become what they become. The report names the variable, and the
+    /// log gets one warning for each optimizer.
     Ignore = 1,
     /// It changes no variable and no state, uses the gradients up and says so in its report.
     Skip = 2,

@@ -55,6 +55,8 @@ pub(super) struct State {
     groups: HashMap<usize, (Variable, Group)>,
     /// Grows with every group.
     groups_revision: u64,
+    /// The log has been told of a gradient that is not finite and was applied.
+    pub(super) has_warned: bool,
     pub(super) last_report: Option<ApplyReport>,
     pub(super) variables: Variables,
     /// The memory that applies worked in, for the next ones.
@@ -83,6 +85,7 @@ impl Optimizer {
             pending: 0,
             applies_at_scale: 0,
             groups: HashMap::new(),
+            has_warned: false,
             last_report: None,
             groups_revision: 0,
             variables: Variables::default(),

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "workers write parts of one tensor side by side")]
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -72,6 +72,7 @@ impl Work {
                     first_sum: 0,
                     fresh: false,
                     kept: false,
+                    not_finite: AtomicBool::new(false),
                     update: None,
                 });
             }
@@ -215,14 +216,14 @@ impl Work {
         }
     }
 
-    /// Does the updates that were prepared.
+    /// Does the updates that were prepared. Returns the first variable whose gradient was not finite.
     pub(super) fn update(
         &mut self,
         variables: &mut Variables,
         sources: &Sources<'_>,
         rule: &dyn UpdateRule,
         clipping: Clipping,
-    ) {
+    ) -> Option<usize> {
         let Work { items, pieces, contributions, .. } = self;
         let slots = rule.slots().len();
         let passes = Passes { variables, sources, slots, clipping };
@@ -257,23 +258,33 @@ impl Work {
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, kept, update: Some(ref update), .. } = items[item] else {
+                let Item { index, kept, update: Some(ref update), ref not_finite, .. } =
+                    items[item]
+                else {
                     continue;
                 };
                 let copies =
                     sources.variables()[index].copies_to_write(update.buffer, update.copies);
                 let pass = passes.of(index, kept, update, contributions);
-                rule.update(&update.scalars, &pass.with_copies(&copies, streaming).over(&part));
+                rule.update(
+                    &update.scalars,
+                    &pass.with_copies(&copies, streaming).noting(not_finite).over(&part),
+                );
             }
         });
-        for Item { index, update, .. } in items {
+        let mut found = None;
+        for Item { index, update, not_finite, .. } in items {
             let Some(update) = update.take() else { continue };
+            if not_finite.load(Ordering::Relaxed) {
+                found.get_or_insert(*index);
+            }
             sources.variables()[*index].end_update(update.buffer, update.copies);
             let known = variables.at(update.position);
             known.running = update.scalars.running;
             known.updates += 1;
             known.claimed = false;
         }
+        found
     }
 }
 

@@ -1,5 +1,7 @@
 //! The memory that applies work in. What is done in it stands in `work`.
 
+use std::sync::atomic::AtomicBool;
+
 use parking_lot::Mutex;
 
 use crate::executor::pieces::Pieces;
@@ -29,6 +31,8 @@ pub(super) struct Item {
     pub(super) fresh: bool,
     /// Its gradient was kept when it was measured.
     pub(super) kept: bool,
+    /// An element of the gradient that was applied is not finite.
+    pub(super) not_finite: AtomicBool,
     /// Once it is prepared.
     pub(super) update: Option<Update>,
 }

@@ -24,6 +24,8 @@ use crate::error::{Error, Result};
 use crate::executor::affinity;
 use crate::executor::fork::{Guards, Leaf, Origin};
 use crate::executor::thread::{self, Purpose};
+use crate::executor::workers;
+use crate::kernels::instruction_set::Instructions;
 use crate::observe::log;
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
@@ -228,8 +230,45 @@ impl Strategy {
         }
         if !is_default {
             STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
+            strategy.tell_log(processors);
         }
         Ok(strategy)
+    }
+
+    /// Says in the log what the strategy was set up with.
+    fn tell_log(&self, processors: usize) {
+        let inner = &self.0;
+        let replicas = inner.devices.len();
+        let devices = || {
+            let names: Vec<_> = inner.devices.iter().map(ToString::to_string).collect();
+            names.join(", ")
+        };
+        log::log(log::Level::Info, || {
+            let bound = match inner.threading.bind {
+                true => "bound to the processors of their devices",
+                false => "not bound",
+            };
+            format!(
+                "strategy {}: replicas on {}; variables on {}; {processors} processors; replica \
+                 threads {bound}, with stacks of {} bytes; {} workers; instruction set {}",
+                inner.id,
+                devices(),
+                inner.parameter_device,
+                inner.threading.stack_bytes,
+                workers::count(),
+                Instructions::chosen().set().name()
+            )
+        });
+        if replicas > processors {
+            log::log(log::Level::Warning, || {
+                format!(
+                    "strategy {}: {replicas} replicas on {processors} processors that this process \
+                     may use take turns, and a step takes as long as all of them together; make at \
+                     most {processors} for speed",
+                    inner.id
+                )
+            });
+        }
     }
 
     /// An independent strategy with the same devices.
@@ -333,6 +372,15 @@ impl Strategy {
             return self.0.metrics.try_lock()?.get(name);
         }
         self.0.metrics.lock().get(name)
+    }
+
+    /// The names of the metrics of the last run that was committed.
+    pub fn metric_names(&self) -> Vec<String> {
+        let names = |metrics: &MetricTable| metrics.iter().map(|(name, _)| name.into()).collect();
+        if !self.0.origin.is_here() {
+            return self.0.metrics.try_lock().map(|metrics| names(&metrics)).unwrap_or_default();
+        }
+        names(&self.0.metrics.lock())
     }
 
     /// Starts the thread of `replica` unless it runs.

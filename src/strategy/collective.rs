@@ -31,10 +31,12 @@ pub enum Destination {
 pub struct Reduction {
     /// Axes to reduce within each replica; `None` reduces over replicas only.
     pub axes: Option<Vec<i64>>,
-    /// The device of the result; `None`: `CPU:0`.
+    /// The device of the result; `None`: `CPU:0`, and for plain values where they are.
     pub destination: Option<DeviceId>,
     /// Where to write the result; `None`: a fresh tensor.
     pub output: Option<Output>,
+    /// Whoever asks can name no axes, so that messages do not advise to.
+    pub over_replicas_only: bool,
 }
 
 /// A tensor that a result is to be written into.
@@ -69,7 +71,8 @@ impl Strategy {
     /// divides by their number. With axes each component is summed along them and the sums are
     /// added; MEAN divides by the number of elements that were added, over all replicas, so
     /// components may differ in those dimensions. A plain tensor without axes is its own mean and
-    /// has no sum over several replicas; with axes it counts once for each replica.
+    /// has no sum over several replicas; with axes it counts once for each replica. The mean of
+    /// integers is a float for any number of replicas, also of a plain tensor.
     pub fn reduce(&self, op: ReduceOp, value: &Value, how: &Reduction) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-reduce or a merge call")?;
         self.reduce_here(op, value, how)
@@ -109,9 +112,9 @@ impl Strategy {
     ) -> Result<Value> {
         let mut reduce = |components: &[Tensor]| {
             let output = how.output();
-            batch
-                .reduce(op, components, how.axes.as_deref(), how.device(), output)
-                .map(Value::Tensor)
+            let no_axes: Option<&[i64]> = (!how.over_replicas_only).then_some(&[]);
+            let axes = how.axes.as_deref().or(no_axes);
+            batch.reduce(op, components, axes, how.device(), output).map(Value::Tensor)
         };
         let tensor = match leaf {
             Value::PerReplica(value) if value.is_dense() => return reduce(value.components()),
@@ -132,14 +135,19 @@ impl Strategy {
             }
             Value::IndexedSlices(_) if op == ReduceOp::Mean || self.num_replicas() == 1 => {
                 no_output_for_slices(how)?;
-                return Ok(leaf.clone());
+                return place(leaf, how);
             }
-            Value::Variable(variable) if how.axes.is_some() || self.num_replicas() == 1 => {
+            Value::Variable(variable)
+                if how.axes.is_some()
+                    || how.output.is_some()
+                    || self.num_replicas() == 1
+                    || (op == ReduceOp::Mean && !variable.dtype().is_float()) =>
+            {
                 variables::read(variable)?
             }
             Value::Variable(_) | Value::Tuple(_) | Value::Struct(_) | Value::IndexedSlices(_) => {
                 return match op {
-                    ReduceOp::Mean => Ok(leaf.clone()),
+                    ReduceOp::Mean => place(leaf, how),
                     ReduceOp::Sum => Err(self.not_reducible(leaf)),
                 };
             }
@@ -150,8 +158,11 @@ impl Strategy {
         if op == ReduceOp::Sum && self.num_replicas() > 1 {
             return Err(self.not_reducible(leaf));
         }
+        if op == ReduceOp::Mean && !tensor.dtype().is_float() {
+            return reduce(&[tensor]);
+        }
         match how.output() {
-            None => Ok(leaf.clone()),
+            None => place(leaf, how),
             Some(mut output) => {
                 collectives::copy_into(&tensor, &mut output)?;
                 Ok(Value::Tensor(output.done()))
@@ -172,7 +183,8 @@ impl Strategy {
     }
 
     /// Concatenates the components of a per-replica value along `axis`, in replica order. Plain
-    /// values, and values of one component, come back as they are. Nests go leaf by leaf.
+    /// values, and values of one component, come back as they are, or as copies if a destination is
+    /// given and they lie elsewhere. Nests go leaf by leaf.
     pub fn gather(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-gather or a merge call")?;
         no_output_for_nests(value, how)?;
@@ -200,25 +212,45 @@ impl Strategy {
             }
             plain => plain.clone(),
         };
-        if let (Some(mut output), Ok(tensor)) = (how.output(), single.tensor_of(0)) {
-            collectives::copy_into(tensor, &mut output)?;
-            return Ok(Value::Tensor(output.done()));
-        }
-        Ok(single)
+        let Some(mut output) = how.output() else { return place(&single, how) };
+        let tensor = match &single {
+            Value::Variable(variable) => variables::read(variable)?,
+            other => other.tensor_of(0)?.clone(),
+        };
+        collectives::copy_into(&tensor, &mut output)?;
+        Ok(Value::Tensor(output.done()))
     }
 
     /// The local results of a value as a tuple: the components of a per-replica value; for a nest
     /// one nest for each replica; anything else alone.
     pub fn local_results(&self, value: &Value) -> Result<Value> {
         match value {
-            Value::PerReplica(parts) => Ok(Value::tuple(parts.values())),
+            Value::PerReplica(parts) => Value::tuple(parts.values()),
             Value::Tuple(_) | Value::Struct(_) => {
                 let nests: Result<_> =
                     (0..self.num_replicas()).map(|replica| value.component(replica)).collect();
-                Ok(Value::tuple(nests?))
+                Value::tuple(nests?)
             }
-            plain => Ok(Value::tuple(vec![plain.clone()])),
+            plain => Value::tuple(vec![plain.clone()]),
         }
+    }
+}
+
+/// A plain leaf where it is wanted: itself, or a copy on the destination, if one is given and the leaf
+/// lies elsewhere.
+fn place(leaf: &Value, how: &Reduction) -> Result<Value> {
+    let Some(device) = how.destination else { return Ok(leaf.clone()) };
+    match leaf {
+        Value::Tensor(tensor) if tensor.device() != device => {
+            collectives::copy_to(tensor, device).map(Value::Tensor)
+        }
+        Value::Variable(variable) if variable.device() != device => {
+            collectives::copy_to(&variables::read(variable)?, device).map(Value::Tensor)
+        }
+        Value::IndexedSlices(slices) if slices.device() != device => {
+            sparse::copy_to(slices, device)
+        }
+        other => Ok(other.clone()),
     }
 }
 
@@ -300,7 +332,11 @@ impl ReplicaContext {
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
         check_nest(&value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
-            let how = Reduction { destination: Some(DeviceId::HOST), ..Reduction::default() };
+            let how = Reduction {
+                destination: Some(DeviceId::HOST),
+                over_replicas_only: true,
+                ..Reduction::default()
+            };
             let reduced = strategy.reduce_here(op, &merged, &how)?;
             // Of per-replica values, which all leaves are now, reductions are new tensors.
             spread(&reduced, strategy.compute_devices(), true)

@@ -14,6 +14,7 @@ use super::central_storage::Strategy;
 use super::creator::{Chain, VariableCreator};
 pub use super::step::ReplicaContext;
 use super::step::StepPlace;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::thread_end::AtThreadEnd;
 
@@ -137,6 +138,20 @@ pub fn current() -> Current {
     });
     top.or_else(|| OWN.with(|own| own.chosen.borrow().clone().map(Current::CrossReplica)))
         .unwrap_or(Current::Default)
+}
+
+/// Where this thread's tensors are made unless it says otherwise: the device of the replica whose
+/// callback it is in, else `CPU:0`.
+pub fn current_device() -> DeviceId {
+    match current() {
+        Current::Replica(context) => context
+            .strategy()
+            .compute_devices()
+            .get(context.replica())
+            .copied()
+            .unwrap_or(DeviceId::HOST),
+        Current::CrossReplica(_) | Current::Default => DeviceId::HOST,
+    }
 }
 
 /// Whether this thread is in a scope of the default strategy.

@@ -25,7 +25,8 @@ impl Grouping {
     fn apply(self, value: Option<Value>) -> Result<Option<Value>> {
         match (self, value) {
             (Grouping::Ungrouped, Some(value)) => {
-                value.map_leaves(&mut |leaf| Ok(Value::tuple(vec![leaf.clone()]))).map(Some)
+                let tuples = value.map_leaves(&mut |leaf| Value::tuple(vec![leaf.clone()]))?;
+                tuples.within_limits("result").map(Some)
             }
             (_, value) => Ok(value),
         }

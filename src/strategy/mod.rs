@@ -47,6 +47,7 @@ mod scratch;
 mod sparse;
 mod step;
 mod step_lock;
+mod symbol;
 mod transaction;
 pub mod variables;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::symbol;
 use crate::collectives::ReduceOp;
 
 /// What is compared between the replicas: they must all ask for the same.
@@ -39,7 +40,9 @@ pub enum Operation {
 impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Operation::MergeCall { function } => write!(formatter, "merge_call of {function:#x}"),
+            Operation::MergeCall { function } => {
+                write!(formatter, "merge_call of {}", symbol::of_function(*function))
+            }
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
             Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),

@@ -21,7 +21,11 @@ impl Strategy {
 
     fn reduce_onto(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
         let targets = Targets::of(to)?;
-        let how = Reduction { destination: Some(targets.first()), ..Reduction::default() };
+        let how = Reduction {
+            destination: Some(targets.first()),
+            over_replicas_only: true,
+            ..Reduction::default()
+        };
         targets.place(&self.reduce_here(op, value, &how)?)
     }
 
@@ -46,14 +50,18 @@ impl Strategy {
                     other => Ok(other.clone()),
                 })?;
                 let targets = Targets::of(to)?;
-                let how = Reduction { destination: Some(targets.first()), ..Reduction::default() };
+                let how = Reduction {
+                    destination: Some(targets.first()),
+                    over_replicas_only: true,
+                    ..Reduction::default()
+                };
                 Ok((self.reduce_in(&mut batch, op, &components, &how)?, targets))
             })
             .collect::<Result<_>>()?;
         // SAFETY: the results are still here.
         unsafe { batch.run() };
         let placed = reduced.iter().map(|(value, targets)| targets.place(value));
-        Ok(Value::tuple(placed.collect::<Result<_>>()?))
+        Value::tuple(placed.collect::<Result<_>>()?)
     }
 
     /// Copies a tensor or indexed slices to a destination: a plain value on one device, or one

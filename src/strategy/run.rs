@@ -16,6 +16,7 @@ use super::protocol::rendezvous::{Meeting, Phase};
 use super::step::{Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task};
 use super::step_lock::StepGuard;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
+use crate::observe::log::{self, Level};
 use crate::values::Value;
 
 /// How a step has ended.
@@ -135,6 +136,7 @@ impl Strategy {
                 // What is left over is the caller's, and its release may call back.
                 drop(lock);
                 drop(leftovers);
+                self.log_outcome(number, result.as_ref().err());
                 result
             }
             Ending::Abandoned(why) => {
@@ -142,6 +144,7 @@ impl Strategy {
                 let error = self.abandoned(&record, why);
                 drop(lock);
                 record.leave();
+                self.log_outcome(number, Some(&error));
                 Err(error)
             }
             Ending::Forked(why) => {
@@ -149,6 +152,17 @@ impl Strategy {
                 Err(why)
             }
         }
+    }
+
+    fn log_outcome(&self, number: u64, error: Option<&Error>) {
+        log::log(Level::Debug, || match error {
+            None => format!("strategy {}, step {number}: committed", self.id()),
+            Some(error) => {
+                let status = error.status().name();
+                let id = self.id();
+                format!("strategy {id}, step {number}: rolled back after {status}: {error}")
+            }
+        });
     }
 
     fn run_nested(

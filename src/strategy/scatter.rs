@@ -18,8 +18,8 @@ use crate::values::variable::{Aggregation, Variable};
 /// Combines the rows of indexed slices into rows of a variable, in order; a row that is named
 /// several times is changed several times.
 ///
-/// In cross-replica and default context it acts once, with the slices as they are (of a
-/// per-replica value the first component). In replica context it is a synchronising operation: the
+/// In cross-replica and default context it acts once, with the slices as they are; a per-replica value
+/// is refused there, since it does not say how to combine its components. In replica context it is a synchronising operation: the
 /// replicas' slices are concatenated in replica order (aggregation SUM), or concatenated with the
 /// values divided by the number of replicas (MEAN), or replica 0's count (ONLY_FIRST_REPLICA);
 /// later reads in the step see the result, and the commit point makes it central state.
@@ -31,6 +31,14 @@ pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> 
     match writing_context(variable)? {
         Some(context) => scatter_in_replica(&context, variable, op, value),
         None => {
+            if matches!(value, Value::PerReplica(_)) {
+                return Err(Error::invalid(
+                    "value",
+                    "a per-replica value, of which one component would be used; scatter inside of a \
+                     run, where the variable's aggregation combines them, or scatter the component \
+                     that is meant",
+                ));
+            }
             let slices = plain_slices(value)?;
             check_scatterable(variable, &slices)?;
             write_directly(variable, true, &mut |to| {

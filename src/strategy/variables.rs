@@ -13,6 +13,7 @@ use super::operation::Operation;
 use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment, ReduceOp};
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 use crate::tensor::{DType, Tensor, TensorMut};
 use crate::values::Value;
 use crate::values::buffer::copy_number;
@@ -160,7 +161,7 @@ fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
 /// is.
 ///
 /// In cross-replica and default context it acts once, with the value as it is (of a per-replica
-/// value the first component). In replica context it is a synchronising operation: the replicas'
+/// value the first component, and the log gets one warning for each variable). In replica context it is a synchronising operation: the replicas'
 /// values are combined as the variable's aggregation says and the result is applied once; later
 /// reads in the step see it, and the commit point makes it central state. A variable of no
 /// strategy is written by each replica in turn, at once.
@@ -170,6 +171,7 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
         None => {
             let tensor = plain_tensor(value)?;
             check_assignable(variable, &tensor)?;
+            warn_of_components(variable, verb(kind), value);
             write_directly(variable, kind != Assignment::Assign, &mut |to| {
                 collectives::combine_into(kind, to, &tensor)
             })
@@ -196,6 +198,24 @@ fn verb(kind: Assignment) -> &'static str {
         Assignment::Assign => "assign",
         Assignment::Add => "assign_add",
         Assignment::Subtract => "assign_sub",
+    }
+}
+
+/// Says once for each variable that components other than the first are not used.
+fn warn_of_components(variable: &Variable, what: &str, value: &Value) {
+    if let Value::PerReplica(parts) = value
+        && parts.count() > 1
+        && variable.warns_now()
+    {
+        log::log(Level::Warning, || {
+            format!(
+                "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's \
+                 component alone; {} others are left out. Assign inside of a run, where the variable's \
+                 aggregation combines them, or reduce the value first",
+                variable.name(),
+                parts.count() - 1
+            )
+        });
     }
 }
 

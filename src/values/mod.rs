@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub mod indexed_slices;
+pub mod limits;
 mod per_replica;
 mod text;
 pub mod variable;
@@ -11,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use crate::error::{Error, Result};
 use crate::tensor::{Shape, Tensor};
 use indexed_slices::IndexedSlices;
+use limits::NestSize;
 pub use per_replica::PerReplica;
 use variable::Variable;
 
@@ -54,18 +56,36 @@ impl Value {
     }
 
     /// A tuple of these items.
-    pub fn tuple(items: Vec<Value>) -> Value {
-        Value::Tuple(Arc::new(items))
+    ///
+    /// INVALID_ARGUMENT for a nest that is too deep or too large ([`limits`]).
+    pub fn tuple(items: Vec<Value>) -> Result<Value> {
+        Value::Tuple(Arc::new(items)).within_limits("items")
+    }
+
+    /// The nest, if it is one that can be built: its items can, and may lie too deep together.
+    pub(crate) fn within_limits(self, argument: &'static str) -> Result<Value> {
+        limits::check(self.size(), argument)?;
+        Ok(self)
+    }
+
+    fn size(&self) -> NestSize {
+        match self {
+            Value::Tuple(items) => NestSize::around(items.iter().map(Value::size)),
+            Value::Struct(fields) => NestSize::around(fields.iter().map(|field| field.1.size())),
+            _ => NestSize::LEAF,
+        }
     }
 
     /// A struct of these fields, whose names must differ.
+    ///
+    /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub fn structure(fields: Vec<(String, Value)>) -> Result<Value> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid("names", format!("'{name}' appears twice")));
             }
         }
-        Ok(Value::Struct(Arc::new(fields)))
+        Value::Struct(Arc::new(fields)).within_limits("items")
     }
 
     /// What kind of value this is, in words for messages.
@@ -173,7 +193,7 @@ impl Value {
             }
             Value::Tuple(items) => {
                 let items: Result<_> = items.iter().map(|item| item.component(replica)).collect();
-                Ok(Value::tuple(items?))
+                Ok(Value::Tuple(Arc::new(items?)))
             }
             Value::Struct(fields) => {
                 let fields: Result<_> = fields
@@ -234,7 +254,7 @@ impl Value {
 
     /// The empty tuple; the same object each time.
     pub fn nothing() -> Value {
-        static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::tuple(Vec::new()));
+        static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Tuple(Arc::default()));
         NOTHING.clone()
     }
 
@@ -243,7 +263,7 @@ impl Value {
         match self {
             Value::Tuple(items) => {
                 let items: Result<_> = items.iter().map(|item| item.map_leaves(map)).collect();
-                Ok(Value::tuple(items?))
+                Ok(Value::Tuple(Arc::new(items?)))
             }
             Value::Struct(fields) => {
                 let fields: Result<_> = fields
@@ -322,7 +342,7 @@ impl Value {
                 }
                 let merged: Result<_> =
                     columns.iter().map(|column| Value::merge(column, always_wrap, what)).collect();
-                Ok(Value::tuple(merged?))
+                Ok(Value::Tuple(Arc::new(merged?)))
             }
             Value::Struct(fields) => {
                 let mut columns = vec![Vec::with_capacity(parts.len()); fields.len()];

@@ -6,44 +6,81 @@ use crate::values::Value;
 
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Tensor(tensor) => write!(formatter, "{tensor}"),
-            Value::Variable(variable) => {
-                write!(formatter, "{variable:?}: {}", variable.visible())
-            }
-            Value::IndexedSlices(slices) => {
-                let parts = [("values", slices.values()), ("indices", slices.indices())];
-                let title = format!("indexed slices of shape {}", slices.dense_shape());
-                entries(formatter, &title, parts.into_iter())
-            }
-            Value::PerReplica(value) => {
-                entries(formatter, "per-replica value", value.values().iter().enumerate())
-            }
-            Value::Tuple(items) => entries(formatter, "tuple", items.iter().enumerate()),
-            Value::Struct(fields) => {
-                entries(formatter, "struct", fields.iter().map(|(name, field)| (name, field)))
-            }
-        }
+        let mut lines = Lines { to: formatter, indent: 0, ended: false };
+        lines.value(self)?;
+        if lines.ended { lines.to.write_char('\n') } else { Ok(()) }
     }
 }
 
-/// A title, then each entry behind its number or name, indented.
-fn entries<N: fmt::Display, T: fmt::Display>(
-    formatter: &mut fmt::Formatter<'_>,
-    title: &str,
-    entries: impl Iterator<Item = (N, T)>,
-) -> fmt::Result {
-    formatter.write_str(title)?;
-    for (name, entry) in entries {
-        write!(formatter, "\n  {name}: ")?;
-        for (number, line) in entry.to_string().lines().enumerate() {
-            if number > 0 {
-                formatter.write_str("\n    ")?;
+/// Text that begins each of its lines but the first at one column, written in one pass however deep
+/// the nest is.
+struct Lines<'a, 'b> {
+    to: &'a mut fmt::Formatter<'b>,
+    indent: usize,
+    /// A line has ended; the next one begins when there is something in it.
+    ended: bool,
+}
+
+impl Write for Lines<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for line in text.split_inclusive('\n') {
+            if self.ended {
+                self.begin_line()?;
             }
-            formatter.write_str(line)?;
+            let content = line.strip_suffix('\n');
+            self.ended = content.is_some();
+            self.to.write_str(content.unwrap_or(line))?;
+        }
+        Ok(())
+    }
+}
+
+impl Lines<'_, '_> {
+    fn begin_line(&mut self) -> fmt::Result {
+        self.ended = false;
+        write!(self.to, "\n{:1$}", "", self.indent)
+    }
+
+    fn value(&mut self, value: &Value) -> fmt::Result {
+        match value {
+            Value::Tensor(tensor) => write!(self, "{tensor}"),
+            Value::Variable(variable) => write!(self, "{variable:?}: {}", variable.visible()),
+            Value::IndexedSlices(slices) => {
+                write!(self, "indexed slices of shape {}", slices.dense_shape())?;
+                let parts = [("values", slices.values()), ("indices", slices.indices())];
+                self.entries(parts.into_iter(), |lines, part| write!(lines, "{part}"))
+            }
+            Value::PerReplica(value) => {
+                self.write_str("per-replica value")?;
+                self.entries(value.values().iter().enumerate(), Lines::value)
+            }
+            Value::Tuple(items) => {
+                self.write_str("tuple")?;
+                self.entries(items.iter().enumerate(), Lines::value)
+            }
+            Value::Struct(fields) => {
+                self.write_str("struct")?;
+                self.entries(fields.iter().map(|(name, field)| (name, field)), Lines::value)
+            }
         }
     }
-    formatter.write_char('\n')
+
+    /// Each entry behind its number or name, indented, below the title.
+    fn entries<N: fmt::Display, T>(
+        &mut self,
+        entries: impl Iterator<Item = (N, T)>,
+        mut write: impl FnMut(&mut Self, T) -> fmt::Result,
+    ) -> fmt::Result {
+        for (name, entry) in entries {
+            self.begin_line()?;
+            write!(self, "  {name}: ")?;
+            self.indent += 4;
+            write(self, entry)?;
+            self.indent -= 4;
+        }
+        self.ended = true;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -61,5 +98,13 @@ mod tests {
         for line in ["0: float32 [] on CPU:0", "1: float32 [] on CPU:0"] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn nests_in_nests_are_indented_below_their_names_and_end_in_one_line_break() {
+        let inner = Value::tuple(vec![Value::nothing(), Value::tuple(vec![]).unwrap()]).unwrap();
+        let outer = Value::structure(vec![("a".into(), inner), ("b".into(), Value::nothing())]);
+        let expected = "struct\n  a: tuple\n      0: tuple\n      1: tuple\n  b: tuple\n";
+        assert_eq!(outer.unwrap().to_string(), expected);
     }
 }

@@ -106,6 +106,8 @@ struct Parts {
     /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of
     /// small variables asks here, where it looks anyway, before it goes to the buffers.
     has_copies: AtomicBool,
+    /// The log has been told of a per-replica value of which this variable got one component.
+    has_warned: AtomicBool,
     keeper: Weak<dyn Keeper>,
 }
 
@@ -122,8 +124,14 @@ impl Variable {
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
             has_copies: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             keeper,
         }))
+    }
+
+    /// Whether this is the first time that somebody asks: for a warning that is given once.
+    pub(crate) fn warns_now(&self) -> bool {
+        !self.0.has_warned.swap(true, Ordering::Relaxed)
     }
 
     /// What the variable is, beside its value.

@@ -107,16 +107,17 @@ static void integers(umbo_strategy *strategy) {
     umbo_tensor_release(initial);
 }
 
-/* In cross-replica context the first component of a per-replica value counts. */
-static void first_component(umbo_strategy *strategy) {
-    static const float rows[2] = {1, 2}, other[2] = {100, 100}, after[6] = {10, 20, 31, 42, 50, 60};
+/* In cross-replica context a per-replica value does not say how to combine its components. */
+static void components(umbo_strategy *strategy) {
+    static const float rows[2] = {1, 2}, other[2] = {100, 100}, after[6] = {10, 20, 30, 40, 50, 60};
     const int64_t row = 1;
     umbo_variable *variable = make_matrix(strategy, UMBO_AGGREGATION_SUM);
     umbo_value *items[2], *slices;
     items[0] = make_slices(1, rows, &row, 3);
     items[1] = make_slices(1, other, &row, 3);
     slices = into_per_replica(2, items);
-    CHECK_OK(umbo_variable_scatter_add(variable, slices));
+    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_INVALID_ARGUMENT);
+    CHECK_MESSAGE("inside of a run");
     CHECK(matrix_is(variable, after));
     umbo_value_release(slices);
     umbo_variable_release(variable);
@@ -189,7 +190,7 @@ int main(void) {
     each_operation(strategy);
     refused(strategy);
     integers(strategy);
-    first_component(strategy);
+    components(strategy);
     by_aggregation(strategy);
     dropped(strategy);
     umbo_strategy_release(strategy);

@@ -34,7 +34,7 @@ fn batches() {
     refused(checked(&strategy, &two), Status::InvalidArgument, &["batch: 2 examples", "3 or more"]);
     let scalar = Value::Tensor(Tensor::scalar(1.0f32).unwrap());
     refused(checked(&strategy, &scalar), Status::InvalidArgument, &["batch", "scalar"]);
-    let mixed = Value::tuple(vec![batch_of(&rows(4)), batch_of(&rows(5))]);
+    let mixed = Value::tuple(vec![batch_of(&rows(4)), batch_of(&rows(5))]).unwrap();
     refused(checked(&strategy, &mixed), Status::InvalidArgument, &["4 and of 5 rows"]);
     let Value::Tensor(tensor) = batch_of(&rows(4)) else { unreachable!() };
     let split = Value::per_replica(vec![tensor.clone(), tensor]).unwrap();

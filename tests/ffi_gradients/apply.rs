@@ -177,3 +177,35 @@ fn a_strategy_that_is_gone_is_named() {
     let (status, _) = training.apply();
     refused(status, UMBO_FAILED_PRECONDITION, &["optimizer: its strategy was released"]);
 }
+
+#[test]
+fn a_second_run_does_not_replace_what_waits_for_an_apply() {
+    let training = Training::new(2);
+    let submit = |gradient: f32| {
+        run(training.strategy, ptr::null(), &|ctx, _| training.submit(ctx, gradient))
+    };
+    ok(submit(1.0));
+    refused(
+        submit(100.0),
+        UMBO_FAILED_PRECONDITION,
+        &["has not been applied", "Apply after each run", "accumulation_steps", "new gradients"],
+    );
+    let (status, _) = training.apply();
+    ok(status);
+    assert_eq!(training.weight(), 0.0);
+    ok(submit(1.0));
+    let (status, _) = training.apply();
+    ok(status);
+    assert_eq!(training.weight(), -1.0);
+    // What an apply has refused is replaced by the next run.
+    let fail = umbo_optimizer_options { non_finite: UMBO_NON_FINITE_FAIL, ..sized() };
+    // SAFETY: the handle is live, the struct lives during the call.
+    ok(unsafe { umbo_optimizer_configure(training.optimizer, &fail) });
+    ok(submit(f32::NAN));
+    let (status, _) = training.apply();
+    refused(status, UMBO_INVALID_ARGUMENT, &["not finite", "replica 0", "element [0] is NaN"]);
+    ok(submit(1.0));
+    let (status, _) = training.apply();
+    ok(status);
+    assert_eq!(training.weight(), -2.0);
+}

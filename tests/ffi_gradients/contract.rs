@@ -160,3 +160,47 @@ fn state_is_found_by_name_once_there_is_some() {
         umbo_optimizer_release(adam);
     }
 }
+
+#[test]
+fn an_unknown_metric_lists_the_known_ones() {
+    let training = Training::new(2);
+    let mut metric = sized::<umbo_metric>();
+    // SAFETY: the handle is live, the metric is a variable of the size that it states.
+    let status = unsafe { umbo_strategy_metric(training.strategy, c"acc".as_ptr(), &mut metric) };
+    refused(status, UMBO_NOT_FOUND, &["'acc'", "none was added"]);
+    ok(run(training.strategy, ptr::null(), &|ctx, _| {
+        for name in [c"loss", c"accuracy"] {
+            // SAFETY: the context is this callback's.
+            ok(unsafe { umbo_replica_context_add_metric(ctx, name.as_ptr(), 1.0, 1.0) });
+        }
+        UMBO_OK
+    }));
+    // SAFETY: as above.
+    let status = unsafe { umbo_strategy_metric(training.strategy, c"acc".as_ptr(), &mut metric) };
+    refused(status, UMBO_NOT_FOUND, &["'acc'", "the metrics are 'loss', 'accuracy'"]);
+}
+
+/// Tensors of which nobody says where they are to be.
+#[test]
+fn views_of_what_a_replica_makes_say_its_device() {
+    let device_of = || {
+        let tensor = tensor(&[1.0]);
+        let mut view = mem::MaybeUninit::<umbo_view>::uninit();
+        // SAFETY: the handle is live and not used afterwards, the output a variable.
+        unsafe {
+            ok(umbo_tensor_view(tensor, view.as_mut_ptr()));
+            umbo_tensor_release(tensor);
+            view.assume_init().device.index
+        }
+    };
+    let training = Training::new(3);
+    ok(run(training.strategy, ptr::null(), &|ctx, _| {
+        assert_eq!(device_of(), replica_id(ctx));
+        ok(merge(ctx, &|| {
+            assert_eq!(device_of(), 0);
+            UMBO_OK
+        }));
+        UMBO_OK
+    }));
+    assert_eq!(device_of(), 0);
+}

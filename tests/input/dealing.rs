@@ -134,7 +134,8 @@ fn scalars_are_dealt_and_completed_with_zeros() {
 
 #[test]
 fn empty_components_keep_dtype_rank_and_row_shape() {
-    let nest = Value::tuple(vec![Value::Tensor(counting(&[2, 3])), Value::Tensor(counting(&[2]))]);
+    let nest = Value::tuple(vec![Value::Tensor(counting(&[2, 3])), Value::Tensor(counting(&[2]))])
+        .unwrap();
     let element = Dataset::from_tensors(&nest).unwrap();
     let step = dealt(&element, 3, &Default::default()).iterator().unwrap().next().unwrap().unwrap();
     for (item, full, empty) in [(0, vec![2, 3], vec![0, 3]), (1, vec![2], vec![0])] {
@@ -377,7 +378,8 @@ fn threads_share_an_iterator() {
 fn arrays_are_copied_by_a_numpy_dataset() {
     let strategy = strategy(2);
     let array = counting(&[3, 2]);
-    let nest = Value::tuple(vec![Value::Tensor(array.clone()), Value::Tensor(counting(&[3]))]);
+    let nest =
+        Value::tuple(vec![Value::Tensor(array.clone()), Value::Tensor(counting(&[3]))]).unwrap();
     let dataset = make_numpy_dataset(&strategy, &nest).unwrap();
     // SAFETY: nobody reads the array now.
     unsafe { array.assume_exclusive() }.fill_zeros().unwrap();
@@ -388,7 +390,8 @@ fn arrays_are_copied_by_a_numpy_dataset() {
     let invalid = Status::InvalidArgument;
     let distributed = distribute_dataset(&strategy, &dataset, &Default::default());
     fails(distributed, invalid, "batch the dataset");
-    let uneven = Value::tuple(vec![Value::Tensor(counting(&[2])), Value::Tensor(counting(&[3]))]);
+    let uneven =
+        Value::tuple(vec![Value::Tensor(counting(&[2])), Value::Tensor(counting(&[3]))]).unwrap();
     fails(make_numpy_dataset(&strategy, &uneven), invalid, "dimension 0 differs");
     fails(make_numpy_dataset(&strategy, &Value::Tensor(counting(&[]))), invalid, "a scalar");
     assert_eq!(

@@ -17,7 +17,7 @@ fn leaf(dtype: DType, shape: &[Option<usize>]) -> ElementSpec {
 fn slices_keep_the_structure() {
     let x = counting(&[3, 2]);
     let y = Tensor::from_slice(&[0.5f32, 1.5, 2.5], Shape::new(&[3]).unwrap(), DeviceId::HOST);
-    let pair = Value::tuple(vec![Value::Tensor(x), Value::Tensor(y.unwrap())]);
+    let pair = Value::tuple(vec![Value::Tensor(x), Value::Tensor(y.unwrap())]).unwrap();
     let nest = Value::structure(vec![("pair".into(), pair)]).unwrap();
     let dataset = Dataset::from_tensor_slices(&nest).unwrap();
     assert_eq!(dataset.cardinality(), Cardinality::Exact(3));
@@ -44,8 +44,8 @@ fn slices_refuse_what_has_none() {
     let scalar = Value::Tensor(Tensor::scalar(1i32).unwrap());
     fails(slices(scalar), Status::InvalidArgument, "scalar");
     let uneven = vec![Value::Tensor(counting(&[3])), Value::Tensor(counting(&[4, 2]))];
-    fails(slices(Value::tuple(uneven)), Status::InvalidArgument, "3 in tensor 0");
-    fails(slices(Value::tuple(vec![])), Status::InvalidArgument, "no tensor");
+    fails(slices(Value::tuple(uneven).unwrap()), Status::InvalidArgument, "3 in tensor 0");
+    fails(slices(Value::tuple(vec![]).unwrap()), Status::InvalidArgument, "no tensor");
     let parts = Value::per_replica(vec![counting(&[3])]).unwrap();
     fails(slices(parts), Status::InvalidArgument, "per-replica");
 }
@@ -183,7 +183,8 @@ fn ranges_of_numbers() {
 #[test]
 fn elements_that_the_caller_has_made() {
     let (one, two) = (counting(&[2]), counting(&[3]));
-    let nest = Value::tuple(vec![Value::Tensor(one.clone()), Value::Tensor(counting(&[]))]);
+    let nest =
+        Value::tuple(vec![Value::Tensor(one.clone()), Value::Tensor(counting(&[]))]).unwrap();
     let dataset = Dataset::from_tensors(&nest).unwrap();
     assert_eq!(dataset.cardinality(), Cardinality::Exact(1));
     assert_eq!(dataset.element_spec().to_string(), "(int32 [2], int32 [])");
@@ -200,7 +201,7 @@ fn elements_that_the_caller_has_made() {
     let invalid = Status::InvalidArgument;
     fails(Dataset::elements(&[]), invalid, "tensors");
     fails(Dataset::elements(&[one.clone(), counting(&[1, 2])]), invalid, "tensor 1");
-    fails(Dataset::from_tensors(&Value::tuple(vec![])), invalid, "no tensor");
+    fails(Dataset::from_tensors(&Value::tuple(vec![]).unwrap()), invalid, "no tensor");
     let parts = Value::per_replica(vec![one.clone(), one]).unwrap();
     fails(Dataset::from_tensors(&parts), invalid, "a per-replica value");
 }

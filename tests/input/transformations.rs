@@ -115,7 +115,7 @@ fn generators_keep_to_their_spec() {
     assert!(other(|| Value::Tensor(counting(&[5, 2]))).is_ok());
     fails(other(|| Value::Tensor(counting(&[5, 3]))), Status::InvalidArgument, "int32 [?, 2]");
     fails(other(|| Value::Tensor(counting(&[2]))), Status::InvalidArgument, "shape [2]");
-    fails(other(|| Value::tuple(vec![])), Status::InvalidArgument, "a tuple of 0");
+    fails(other(|| Value::tuple(vec![]).unwrap()), Status::InvalidArgument, "a tuple of 0");
     let none = || -> Result<Box<dyn Generator>> { Err(Error::DataLoss("unused".into())) };
     let empty = Dataset::from_generator(ElementSpec::Tuple(Arc::new(vec![])), none);
     fails(empty, Status::InvalidArgument, "no tensor");
@@ -159,7 +159,7 @@ fn mapping_keeps_the_order_and_the_place_of_failures() {
 #[test]
 fn mapping_to_another_spec() {
     let pair = |element: &Value| {
-        Ok(Value::tuple(vec![element.clone(), Value::Tensor(Tensor::scalar(0.5f32)?)]))
+        Ok(Value::tuple(vec![element.clone(), Value::Tensor(Tensor::scalar(0.5f32)?)]).unwrap())
     };
     let float = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![] });
     let spec = ElementSpec::Tuple(Arc::new(vec![leaf(&[]), float]));

@@ -323,3 +323,34 @@ fn flush_updates_with_what_there_is() {
     apply_with(&optimizer, &gradients, options).unwrap();
     assert_eq!(value::<f32>(&variable), [-3.0]);
 }
+
+/// After the loop what is left over is applied without another run, once.
+#[test]
+fn flush_needs_no_run_of_its_own() {
+    let dense = variable("w", &[0.0f32]);
+    let rows = table("t", &[0.0f32; 4], 2);
+    let gradients = row_gradients(1, &[&dense, &rows], Sum, &[false, true], 3);
+    let optimizer = optimizer("sgd", 1.0);
+    let flush = ApplyOptions { flush: true, measure_norm: false };
+    let early = apply_with(&optimizer, &gradients, flush);
+    refusal(early, umbo::error::Status::FailedPrecondition);
+    for number in 1..=2 {
+        overwrite(&gradients, number, 0, 0, &[number as f32]);
+        add_rows(&gradients, number, 0, 1, &[1], &[1.0f32, 2.0]);
+        submit(&gradients, number, &[1.0]);
+        gradients.commit(number);
+        assert!(!apply(&optimizer, &gradients).unwrap().applied);
+    }
+    // A run that fails in between takes nothing away.
+    overwrite(&gradients, 3, 0, 0, &[100.0f32]);
+    submit(&gradients, 3, &[1.0]);
+    gradients.roll_back(3);
+    let report = apply_with(&optimizer, &gradients, flush).unwrap();
+    assert_eq!((report.applied, report.accumulated_runs, report.total_weight), (true, 0, 2.0));
+    assert_eq!(value::<f32>(&dense), [-1.5]);
+    assert_eq!(value::<f32>(&rows), [0.0, 0.0, -1.0, -2.0]);
+    let again = apply_with(&optimizer, &gradients, flush);
+    let message = refusal(again, umbo::error::Status::FailedPrecondition);
+    assert!(message.contains("have been applied"), "{message}");
+    assert_eq!(value::<f32>(&dense), [-1.5]);
+}

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use umbo::error::Status;
 use umbo::optimizer::LossReduction::{self, GlobalMean, Mean, Sum};
 use umbo::optimizer::{ApplyReport, Group, LossScaling, NonFinite, Optimizer, Settings};
+use umbo::strategy::commit::StepParticipant;
 use umbo::values::variable::Variable;
 
 use crate::setup::*;
@@ -123,5 +125,59 @@ impl Features {
             (true, BIAS) => (rate * 0.5, 0.0),
             (true, _) => (rate, DECAY),
         }
+    }
+}
+
+/// Nobody asked for it to be looked for, and it is found on the way.
+#[test]
+fn what_is_applied_and_not_finite_is_in_the_report() {
+    for rule in RULES {
+        for (elements, place) in [(1, 0), (40, 17), (40, 39), (70_000, 69_000)] {
+            for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let fine = variable("fine", &vec![1.0f32; elements]);
+                let other = variable("other", &vec![1.0f32; elements]);
+                let gradients = gradients(2, &[&fine, &other], Sum);
+                let optimizer = optimizer(rule, 0.5);
+                for number in 1..=2 {
+                    let mut data = vec![0.25f32; elements];
+                    overwrite(&gradients, number, 0, 0, &data);
+                    overwrite(&gradients, number, 1, 1, &data);
+                    data[place] = if number == 2 { wrong } else { 0.25 };
+                    overwrite(&gradients, number, 0, 1, &data);
+                    submit(&gradients, number, &[1.0, 1.0]);
+                    gradients.commit(number);
+                    let report = apply(&optimizer, &gradients).unwrap();
+                    let named = report.non_finite.map(|variable| variable.name().to_owned());
+                    let expected = (number == 2).then(|| "other".to_owned());
+                    assert_eq!(named, expected, "{rule}, {elements} elements, {wrong}");
+                    assert!(report.applied && !report.skipped);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fails_for_not_being_finite_names_step_replica_and_element() {
+    let matrix = table("m", &[0.0f32; 6], 2);
+    let rows = table("t", &[0.0f32; 8], 2);
+    let gradients = row_gradients(2, &[&matrix, &rows], Sum, &[false, true], 1);
+    let optimizer = optimizer("sgd", 1.0);
+    let settings = Settings { non_finite: Some(NonFinite::Fail), ..Settings::default() };
+    optimizer.configure(settings).unwrap();
+    overwrite(&gradients, 5, 0, 0, &[0.0f32; 6]);
+    overwrite(&gradients, 5, 1, 0, &[0.0, 0.0, 0.0, f32::NEG_INFINITY, f32::NAN, 0.0]);
+    submit(&gradients, 5, &[1.0, 1.0]);
+    gradients.commit(5);
+    let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
+    for part in ["'m'", "step 5", "replica 1", "element [1, 1] is -inf", "nothing was changed"] {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+    add_rows(&gradients, 6, 0, 1, &[3, 2], &[0.0f32, 0.0, f32::NAN, 0.0]);
+    submit(&gradients, 6, &[1.0, 1.0]);
+    gradients.commit(6);
+    let message = refusal(apply(&optimizer, &gradients), Status::InvalidArgument);
+    for part in ["'t'", "step 6", "replica 0", "element [2, 0] is NaN"] {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
     }
 }

@@ -116,7 +116,7 @@ fn collectives_give_each_replica_its_own_copy() {
                 let own = tensor(&[context.replica() as f32]);
                 let sum = context.all_reduce(ReduceOp::Sum, Value::Tensor(own.clone()))?;
                 let all = context.all_gather(Value::Tensor(own), 0)?;
-                Ok(Some(Value::tuple(vec![sum, all])))
+                Ok(Some(Value::tuple(vec![sum, all]).unwrap()))
             },
             None,
         )
@@ -140,4 +140,45 @@ fn collectives_give_each_replica_its_own_copy() {
     assert_eq!(components(&copies), vec![vec![1.0, 2.0]; 3]);
     let local = s.local_results(&uneven).unwrap();
     assert_eq!(local.count(), 3);
+}
+
+#[test]
+fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
+    let strategy = strategy(3);
+    let functions = [libc::getpid as *const () as usize, libc::getppid as *const () as usize, 1];
+    let error = strategy.run(
+        &|context| {
+            let function = functions[context.replica()];
+            context.synchronize(
+                Operation::MergeCall { function },
+                None,
+                Box::new(|_, values| Ok(values)),
+            )
+        },
+        None,
+    );
+    let parts = ["getpid", "getppid", "the function at 0x1", "the replicas disagree"];
+    let error = refused(error, Status::FailedPrecondition, &parts).to_string();
+    for once in ["the replicas disagree", "getppid"] {
+        assert_eq!(error.matches(once).count(), 1, "'{once}' in {error}");
+    }
+    for replica in 0..3 {
+        assert!(error.contains(&format!("replica {replica} (/job")), "{error}");
+    }
+}
+
+#[test]
+fn collectives_of_different_shapes_do_not_advise_what_they_cannot_take() {
+    let strategy = strategy(2);
+    let uneven =
+        |context: &ReplicaContext| Value::Tensor(tensor(&vec![1.0; 3 + context.replica()]));
+    let error =
+        strategy.run(&|context| context.all_reduce(ReduceOp::Sum, uneven(context)).map(Some), None);
+    let parts = ["replica 0 [3]", "replica 1 [4]", "one shape", "on each replica first"];
+    let error = refused(error, Status::InvalidArgument, &parts).to_string();
+    assert!(!error.contains("axes"), "{error}");
+    // What can take axes says so.
+    let parts = Value::per_replica(vec![tensor(&[1.0; 3]), tensor(&[1.0; 4])]).unwrap();
+    let error = strategy.reduce(ReduceOp::Sum, &parts, &Reduction::default());
+    refused(error, Status::InvalidArgument, &["pass axes = {0}"]);
 }

@@ -10,7 +10,7 @@ fn results_are_merged_leaf_by_leaf_and_the_same_object_stays_plain() {
         .run(
             &|context| {
                 let own = scalar(context.replica() as f32);
-                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())])))
+                Ok(Some(Value::tuple(vec![own, Value::Tensor(shared.clone())]).unwrap()))
             },
             None,
         )
@@ -182,4 +182,28 @@ fn devices_are_checked_when_a_strategy_is_made() {
     assert!(!copy.is_same(&s) && copy.compute_devices() == s.compute_devices());
     let v = variable(&s, Aggregation::None, 0.0);
     assert!(variables::created_in_scope(&s, &v) && !variables::created_in_scope(&copy, &v));
+}
+
+/// On replicas' threads, whose stacks are the smallest that they can have.
+#[test]
+fn the_deepest_nest_goes_through_run_reduce_and_gather() {
+    let options = Options { cpu_replicas: 2, stack_bytes: Some(64 << 10), ..Options::default() };
+    let strategy = Strategy::new(&options).unwrap();
+    let nested = |leaf: Value| {
+        let around = |inner, _| Value::tuple(vec![inner]).unwrap();
+        (0..umbo::values::limits::MAX_NEST_DEPTH).fold(leaf, around)
+    };
+    let argument = nested(Value::Tensor(tensor(&[1.0])));
+    let own = |context: &ReplicaContext| {
+        let sum = context.all_reduce(ReduceOp::Sum, context.arguments()?.unwrap())?;
+        context.all_gather(sum, 0).map(Some)
+    };
+    let result = strategy.run(&own, Some(argument.clone())).unwrap().unwrap();
+    let how = Reduction::default();
+    let sum = strategy.reduce(ReduceOp::Sum, &result, &how).unwrap();
+    strategy.gather(&sum, 0, &how).unwrap();
+    let path = vec!["0"; umbo::values::limits::MAX_NEST_DEPTH].join(".");
+    assert_eq!(numbers(sum.at_path(&path).unwrap().tensor_of(0).unwrap()), [4.0; 2]);
+    refused(Value::tuple(vec![sum.clone()]), Status::InvalidArgument, &["65 deep", "64 nests"]);
+    refused(strategy.local_results(&sum), Status::InvalidArgument, &["65 deep"]);
 }

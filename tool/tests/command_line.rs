@@ -28,6 +28,7 @@ fn help_and_version() {
 #[test]
 fn wrong_command_lines_are_explained() {
     let drawn_nowhere = if cfg!(feature = "plot") { "no/such/folder/a.svg" } else { "'plot'" };
+    let drawn_as_svg = if cfg!(feature = "plot") { "ends in .svg" } else { "'plot'" };
     for (arguments, problem) in [
         (&[][..], "which command?"),
         (&["train"], "unknown command 'train'"),
@@ -39,6 +40,9 @@ fn wrong_command_lines_are_explained() {
         (&["bench"], "which benchmark?"),
         (&["bench", "walk"], "unknown benchmark 'walk'"),
         (&["bench", "run", "--replicas", "2000"], "cpu_replicas"),
+        (&["bench", "run", "--replicas", "0"], "give 1 or more"),
+        (&["bench", "input", "--replicas", "0"], "give 1 or more"),
+        (&["bench", "run", "--plot", "x.png"], drawn_as_svg),
         (&["bench", "reduce", "--from", "4T"], "no size"),
         (&["bench", "gather", "--axis", "2"], "'2' is not possible"),
         (&["bench", "update", "--rule", "none"], "'none' is not possible"),

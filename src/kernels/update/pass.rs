@@ -21,6 +21,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 use crate::executor::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
@@ -51,6 +52,8 @@ pub struct Pass<'a> {
     copies: &'a [Option<&'a SpanMut<'a>>],
     /// Whether those are written past the caches.
     streaming: bool,
+    /// What is set if an element of the gradient is not finite.
+    not_finite: Option<&'a AtomicBool>,
 }
 
 /// Rows of a table.
@@ -92,7 +95,18 @@ impl<'a> Pass<'a> {
         }
         let sum = WeightedSum::new(dtype, elements, contributions, divisor);
         let (l2, rows, range) = (0.0, None, 0..elements);
-        Pass { instructions, weights, slots, sum, l2, rows, range, copies: &[], streaming: false }
+        Pass {
+            instructions,
+            weights,
+            slots,
+            sum,
+            l2,
+            rows,
+            range,
+            copies: &[],
+            streaming: false,
+            not_finite: None,
+        }
     }
 
     /// The update of some rows of `weights` and `slots`: of the i-th of `rows` by row i of `sums`,
@@ -162,6 +176,13 @@ impl<'a> Pass<'a> {
         streaming: bool,
     ) -> Pass<'a> {
         (self.copies, self.streaming) = (copies, streaming && self.is_whole());
+        self
+    }
+
+    /// The same, which sets `not_finite` when it is run if an element of the gradient is not finite.
+    #[inline]
+    pub fn noting(mut self, not_finite: &'a AtomicBool) -> Pass<'a> {
+        self.not_finite = Some(not_finite);
         self
     }
 
@@ -248,6 +269,7 @@ impl<'a> Pass<'a> {
             finish: self.sum.finish(),
             l2: (self.l2 != 0.0).then(|| F::Element::from_f64(self.l2)),
             formula,
+            not_finite: self.not_finite,
             gradient: PhantomData::<G>,
         }
     }

@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, Kernel};
 use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
@@ -24,6 +26,8 @@ pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) finish: Finish<F::Element>,
     pub(super) l2: Option<F::Element>,
     pub(super) formula: F,
+    /// What is set if an element of the gradient is not finite.
+    pub(super) not_finite: Option<&'a AtomicBool>,
     pub(super) gradient: PhantomData<G>,
 }
 
@@ -59,6 +63,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
     ) {
         let UpdateRange { update, range } = self;
         let contributions = contributions.as_ref();
+        let mut traces = Traces::new();
         let mut start = range.start;
         while range.end - start >= BLOCK {
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
@@ -70,6 +75,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
                     way,
                     start,
                     start,
+                    &mut traces.blocks,
                 )
             };
             start += BLOCK;
@@ -84,10 +90,12 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
                     way,
                     start,
                     start,
+                    &mut traces.singles,
                 )
             };
             start += 1;
         }
+        traces.tell(update.not_finite);
     }
 }
 
@@ -106,6 +114,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let UpdateRows { update, rows, range, elements } = self;
+        let mut traces = Traces::new();
         for position in range {
             if let Some(next) = rows.get(position + ROWS_AHEAD) {
                 let bytes = elements * size_of::<F::Element>();
@@ -120,7 +129,15 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
                 // SAFETY: the sum and the weights have these elements of the row, which is this
                 // part's (`Pass::run_at` asserted that rows exist and differ).
                 unsafe {
-                    update_block::<_, F, SLOTS, BLOCK>(instructions, update, &[], Any, start, place)
+                    update_block::<_, F, SLOTS, BLOCK>(
+                        instructions,
+                        update,
+                        &[],
+                        Any,
+                        start,
+                        place,
+                        &mut traces.blocks,
+                    )
                 };
                 done += BLOCK;
             }
@@ -134,10 +151,37 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
                         Any,
                         start + done,
                         place + done,
+                        &mut traces.singles,
                     )
                 };
                 done += 1;
             }
+        }
+        traces.tell(update.not_finite);
+    }
+}
+
+/// What gradients that are not finite leave behind, which costs a loop no branch: each lane holds 0 as
+/// long as the gradients that went through it were finite, and is NaN from the first on that was not.
+struct Traces<T> {
+    blocks: [T; BLOCK],
+    singles: [T; 1],
+}
+
+impl<T: Real> Traces<T> {
+    #[inline(always)]
+    fn new() -> Traces<T> {
+        Traces { blocks: [T::from_f64(0.0); BLOCK], singles: [T::from_f64(0.0)] }
+    }
+
+    #[inline(always)]
+    fn tell(self, not_finite: Option<&AtomicBool>) {
+        let zero = T::from_f64(0.0);
+        // What is not 0 is NaN.
+        if let Some(not_finite) = not_finite
+            && self.blocks.iter().chain(&self.singles).any(|lane| *lane != zero)
+        {
+            not_finite.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -163,6 +207,7 @@ unsafe fn update_block<
     way: impl Way,
     start: usize,
     place: usize,
+    trace: &mut [F::Element; N],
 ) {
     let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
     // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
@@ -170,6 +215,11 @@ unsafe fn update_block<
     let mut gradient = unsafe {
         update.sum.block::<G, _, N>(instructions, contributions, way, update.finish, start)
     };
+    let zero = F::Element::from_f64(0.0);
+    for (trace, gradient) in trace.iter_mut().zip(gradient) {
+        // 0 for what is finite, NaN for the rest.
+        *trace = *trace + gradient * zero;
+    }
 
     let weights: *mut [F::Element; N] = block(update.weights.data());
     let slots: [*mut [F::Element; N]; SLOTS] =

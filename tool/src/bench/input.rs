@@ -15,6 +15,7 @@ use umbo::tensor::{DType, Shape};
 use umbo::values::Value;
 
 use super::memory::quantile;
+use super::number_of_replicas;
 use super::plot::{Plot, Span};
 use super::reduce::filled;
 use crate::Report;
@@ -71,7 +72,9 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
             Long("samples") => options.samples = arguments.value()?.parse::<usize>()?.max(1),
             Long("features") => options.features = arguments.value()?.parse::<usize>()?.max(1),
             Long("batch") => options.batch = arguments.value()?.parse::<usize>()?.max(1),
-            Long("replicas") => options.replicas = arguments.value()?.parse()?,
+            Long("replicas") => {
+                options.replicas = arguments.value()?.parse_with(number_of_replicas)?;
+            }
             Long("shuffle") => options.shuffle = true,
             Long("no-shuffle") => options.shuffle = false,
             Long("prefetch") => options.prefetch = arguments.value()?.parse()?,

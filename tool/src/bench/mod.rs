@@ -49,3 +49,11 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         Some(other) => Err(other.unexpected()),
     }
 }
+
+/// How many replicas are asked for; 0 would stand for the default.
+fn number_of_replicas(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("'{text}' is no number of replicas; give 1 or more")),
+        Ok(replicas) => Ok(replicas),
+    }
+}

@@ -54,6 +54,12 @@ impl Plot {
         if cfg!(not(feature = "plot")) {
             return Err("this tool was built without its feature 'plot'".to_owned());
         }
+        if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
+            return Err(format!(
+                "'{}' is no name of a drawing, which is SVG; give one that ends in .svg",
+                path.display()
+            ));
+        }
         let file = File::create(path)
             .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
         Ok(Plot { path: path.to_owned(), file })

@@ -18,6 +18,7 @@ use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 
+use super::number_of_replicas;
 use super::plot::Plot;
 use super::table::{Row, as_json, as_table, spans};
 use crate::Report;
@@ -53,7 +54,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let (mut deadline, mut json, mut plot) = (false, false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("replicas") => replicas = arguments.value()?.parse()?,
+            Long("replicas") => replicas = arguments.value()?.parse_with(number_of_replicas)?,
             Long("rounds") => rounds = arguments.value()?.parse()?,
             Long("idle-us") => idle_us = arguments.value()?.parse()?,
             Long("deadline") => deadline = true,

@@ -1,0 +1,94 @@
+//! What is said of gradients that are not finite.
+
+use crate::error::Error;
+use crate::observe::log::{self, Level};
+use crate::optimizer::contributions::Contributions;
+use crate::optimizer::replica::Buffer;
+use crate::optimizer::sources::Sources;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::Variable;
+use half::{bf16, f16};
+
+/// The error of an apply that is to fail because the gradient of variable `index` is not finite.
+pub(super) fn not_finite(sources: &Sources<'_>, index: usize) -> Error {
+    let variable = &sources.variables()[index];
+    let contributions = sources.contributions;
+    let step = contributions.step;
+    let (what, way_out) = (
+        format!("the gradient of {variable:?}"),
+        "nothing was changed. Have such applies skipped, or run the step again with other gradients",
+    );
+    let problem = match first(contributions, index, variable) {
+        Some(Found { replica, place, value }) => {
+            format!(
+                "{what} is not finite: step {step}, replica {replica}, element {place} is {value}; {way_out}"
+            )
+        }
+        None => format!(
+            "{what}, or its norm, is not finite in step {step}, though what each replica submitted in \
+             this step is: the sum is too large, or an accumulated run was not finite; {way_out}"
+        ),
+    };
+    Error::invalid("gradients", problem)
+}
+
+/// Says that `variable` was updated with a gradient that is not finite.
+pub(super) fn warn_of(variable: &Variable, step: u64) {
+    log::log(Level::Warning, || {
+        format!(
+            "the gradient of {variable:?} in step {step} is not finite (NaN or infinite), and was \
+             applied as it is. The optimizer's setting for gradients that are not finite can have such \
+             applies skipped, or fail and name replica and element. This optimizer does not say so \
+             again; reports of applies do"
+        )
+    });
+}
+
+struct Found {
+    replica: usize,
+    place: String,
+    value: f64,
+}
+
+/// The first element that is not finite among what replicas submitted to variable `index`.
+fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) -> Option<Found> {
+    contributions.writers(index).find_map(|(replica, _, buffer)| {
+        let (place, value) = match buffer {
+            Buffer::Dense { tensor, .. } => {
+                let (element, value) = first_element(tensor)?;
+                (place(variable.shape(), element), value)
+            }
+            Buffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {
+                let (element, value) = first_element(values)?;
+                let of_row = variable.shape().elements() / variable.shape().first()?;
+                let row = *indices.to_vec::<i64>().ok()?.get(element / of_row)? as usize;
+                Some((place(variable.shape(), row * of_row + element % of_row), value))
+            })?,
+        };
+        Some(Found { replica, place, value })
+    })
+}
+
+/// The first element that is not finite: where, and what it is.
+fn first_element(tensor: &Tensor) -> Option<(usize, f64)> {
+    fn find(numbers: impl IntoIterator<Item = f64>) -> Option<(usize, f64)> {
+        numbers.into_iter().enumerate().find(|(_, number)| !number.is_finite())
+    }
+    match tensor.dtype() {
+        DType::Float64 => find(tensor.to_vec::<f64>().ok()?),
+        DType::Float32 => find(tensor.to_vec::<f32>().ok()?.into_iter().map(f64::from)),
+        DType::Float16 => find(tensor.to_vec::<f16>().ok()?.into_iter().map(f64::from)),
+        DType::BFloat16 => find(tensor.to_vec::<bf16>().ok()?.into_iter().map(f64::from)),
+        _ => None,
+    }
+}
+
+/// The coordinates of an element: `[2, 0]`.
+fn place(shape: Shape, element: usize) -> String {
+    let mut rest = element;
+    let mut coordinates = vec![0; shape.rank()];
+    for (coordinate, &size) in coordinates.iter_mut().zip(shape.iter()).rev() {
+        (*coordinate, rest) = (rest % size, rest / size);
+    }
+    format!("{coordinates:?}")
+}

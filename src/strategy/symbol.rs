@@ -1,0 +1,34 @@
+//! Names of functions, for messages.
+
+#![expect(unsafe_code, reason = "the dynamic linker is asked")]
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// The name of the function at `address`: its symbol, or else the place in its file that tools such as
+/// addr2line take, or else the address.
+pub(super) fn of_function(address: usize) -> String {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any address may be asked for, and the output is a place for what is found.
+    let known = unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0;
+    // SAFETY: zero is valid for its fields, which are pointers.
+    let found = unsafe { found.assume_init() };
+    let text = |text: *const libc::c_char| {
+        let there = known && !text.is_null();
+        // SAFETY: what is found are texts that live as long as the object they are of, which is
+        // loaded: a function of it is about to be called.
+        there.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    };
+    if let Some(symbol) = text(found.dli_sname).filter(|_| found.dli_saddr as usize == address) {
+        return symbol;
+    }
+    match text(found.dli_fname) {
+        Some(file) => {
+            let offset = address.wrapping_sub(found.dli_fbase as usize);
+            let name = Path::new(&file).file_name().unwrap_or_default().to_string_lossy();
+            format!("the function at {name}+{offset:#x}")
+        }
+        None => format!("the function at {address:#x}"),
+    }
+}
