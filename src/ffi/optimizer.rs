@@ -226,6 +226,13 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
     })
 }
 
+/// The optimizer behind a handle, unless the child of a fork must not touch it.
+fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::optimizer::Optimizer>> {
+    let optimizer = get(optimizer, "optimizer")?;
+    optimizer.check_process()?;
+    Ok(optimizer)
+}
+
 /// Replaces all settings of the optimizer, from the next apply on. `options` may be NULL: everything
 /// is off. The loss scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
 /// out of range or exclude each other.
@@ -237,7 +244,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
     boundary("umbo_optimizer_configure", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::read(options, "options") }?;
-        get(optimizer, "optimizer")?.configure(settings(&options)?)
+        usable(optimizer)?.configure(settings(&options)?)
     })
 }
 
@@ -271,7 +278,7 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
             weight_decay: if without { Some(0.0) } else { weight_decay },
             frozen: flag(options.frozen, "options.frozen")?,
         };
-        get(optimizer, "optimizer")?.add_group(&variables, group)
+        usable(optimizer)?.add_group(&variables, group)
     })
 }
 
@@ -289,7 +296,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
     boundary("umbo_optimizer_set_schedule", move || {
-        let optimizer = get(optimizer, "optimizer")?;
+        let optimizer = usable(optimizer)?;
         let Some(schedule) = schedule else {
             return optimizer.set_learning_rate(optimizer.learning_rate());
         };
@@ -317,7 +324,7 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     boundary("umbo_optimizer_loss_scale", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let loss_scale = unsafe { out(loss_scale, "loss_scale") }?;
-        loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
+        loss_scale.write(usable(optimizer)?.loss_scale());
         Ok(())
     })
 }
@@ -359,7 +366,7 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
             flush: flag(options.flush, "options.flush")?,
             measure_norm: flag(options.measure_norm, "options.measure_norm")?,
         };
-        let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
+        let (optimizer, gradients) = (usable(optimizer)?, get(gradients, "gradients")?);
         let outcome = apply_with(&optimizer, &gradients, options)?;
         if let Some(report) = report {
             report.write(match outcome {
@@ -415,7 +422,7 @@ pub unsafe extern "C" fn umbo_optimizer_last_report(
     boundary("umbo_optimizer_last_report", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let report = unsafe { options::out(report, "report") }?;
-        report.write(match get(optimizer, "optimizer")?.last_report() {
+        report.write(match usable(optimizer)?.last_report() {
             Some(done) => report_of(&done),
             None => EMPTY_REPORT,
         });
@@ -430,7 +437,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     learning_rate: f64,
 ) -> umbo_status {
     boundary("umbo_optimizer_set_learning_rate", || {
-        get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
+        usable(optimizer)?.set_learning_rate(learning_rate)
     })
 }
 
@@ -443,7 +450,7 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     boundary("umbo_optimizer_learning_rate", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let learning_rate = unsafe { out(learning_rate, "learning_rate") }?;
-        learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
+        learning_rate.write(usable(optimizer)?.learning_rate());
         Ok(())
     })
 }
@@ -457,7 +464,7 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
     boundary("umbo_optimizer_iterations", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterations = unsafe { out(iterations, "iterations") }?;
-        iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
+        iterations.write(usable(optimizer)?.iterations() as i64);
         Ok(())
     })
 }
@@ -476,7 +483,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (state, name) = unsafe { (out(state, "state")?, text(name, "name")?) };
         let variable = get(variable, "variable")?;
-        state.write(make(get(optimizer, "optimizer")?.state(&variable, name)?)?);
+        state.write(make(usable(optimizer)?.state(&variable, name)?)?);
         Ok(())
     })
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::boundary::{boundary, boundary_in_need, check, out};
@@ -11,7 +12,7 @@ use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
 use super::replica_context::handle_of;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
-use crate::executor::thread;
+use crate::executor::thread_end::AtThreadEnd;
 use crate::strategy::context::{Current, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
@@ -141,14 +142,23 @@ pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy
     })
 }
 
+/// A handle to a thread's default context, and what lends it.
+type DefaultContext = RefCell<Option<(Lent<umbo_replica_context>, usize)>>;
+
 thread_local! {
-    /// The handle of this thread's default context, once it was asked for.
-    static DEFAULT_CONTEXT: RefCell<Option<(Lent<umbo_replica_context>, usize)>> =
-        const { RefCell::new(None) };
+    /// That of this thread, once it was asked for. Let go of by [`LET_GO`].
+    static DEFAULT_CONTEXT: ManuallyDrop<DefaultContext> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
+}
+
+static LET_GO: AtThreadEnd = AtThreadEnd::new(let_go_of_default_context);
+
+extern "C" fn let_go_of_default_context(_: *mut c_void) {
+    drop(DEFAULT_CONTEXT.with(|kept| kept.take()));
 }
 
 fn default_context() -> Result<*mut umbo_replica_context> {
-    let found = DEFAULT_CONTEXT.try_with(|kept| {
+    DEFAULT_CONTEXT.with(|kept| {
         let mut kept = kept.borrow_mut();
         if let Some((_, handle)) = &*kept {
             return Ok(ptr::without_provenance_mut(*handle));
@@ -156,9 +166,9 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         let mut lent = Lent::new()?;
         let handle = lent.lend(ReplicaContext::default_context())?;
         *kept = Some((lent, handle.addr()));
+        LET_GO.arm();
         Ok(handle)
-    });
-    found.unwrap_or_else(|_| Err(thread::ending()))
+    })
 }
 
 /// The context of the replica whose callback this thread runs; in the default context that of
