@@ -271,6 +271,7 @@ fn nests_are_refused_when_they_would_name_one_value_too_often() {
 
 #[test]
 fn element_specs_are_refused_when_they_would_be_too_deep() {
+    let _alone = alone();
     let mut spec = ptr::null_mut();
     let mut status = UMBO_OK;
     // SAFETY: the shape has no sizes, the outputs are variables, and each spec is released once.
