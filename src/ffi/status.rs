@@ -12,6 +12,7 @@ use super::callback::{UserData, umbo_destroy};
 use super::options::{self, Extensible};
 use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
+use crate::executor::thread;
 
 /// The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
 /// their usual numbers.
@@ -127,8 +128,10 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.replace(new)).ok().flatten()
 }
 
-/// Has the C library note now that the thread's last error is to be dropped at the thread's end.
+/// Has the C library note now that the thread's last error is to be dropped at the thread's end, and
+/// that the thread is to be known as one that ends when its thread-local values are destroyed.
 pub(crate) fn prepare_thread() {
+    let _ = thread::is_ending();
     // A thread that is ending has none any more.
     let _ = LAST.try_with(|_| ());
 }

@@ -23,13 +23,7 @@ pub use loom::{
 /// A handle to this thread; none if the thread is ending and its handle is gone.
 #[cfg(not(loom))]
 pub fn current() -> Option<Thread> {
-    struct Alive;
-    impl Drop for Alive {
-        // What needs to be dropped is destroyed before the standard library's handle.
-        fn drop(&mut self) {}
-    }
-    thread_local!(static ALIVE: Alive = const { Alive });
-    ALIVE.try_with(|_| std::thread::current()).ok()
+    (!crate::executor::thread::is_ending()).then(std::thread::current)
 }
 
 /// A handle to this thread.
