@@ -2765,7 +2765,8 @@ umbo_status umbo_current_replica_context(struct umbo_replica_context **context);
  *
  * With a deadline or a token every replica has a thread of its own and this thread watches. When
  * the time is up the run returns, with all as it was before, and callbacks that have not returned
- * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released.
+ * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released. One that
+ * has not begun by then is not called.
  *
  * Runs of one strategy, from whichever thread, are taken in the order of asking, one at a time.
  * Inside of a merge call a run is part of the step around it: it ends with that one's deadline or

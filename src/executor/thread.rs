@@ -300,8 +300,8 @@ extern "C" fn main(start: *mut c_void) -> *mut c_void {
     let has_memory = memory::ask_system().is_ok();
     if has_memory {
         let _ = std::thread::current();
-    // And so that the thread's end is noticed.
-    let _ = is_ending();
+        // And so that the thread's end is noticed.
+        let _ = is_ending();
     }
     prepared.tell(has_memory);
     let origin = Origin::here();

@@ -1,5 +1,6 @@
 //! The step lock: one thread at a time takes a strategy's steps or changes its central state.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ struct Inside {
     /// The number of the last step.
     step: u64,
     thread: Option<Thread>,
+    /// That thread, by [`this_thread`]: often it is the same again.
+    number: usize,
     since: Instant,
 }
 
@@ -53,7 +56,7 @@ impl StepLock {
             queue: Queue::new(),
             patience: PATIENCE,
             holder: AtomicUsize::new(0),
-            inside: Mutex::new(Inside { step: 0, thread: None, since: Instant::now() }),
+            inside: Mutex::new(Inside { step: 0, thread: None, number: 0, since: Instant::now() }),
         }
     }
 
@@ -79,7 +82,10 @@ impl StepLock {
         self.holder.store(this_thread(), Ordering::Relaxed);
         {
             let mut inside = self.inside.lock();
-            inside.thread = current();
+            if inside.number != this_thread() {
+                inside.number = this_thread();
+                inside.thread = current();
+            }
             inside.since = Instant::now();
         }
         // Also if there was nothing to wait for: a run whose time is over does not begin.
@@ -150,10 +156,16 @@ impl Drop for StepGuard<'_> {
     }
 }
 
-/// A number other than 0 that no other thread has while this one lives.
+/// A number other than 0 that no other thread ever has.
 fn this_thread() -> usize {
-    thread_local!(static PLACE: u8 = const { 0 });
-    PLACE.with(|place| std::ptr::from_ref(place).addr())
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
 }
 
 #[cfg(all(test, not(loom)))]

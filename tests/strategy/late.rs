@@ -105,11 +105,12 @@ fn a_token_ends_a_run_that_computes_and_one_that_waits() {
     let s = strategy(2);
     for waiting in [false, true] {
         let token = Cancellation::new();
-        let gate = Arc::new(Gate::default());
+        let (begun, gate) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
         let function = {
             let (gate, token) = (Arc::clone(&gate), token.clone());
             move |context: &ReplicaContext| {
                 if context.replica() == 0 {
+                    begun.open();
                     if waiting {
                         // Cancelled from inside: the other replica waits in a merge call or is
                         // about to.
@@ -119,6 +120,8 @@ fn a_token_ends_a_run_that_computes_and_one_that_waits() {
                     return Ok(None);
                 }
                 if !waiting {
+                    // A replica that has not begun by then never does, and is not late.
+                    begun.pass();
                     token.cancel();
                 }
                 merge_sum(context, 1.0)
