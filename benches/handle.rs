@@ -6,7 +6,7 @@ use std::ptr;
 use std::time::Instant;
 
 use umbo::ffi::{
-    UMBO_FLOAT32, umbo_tensor_release, umbo_tensor_retain, umbo_tensor_zeros, umbo_value_clone,
+    UMBO_DTYPE_FLOAT32, umbo_tensor_create_zeros, umbo_tensor_release, umbo_tensor_retain,
     umbo_value_count, umbo_value_from_tensor, umbo_value_release,
 };
 
@@ -31,19 +31,15 @@ fn main() {
     let (mut tensor, mut value, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
     // SAFETY: the pointers lead to variables of the right types, and the handles are in use.
     unsafe {
-        umbo_tensor_zeros(UMBO_FLOAT32, 0, ptr::null(), ptr::null(), &mut tensor);
+        umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 0, ptr::null(), ptr::null(), &mut tensor);
         umbo_value_from_tensor(tensor, &mut value);
         measure("look up (umbo_value_count)", || {
             black_box(umbo_value_count(black_box(value), &mut count));
         });
         measure("retain and release", || {
-            umbo_tensor_retain(tensor);
-            umbo_tensor_release(tensor);
-        });
-        measure("make and release", || {
-            let mut clone = ptr::null_mut();
-            umbo_value_clone(value, &mut clone);
-            umbo_value_release(clone);
+            let mut another = ptr::null_mut();
+            umbo_tensor_retain(tensor, &mut another);
+            umbo_tensor_release(another);
         });
         umbo_value_release(value);
         umbo_tensor_release(tensor);

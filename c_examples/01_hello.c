@@ -10,7 +10,7 @@ static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void
 
   const int32_t answer = 10 * (replica + 1);
   umbo_tensor *tensor = NULL;
-  UMBO_TRY(umbo_tensor_from_data(UMBO_INT32, 0, NULL, &answer, NULL, &tensor));
+  UMBO_TRY(umbo_tensor_from_data(UMBO_DTYPE_INT32, 0, NULL, &answer, NULL, &tensor));
   const umbo_status status = umbo_value_from_tensor(tensor, result);
   umbo_tensor_release(tensor); /* the value holds a reference of its own */
   return status;
@@ -19,7 +19,7 @@ static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void
 int main(void) {
   printf("umbo %s\n", umbo_version());
 
-  int32_t cpus = 0, gpus = 0;
+  int64_t cpus = 0, gpus = 0;
   CHECK(umbo_physical_device_count(UMBO_DEVICE_CPU, &cpus));
   CHECK(umbo_physical_device_count(UMBO_DEVICE_GPU, &gpus));
   printf("physical devices: %d CPU, %d GPU\n", (int)cpus, (int)gpus);
@@ -27,7 +27,7 @@ int main(void) {
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  CHECK(umbo_central_storage_strategy_create(&options, &strategy));
+  CHECK(umbo_strategy_create(&options, &strategy));
   const char *parameter_device = NULL;
   CHECK(umbo_strategy_parameter_device(strategy, &parameter_device));
   printf("variables live on %s\n", parameter_device);
@@ -38,7 +38,7 @@ int main(void) {
   /* The replicas ran in no particular order; their results come in replica order. */
   umbo_value *results = NULL;
   CHECK(umbo_strategy_local_results(strategy, greetings, &results));
-  int32_t count = 0;
+  int64_t count = 0;
   CHECK(umbo_value_count(results, &count));
   for (int32_t replica = 0; replica < count; ++replica) {
     umbo_value *item = NULL;

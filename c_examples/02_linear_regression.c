@@ -18,11 +18,11 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   umbo_view x, y, parameters, gradient;
   UMBO_TRY(umbo_value_view(batch, "x", &x)); /* this replica's rows; there may be none */
   UMBO_TRY(umbo_value_view(batch, "y", &y));
-  UMBO_TRY(umbo_variable_view(ctx, m->weight_and_bias, &parameters));
-  UMBO_TRY(umbo_gradients_view(ctx, m->gradients, 0, UMBO_ADD, &gradient)); /* this replica's own buffer, zeroed */
+  UMBO_TRY(umbo_variable_view(m->weight_and_bias, ctx, &parameters));
+  UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient)); /* this replica's own buffer, zeroed */
 
   const float *inputs = x.data, *targets = y.data, *p = parameters.data;
-  float *g = gradient.data;
+  float *g = gradient.mutable_data;
   double loss = 0.0;
   for (int64_t row = 0; row < x.shape[0]; ++row) {
     const float error = p[0] * inputs[row] + p[1] - targets[row];
@@ -31,7 +31,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     g[1] += error;
   }
   UMBO_TRY(umbo_replica_context_add_metric(ctx, "loss", loss, (double)x.shape[0]));
-  return umbo_gradients_submit(ctx, m->gradients);
+  return umbo_gradients_submit(m->gradients, ctx);
 }
 
 /* A dataset of ten structs {x, y} on the line y = 3 x - 1, shuffled and batched. */
@@ -43,15 +43,15 @@ static umbo_dataset *make_dataset(void) {
   }
   const int64_t shape[] = {10};
   umbo_tensor *x_tensor = NULL, *y_tensor = NULL;
-  CHECK(umbo_tensor_from_data(UMBO_FLOAT32, 1, shape, x, NULL, &x_tensor));
-  CHECK(umbo_tensor_from_data(UMBO_FLOAT32, 1, shape, y, NULL, &y_tensor));
+  CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, x, NULL, &x_tensor));
+  CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, y, NULL, &y_tensor));
 
   umbo_value *items[2] = {NULL, NULL}, *columns = NULL;
   CHECK(umbo_value_from_tensor(x_tensor, &items[0]));
   CHECK(umbo_value_from_tensor(y_tensor, &items[1]));
   const char *const names[] = {"x", "y"};
   const umbo_value *const fields[] = {items[0], items[1]};
-  CHECK(umbo_value_struct(2, names, fields, &columns));
+  CHECK(umbo_value_create_struct(2, names, fields, &columns));
 
   umbo_dataset *examples = NULL, *shuffled = NULL, *batches = NULL;
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
@@ -76,7 +76,7 @@ static umbo_status make_variables(umbo_strategy *strategy, void *user_data) {
   model *m = user_data;
   const int64_t shape[] = {2};
   umbo_tensor *zeros = NULL;
-  UMBO_TRY(umbo_tensor_zeros(UMBO_FLOAT32, 1, shape, NULL, &zeros));
+  UMBO_TRY(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, NULL, &zeros));
   const umbo_status status = umbo_variable_create(NULL, "weight_and_bias", zeros, NULL, &m->weight_and_bias);
   umbo_tensor_release(zeros);
   return status;
@@ -86,13 +86,13 @@ int main(void) {
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  CHECK(umbo_central_storage_strategy_create(&options, &strategy));
+  CHECK(umbo_strategy_create(&options, &strategy));
 
   model m = {NULL, NULL};
   CHECK(umbo_strategy_scope(strategy, make_variables, &m));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
-  const umbo_variable *const variables[] = {m.weight_and_bias};
+  umbo_variable *const variables[] = {m.weight_and_bias};
   CHECK(umbo_gradients_create(strategy, 1, variables, &sums, &m.gradients));
   umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
   sgd.learning_rate = 0.5;
@@ -103,7 +103,7 @@ int main(void) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *batches = NULL;
   CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-  CHECK(umbo_distributed_dataset_iterator(distributed, &batches));
+  CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
 
   for (int epoch = 1; epoch <= 20; ++epoch) {
     double loss = 0.0, examples = 0.0;

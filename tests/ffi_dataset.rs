@@ -17,7 +17,7 @@ fn numbers(count: usize) -> *mut umbo_dataset {
     unsafe {
         let tensor = made(|out| {
             let data = data.as_ptr().cast();
-            umbo_tensor_from_data(UMBO_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out)
+            umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out)
         });
         let value = made(|out| umbo_value_from_tensor(tensor, out));
         let dataset = made(|out| umbo_dataset_from_tensor_slices(value, out));
@@ -29,7 +29,7 @@ fn numbers(count: usize) -> *mut umbo_dataset {
 
 fn iterator_of(dataset: *mut umbo_dataset) -> *mut umbo_iterator {
     // SAFETY: the handle is live, the output a place of `made`'s.
-    made(|out| unsafe { umbo_dataset_iterator(dataset, out) })
+    made(|out| unsafe { umbo_iterator_from_dataset(dataset, out) })
 }
 
 fn next(iterator: *mut umbo_iterator) -> *mut umbo_value {
@@ -46,7 +46,7 @@ fn elements(value: *const umbo_value, name: *const c_char) -> Vec<f32> {
     unsafe {
         ok(umbo_value_view(value, name, view.as_mut_ptr()));
         let view = view.assume_init();
-        assert_eq!(view.dtype, UMBO_FLOAT32);
+        assert_eq!(view.dtype, UMBO_DTYPE_FLOAT32);
         let count: i64 = view.shape[..view.rank as usize].iter().product();
         (0..count as usize).map(|index| view.data.cast::<f32>().add(index).read()).collect()
     }
@@ -106,7 +106,7 @@ fn transformations_do_what_they_say() {
 fn the_seed_decides_the_order() {
     let size = size_of::<umbo_shuffle_options>();
     let shuffled = |seed: u64, keep: i32| {
-        let (source, mut options) = (numbers(20), [size as u64, 0, seed, 0]);
+        let (source, mut options) = (numbers(20), [size as u64, u64::MAX, seed, 0]);
         options[3] = keep as u64;
         // SAFETY: four words are as long as the struct says; little-endian flags are its last ones.
         unsafe {
@@ -174,9 +174,9 @@ fn idx_files_are_read() {
     let read = |dataset: &mut *mut umbo_dataset| unsafe {
         umbo_dataset_from_idx_file(text.as_ptr(), dataset)
     };
-    refused(read(&mut dataset), UMBO_DATA_LOSS, text.to_str().unwrap());
+    refused(read(&mut dataset), UMBO_STATUS_DATA_LOSS, text.to_str().unwrap());
     std::fs::remove_file(&path).unwrap();
-    refused(read(&mut dataset), UMBO_NOT_FOUND, text.to_str().unwrap());
+    refused(read(&mut dataset), UMBO_STATUS_NOT_FOUND, text.to_str().unwrap());
     assert!(dataset.is_null());
 }
 
@@ -192,24 +192,33 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
     unsafe {
         let shuffle =
             |options: [u64; 4]| umbo_dataset_shuffle(source, options.as_ptr().cast(), out);
-        refused(umbo_dataset_batch(source, 0, 0, out), UMBO_INVALID_ARGUMENT, "size");
-        refused(umbo_dataset_batch(source, 2, 2, out), UMBO_INVALID_ARGUMENT, "drop_remainder: 2");
-        refused(umbo_dataset_take(source, -5, out), UMBO_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_skip(source, -2, out), UMBO_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_repeat(source, -2, out), UMBO_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_prefetch(source, 0, out), UMBO_INVALID_ARGUMENT, "depth");
-        refused(shuffle(options(-1, 0)), UMBO_INVALID_ARGUMENT, "buffer_size");
-        refused(shuffle(options(0, 7)), UMBO_INVALID_ARGUMENT, "keep_order_each_pass");
-        refused(shuffle(options(0, 1 << 32)), UMBO_INVALID_ARGUMENT, "reserved");
+        refused(umbo_dataset_batch(source, 0, 0, out), UMBO_STATUS_INVALID_ARGUMENT, "size");
+        refused(
+            umbo_dataset_batch(source, 2, 2, out),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "drop_remainder: 2",
+        );
+        refused(umbo_dataset_take(source, -5, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_skip(source, -2, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_repeat(source, -2, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_prefetch(source, 0, out), UMBO_STATUS_INVALID_ARGUMENT, "depth");
+        refused(shuffle(options(-2, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size");
+        refused(shuffle(options(-1, 7)), UMBO_STATUS_INVALID_ARGUMENT, "keep_order_each_pass");
+        refused(shuffle(options(0, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size: 0");
         let none = umbo_dataset_zip(0, ptr::null(), ptr::null(), out);
-        refused(none, UMBO_INVALID_ARGUMENT, "datasets");
-        refused(umbo_dataset_take(ptr::null(), 1, out), UMBO_INVALID_ARGUMENT, "dataset: is NULL");
+        refused(none, UMBO_STATUS_INVALID_ARGUMENT, "datasets");
+        refused(
+            umbo_dataset_take(ptr::null(), 1, out),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "dataset: is NULL",
+        );
         let nowhere = umbo_dataset_take(source, 1, ptr::null_mut());
-        refused(nowhere, UMBO_INVALID_ARGUMENT, "taken: is NULL");
-        ok(umbo_dataset_retain(source));
+        refused(nowhere, UMBO_STATUS_INVALID_ARGUMENT, "taken: is NULL");
+        let mut another = ptr::null_mut();
+        ok(umbo_dataset_retain(source, &mut another));
         umbo_dataset_release(source);
-        umbo_dataset_release(source);
-        refused(umbo_dataset_take(source, 1, out), UMBO_INVALID_ARGUMENT, "released");
+        umbo_dataset_release(another);
+        refused(umbo_dataset_take(source, 1, out), UMBO_STATUS_INVALID_ARGUMENT, "released");
     }
     assert!(made.is_null());
 }

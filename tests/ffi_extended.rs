@@ -39,14 +39,12 @@ fn live() -> i64 {
     count
 }
 
-fn strategy(replicas: i32) -> *mut umbo_strategy {
+fn strategy(replicas: i64) -> *mut umbo_strategy {
     // SAFETY: all zero is a value of the struct; the output is a variable.
     unsafe {
-        let mut options: umbo_strategy_options = std::mem::zeroed();
-        options.struct_size = size_of::<umbo_strategy_options>();
-        options.cpu_replicas = replicas;
+        let options = umbo_strategy_options { cpu_replicas: replicas, ..Default::default() };
         let mut made = ptr::null_mut();
-        ok(umbo_central_storage_strategy_create(&options, &mut made));
+        ok(umbo_strategy_create(&options, &mut made));
         made
     }
 }
@@ -56,7 +54,7 @@ fn floats(data: &[f32]) -> *mut umbo_tensor {
     // SAFETY: the data are as many as the shape says.
     ok(unsafe {
         umbo_tensor_from_data(
-            UMBO_FLOAT32,
+            UMBO_DTYPE_FLOAT32,
             1,
             shape.as_ptr(),
             data.as_ptr().cast(),
@@ -83,8 +81,15 @@ fn slices(data: &[f32], indices: &[i64], rows: i64) -> *mut umbo_value {
     // SAFETY: the arrays are as long as stated, the outputs are variables.
     unsafe {
         let from = indices.as_ptr().cast();
-        ok(umbo_tensor_from_data(UMBO_INT64, 1, shape.as_ptr(), from, ptr::null(), &mut numbers));
-        ok(umbo_value_indexed_slices(values, numbers, 1, &rows, &mut made));
+        ok(umbo_tensor_from_data(
+            UMBO_DTYPE_INT64,
+            1,
+            shape.as_ptr(),
+            from,
+            ptr::null(),
+            &mut numbers,
+        ));
+        ok(umbo_value_create_indexed_slices(values, numbers, 1, &rows, &mut made));
         umbo_tensor_release(values);
         umbo_tensor_release(numbers);
     }
@@ -96,7 +101,7 @@ fn elements(tensor: *const umbo_tensor) -> Vec<f32> {
     unsafe {
         let mut view: umbo_view = std::mem::zeroed();
         ok(umbo_tensor_view(tensor, &mut view));
-        assert_eq!(view.dtype, UMBO_FLOAT32);
+        assert_eq!(view.dtype, UMBO_DTYPE_FLOAT32);
         std::slice::from_raw_parts(view.data.cast(), view.shape[0] as usize).to_vec()
     }
 }
@@ -132,10 +137,10 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
     unsafe {
         let (mut both, mut sum) = (ptr::null_mut(), ptr::null_mut());
         let components = parts.map(|part| part.cast_const());
-        ok(umbo_value_per_replica(2, components.as_ptr(), &mut both));
+        ok(umbo_value_create_per_replica(2, components.as_ptr(), &mut both));
         ok(umbo_strategy_reduce(s, UMBO_REDUCE_SUM, both, ptr::null(), &mut sum));
         let mut kind = 0;
-        ok(umbo_value_kind_of(sum, &mut kind));
+        ok(umbo_value_get_kind(sum, &mut kind));
         assert_eq!(kind, UMBO_VALUE_INDEXED_SLICES);
         let (mut values, mut indices) = (ptr::null_mut(), ptr::null_mut());
         ok(umbo_value_slices_values(sum, &mut values));
@@ -152,15 +157,19 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
         let plain = value(&[1.0]);
         refused(
             umbo_value_slices_values(plain, &mut values),
-            UMBO_INVALID_ARGUMENT,
+            UMBO_STATUS_INVALID_ARGUMENT,
             "is a tensor, not indexed slices",
         );
         let mut tensor = ptr::null_mut();
-        refused(umbo_value_tensor(sum, &mut tensor), UMBO_INVALID_ARGUMENT, "indexed slices");
+        refused(
+            umbo_value_tensor(sum, &mut tensor),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "indexed slices",
+        );
         let mut gathered = ptr::null_mut();
         refused(
             umbo_strategy_gather(s, sum, 0, ptr::null(), &mut gathered),
-            UMBO_UNIMPLEMENTED,
+            UMBO_STATUS_UNIMPLEMENTED,
             "indexed slices",
         );
         for handle in [both, sum, plain, parts[0], parts[1]] {
@@ -196,7 +205,7 @@ fn scatter_updates_change_rows() {
             assert_eq!(stored(v), [10.0, 20.0, expected]);
         }
         let outside = slices(&[1.0, 1.0], &[0, 3], 3);
-        refused(umbo_variable_scatter_add(v, outside), UMBO_OUT_OF_RANGE, "3 at position 1");
+        refused(umbo_variable_scatter_add(v, outside), UMBO_STATUS_OUT_OF_RANGE, "3 at position 1");
         assert_eq!(stored(v), [10.0, 20.0, 7.0]);
         umbo_value_release(outside);
         umbo_variable_release(v);
@@ -214,7 +223,7 @@ unsafe extern "C-unwind" fn assign_and_return(
     // SAFETY: the handles are lent for the call.
     unsafe {
         ok(umbo_variable_assign(variable, args));
-        umbo_value_clone(args, result)
+        umbo_value_retain(args, result)
     }
 }
 
@@ -259,7 +268,7 @@ fn updates_group_and_merge() {
         for update in [umbo_strategy_update, umbo_strategy_update_non_slot] {
             let mut result = ptr::null_mut();
             ok(update(s, v, function, none, one, &options, &mut result));
-            ok(umbo_value_kind_of(result, &mut kind));
+            ok(umbo_value_get_kind(result, &mut kind));
             assert_eq!(kind, UMBO_VALUE_TUPLE, "each leaf is a tuple of one");
             umbo_value_release(result);
         }
@@ -267,20 +276,20 @@ fn updates_group_and_merge() {
         options.grouping = 2;
         let mut result = ptr::null_mut();
         let status = umbo_strategy_update(s, v, function, none, one, &options, &mut result);
-        refused(status, UMBO_INVALID_ARGUMENT, "options.grouping");
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "options.grouping");
         // In a run: replica 0's value, and one result for all.
         let (parts, mut both) = ([value(&[5.0]), value(&[6.0])], ptr::null_mut());
         let components = parts.map(|part| part.cast_const());
-        ok(umbo_value_per_replica(2, components.as_ptr(), &mut both));
+        ok(umbo_value_create_per_replica(2, components.as_ptr(), &mut both));
         let run = Some(update_from_a_replica as _);
         ok(umbo_strategy_call_for_each_replica(s, run, v.cast(), both, &mut result));
         assert_eq!(stored(v), [5.0]);
         let mut colocated = ptr::null_mut();
-        let variables = [v.cast_const()];
+        let variables = [v];
         ok(umbo_strategy_non_slot_devices(s, 1, variables.as_ptr(), &mut colocated));
         umbo_variable_release(colocated);
         let none = umbo_strategy_non_slot_devices(s, 0, ptr::null(), &mut colocated);
-        refused(none, UMBO_INVALID_ARGUMENT, "variables");
+        refused(none, UMBO_STATUS_INVALID_ARGUMENT, "variables");
         for handle in [one, both, parts[0], parts[1], result] {
             umbo_value_release(handle);
         }
@@ -329,30 +338,28 @@ fn values_from_functions_and_destinations() {
         let counter = (&raw mut calls).cast();
         ok(umbo_strategy_values_from_function(s, Some(id_as_value), counter, &mut made));
         let (mut kind, mut count) = (0, 0);
-        ok(umbo_value_kind_of(made, &mut kind));
+        ok(umbo_value_get_kind(made, &mut kind));
         ok(umbo_value_count(made, &mut count));
         assert_eq!((kind, count, calls), (UMBO_VALUE_PER_REPLICA, 2, 2));
         let mut nothing = ptr::null_mut();
         let status =
             umbo_strategy_values_from_function(s, Some(no_value), ptr::null_mut(), &mut nothing);
-        refused(status, UMBO_INVALID_ARGUMENT, "no value for replica 0");
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "no value for replica 0");
 
-        let mut destinations: [umbo_destination; 2] = std::mem::zeroed();
-        for destination in &mut destinations {
-            destination.struct_size = size_of::<umbo_destination>();
-        }
+        let mut destinations = [umbo_destination::default(); 2];
         destinations[0].device = c"CPU:1".as_ptr();
         destinations[1].like = made;
         let (values, mut results) = ([made.cast_const(), made], ptr::null_mut());
         let batch = |count, results: *mut *mut umbo_value| {
-            let (values, to) = (values.as_ptr(), destinations.as_ptr());
+            let to = destinations.each_ref().map(ptr::from_ref);
+            let (values, to) = (values.as_ptr(), to.as_ptr());
             umbo_strategy_batch_reduce_to(s, UMBO_REDUCE_SUM, count, values, to, results)
         };
         ok(batch(2, &mut results));
         let mut view: umbo_view = std::mem::zeroed();
         ok(umbo_value_view(results, c"0".as_ptr(), &mut view));
-        assert_eq!((view.data.cast::<f32>().read(), view.device.index), (1.0, 1));
-        refused(batch(0, &mut results), UMBO_INVALID_ARGUMENT, "values");
+        assert_eq!((view.data.cast::<f32>().read(), view.device.ordinal), (1.0, 1));
+        refused(batch(0, &mut results), UMBO_STATUS_INVALID_ARGUMENT, "values");
         let (mut copies, mut same) = (ptr::null_mut(), ptr::null_mut());
         let plain = value(&[4.0]);
         ok(umbo_strategy_broadcast_to(s, plain, &destinations[1], &mut copies));
@@ -385,20 +392,20 @@ fn devices_annotations_and_what_is_not_offered() {
         ok(umbo_default_strategy(&mut default));
         refused(
             umbo_strategy_worker_devices(default, 0, ptr::null_mut(), &mut count),
-            UMBO_FAILED_PRECONDITION,
+            UMBO_STATUS_FAILED_PRECONDITION,
             "worker_devices",
         );
         let (tensor, mut annotated) = (floats(&[1.0, 2.0]), ptr::null_mut());
         let assign = umbo_strategy_assign_to_logical_device(s, tensor, 1, &mut annotated);
-        refused(assign, UMBO_OUT_OF_RANGE, "logical_device_id");
+        refused(assign, UMBO_STATUS_OUT_OF_RANGE, "logical_device_id");
         let replicate = umbo_strategy_replicate_to_logical_devices(s, tensor, &mut annotated);
-        refused(replicate, UMBO_UNIMPLEMENTED, "replicate_to_logical_devices");
+        refused(replicate, UMBO_STATUS_UNIMPLEMENTED, "replicate_to_logical_devices");
         let mut split = |count, parts: &[i64]| {
             let parts = parts.as_ptr();
             umbo_strategy_split_to_logical_devices(s, tensor, count, parts, &mut annotated)
         };
-        refused(split(2, &[1, 1]), UMBO_INVALID_ARGUMENT, "rank 1");
-        refused(split(1, &[1]), UMBO_UNIMPLEMENTED, "split_to_logical_devices");
+        refused(split(2, &[1, 1]), UMBO_STATUS_INVALID_ARGUMENT, "rank 1");
+        refused(split(1, &[1]), UMBO_STATUS_UNIMPLEMENTED, "split_to_logical_devices");
         let v = variable(s, c"v", &[3.0]);
         let mut read = ptr::null_mut();
         ok(umbo_strategy_read_var(s, v, &mut read));
@@ -442,7 +449,7 @@ unsafe extern "C-unwind" fn rename_and_halve(
         assert_eq!((trainable, aggregation, synchronization), (2, 2, 3));
         refused(
             umbo_variable_request_set_aggregation(request, 9),
-            UMBO_INVALID_ARGUMENT,
+            UMBO_STATUS_INVALID_ARGUMENT,
             "aggregation",
         );
         umbo_tensor_release(initial);
@@ -475,7 +482,7 @@ fn creators_see_and_change_requests() {
         ok(umbo_scope_exit(scope));
         refused(
             umbo_variable_creator_scope_enter(None, list, Some(count_destroys), &mut scope),
-            UMBO_INVALID_ARGUMENT,
+            UMBO_STATUS_INVALID_ARGUMENT,
             "creator",
         );
         umbo_variable_release(v);
@@ -504,7 +511,7 @@ fn a_resolver_is_attached_by_option_only() {
         options.struct_size = size_of::<umbo_strategy_options>();
         options.cluster_resolver = resolver;
         let (mut s, mut own) = (ptr::null_mut(), ptr::null_mut());
-        ok(umbo_central_storage_strategy_create(&options, &mut s));
+        ok(umbo_strategy_create(&options, &mut s));
         umbo_cluster_resolver_release(resolver);
         ok(umbo_strategy_cluster_resolver(s, &mut own));
         let (mut count, mut index, mut name) = (0, 0, ptr::null());
@@ -520,17 +527,17 @@ fn a_resolver_is_attached_by_option_only() {
         assert_eq!((text(name).as_str(), index), ("worker", 1));
         refused(
             umbo_cluster_resolver_task(own, c"ps".as_ptr(), 1, &mut index, &mut name),
-            UMBO_OUT_OF_RANGE,
+            UMBO_STATUS_OUT_OF_RANGE,
             "[0, 1)",
         );
         refused(
             umbo_cluster_resolver_task_count(own, c"chief".as_ptr(), &mut count),
-            UMBO_NOT_FOUND,
+            UMBO_STATUS_NOT_FOUND,
             "'chief'",
         );
         let broken =
             umbo_cluster_resolver_from_tf_config(c"{\"cluster\": ".as_ptr(), &mut resolver);
-        refused(broken, UMBO_INVALID_ARGUMENT, "line 1, column 12");
+        refused(broken, UMBO_STATUS_INVALID_ARGUMENT, "line 1, column 12");
         umbo_cluster_resolver_release(own);
         umbo_strategy_release(s);
     }

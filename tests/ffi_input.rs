@@ -59,7 +59,7 @@ unsafe extern "C-unwind" fn next(
         match *number - 1 {
             1 => {
                 return umbo_set_last_error(
-                    UMBO_DATA_LOSS,
+                    UMBO_STATUS_DATA_LOSS,
                     c"one is lost".as_ptr(),
                     ptr::null_mut(),
                     None,
@@ -69,8 +69,9 @@ unsafe extern "C-unwind" fn next(
             _ => {}
         }
         let data = ptr::from_ref(number).cast();
-        let tensor =
-            made(|out| umbo_tensor_from_data(UMBO_INT64, 0, ptr::null(), data, ptr::null(), out));
+        let tensor = made(|out| {
+            umbo_tensor_from_data(UMBO_DTYPE_INT64, 0, ptr::null(), data, ptr::null(), out)
+        });
         *element = made(|out| umbo_value_from_tensor(tensor, out));
         umbo_tensor_release(tensor);
     }
@@ -100,7 +101,7 @@ const GENERATOR: umbo_generator = umbo_generator {
 
 fn scalar_spec() -> *mut umbo_element_spec {
     // SAFETY: a scalar has no sizes, so that the shape may be NULL.
-    made(|out| unsafe { umbo_element_spec_tensor(UMBO_INT64, 0, ptr::null(), out) })
+    made(|out| unsafe { umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, ptr::null(), out) })
 }
 
 /// The status of a `next`, and the number that it gave.
@@ -132,11 +133,11 @@ fn a_generators_passes_are_ended_and_its_data_destroyed_once() {
             umbo_dataset_from_generator(spec, &GENERATOR, user_data, Some(destroy), out)
         });
         umbo_element_spec_release(spec);
-        let iterator = made(|out| umbo_dataset_iterator(dataset, out));
+        let iterator = made(|out| umbo_iterator_from_dataset(dataset, out));
         umbo_dataset_release(dataset);
         assert_eq!(count(&state.begun), 0);
         assert_eq!(step(iterator), (UMBO_OK, Some(1)));
-        assert_eq!(step(iterator).0, UMBO_DATA_LOSS);
+        assert_eq!(step(iterator).0, UMBO_STATUS_DATA_LOSS);
         assert!(last_message().contains("one is lost"));
         assert_eq!(step(iterator), (UMBO_OK, Some(3)));
         assert_eq!(step(iterator), (UMBO_OK, None));
@@ -159,7 +160,7 @@ unsafe extern "C-unwind" fn same(
     // SAFETY: the library gives back the user data and a place for the result.
     unsafe {
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
-        umbo_value_clone(element, result)
+        umbo_value_retain(element, result)
     }
 }
 
@@ -182,33 +183,32 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         let generate = |spec, generator| {
             umbo_dataset_from_generator(spec, generator, data, Some(destroy), out)
         };
-        refused(generate(ptr::null(), &GENERATOR), UMBO_INVALID_ARGUMENT, "element_spec");
-        refused(generate(spec, ptr::null()), UMBO_INVALID_ARGUMENT, "generator");
+        refused(generate(ptr::null(), &GENERATOR), UMBO_STATUS_INVALID_ARGUMENT, "element_spec");
+        refused(generate(spec, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "generator");
         let silent = umbo_generator { next: None, ..GENERATOR };
-        refused(generate(spec, &silent), UMBO_INVALID_ARGUMENT, "generator.next");
-        let range = made(|out| umbo_dataset_range(0, 3, 1, out));
+        refused(generate(spec, &silent), UMBO_STATUS_INVALID_ARGUMENT, "generator.next");
+        let range = made(|out| umbo_dataset_from_range(0, 3, 1, out));
         let map = |dataset, function, options| {
             umbo_dataset_map(dataset, function, data, Some(destroy), options, out)
         };
-        refused(map(ptr::null(), Some(same), ptr::null()), UMBO_INVALID_ARGUMENT, "dataset");
-        refused(map(range, None, ptr::null()), UMBO_INVALID_ARGUMENT, "function");
+        refused(map(ptr::null(), Some(same), ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "dataset");
+        refused(map(range, None, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "function");
         let options = umbo_map_options {
             struct_size: size_of::<umbo_map_options>(),
             element_spec: ptr::null(),
             parallel_calls: 5000,
-            reserved0: 0,
         };
-        refused(map(range, Some(same), &options), UMBO_INVALID_ARGUMENT, "parallel_calls");
+        refused(map(range, Some(same), &options), UMBO_STATUS_INVALID_ARGUMENT, "parallel_calls");
         assert_eq!(count(&state.destroyed), 6);
         assert!(output.is_null());
 
         let options = umbo_map_options { parallel_calls: 2, ..options };
         for (function, first) in
-            [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_INVALID_ARGUMENT, None))]
+            [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None))]
         {
             let function: umbo_map_fn = Some(function);
             ok(map(range, function, &options));
-            let iterator = made(|out| umbo_dataset_iterator(output, out));
+            let iterator = made(|out| umbo_iterator_from_dataset(output, out));
             umbo_dataset_release(output);
             assert_eq!(step(iterator), first);
             umbo_iterator_release(iterator);
@@ -230,7 +230,7 @@ unsafe extern "C-unwind" fn two_by_two(
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
         let mut size = 0;
         ok(umbo_input_context_per_replica_batch_size(context, 4, &raw mut size));
-        let range = made(|out| umbo_dataset_range(0, 6, 1, out));
+        let range = made(|out| umbo_dataset_from_range(0, 6, 1, out));
         let status = umbo_dataset_batch(range, size, 0, dataset);
         umbo_dataset_release(range);
         status
@@ -250,10 +250,9 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
     split: UMBO_SPLIT_CEIL,
     drop_partial_step: 0,
     host_only: 0,
-    per_replica_buffer_size: 0,
+    per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
     replication_mode: UMBO_REPLICATION_PER_WORKER,
     place_dataset_on_device: 0,
-    reserved: [0; 4],
 };
 
 #[test]
@@ -265,8 +264,7 @@ fn distribution_from_a_function_and_its_options() {
     strategy_options.cpu_replicas = 2;
     // SAFETY: handles are live, callbacks fit their user data.
     unsafe {
-        let strategy =
-            made(|out| umbo_central_storage_strategy_create(&raw const strategy_options, out));
+        let strategy = made(|out| umbo_strategy_create(&raw const strategy_options, out));
         let mut output = ptr::null_mut();
         let out = &raw mut output;
         let distribute = |function, options| {
@@ -280,7 +278,7 @@ fn distribution_from_a_function_and_its_options() {
             let mut cardinality = 0;
             ok(umbo_distributed_dataset_cardinality(output, &raw mut cardinality));
             assert_eq!(cardinality, steps);
-            let iterator = made(|out| umbo_distributed_dataset_iterator(output, out));
+            let iterator = made(|out| umbo_iterator_from_distributed_dataset(output, out));
             let mut seen = 0;
             loop {
                 let (mut has_value, mut element) = (7, ptr::null_mut());
@@ -297,7 +295,7 @@ fn distribution_from_a_function_and_its_options() {
             let (mut dtype, mut rank, mut shape) = (0, 0, [0; 8]);
             let sizes = shape.as_mut_ptr();
             ok(umbo_element_spec_leaf(spec, &raw mut dtype, &raw mut rank, sizes));
-            assert_eq!((dtype, rank, shape[0]), (UMBO_INT64, 1, UMBO_UNKNOWN_SIZE));
+            assert_eq!((dtype, rank, shape[0]), (UMBO_DTYPE_INT64, 1, UMBO_SIZE_UNKNOWN));
             umbo_element_spec_release(spec);
             umbo_iterator_release(iterator);
             umbo_distributed_dataset_release(output);
@@ -305,21 +303,21 @@ fn distribution_from_a_function_and_its_options() {
         assert_eq!(count(&state.next), 2);
         output = ptr::null_mut();
         let none = ptr::null();
-        refused(distribute(Some(nothing), none), UMBO_INVALID_ARGUMENT, "has stored none");
+        refused(distribute(Some(nothing), none), UMBO_STATUS_INVALID_ARGUMENT, "has stored none");
         let with = umbo_distribute_options { split: 2, ..OPTIONS };
-        refused(distribute(Some(two_by_two), &with), UMBO_INVALID_ARGUMENT, "options.split");
+        refused(distribute(Some(two_by_two), &with), UMBO_STATUS_INVALID_ARGUMENT, "options.split");
         let with = umbo_distribute_options { replication_mode: 1, ..OPTIONS };
-        refused(distribute(Some(two_by_two), &with), UMBO_UNIMPLEMENTED, "replication_mode");
+        refused(distribute(Some(two_by_two), &with), UMBO_STATUS_UNIMPLEMENTED, "replication_mode");
         let with = umbo_distribute_options { place_dataset_on_device: 1, ..OPTIONS };
         refused(
             distribute(Some(two_by_two), &with),
-            UMBO_INVALID_ARGUMENT,
+            UMBO_STATUS_INVALID_ARGUMENT,
             "place_dataset_on_device",
         );
         let with = umbo_distribute_options { per_replica_buffer_size: -2, ..OPTIONS };
         refused(
             distribute(Some(two_by_two), &with),
-            UMBO_INVALID_ARGUMENT,
+            UMBO_STATUS_INVALID_ARGUMENT,
             "per_replica_buffer_size",
         );
         assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");

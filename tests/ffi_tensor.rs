@@ -18,7 +18,7 @@ fn tensor_of(data: &[f32], shape: &[i64]) -> *mut umbo_tensor {
     // SAFETY: the arrays have as many elements as rank and shape say.
     let status = unsafe {
         let data = data.as_ptr().cast();
-        umbo_tensor_from_data(UMBO_FLOAT32, rank, shape.as_ptr(), data, device, &mut tensor)
+        umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, rank, shape.as_ptr(), data, device, &mut tensor)
     };
     assert_eq!(status, UMBO_OK, "{}", message());
     tensor
@@ -60,28 +60,31 @@ fn slices_transposes_and_reshapes_share_memory() {
         assert_eq!(elements(transposed, 6), [0., 3., 1., 4., 2., 5.]);
         assert_eq!(view(transposed).shape[..3], [3, 2, 0]);
         assert_eq!(view(transposed).strides[..3], [1, 3, 0]);
-        view(flat).data.cast::<f32>().write(9.);
+        view(flat).mutable_data.cast::<f32>().write(9.);
         assert_eq!(elements(tensor, 6)[0], 9.);
 
         let mut copy = ptr::null_mut();
         assert_eq!(umbo_tensor_copy(transposed, ptr::null(), &mut copy), UMBO_OK);
         assert_eq!(view(copy).strides[..2], [2, 1]);
         assert_eq!(elements(copy, 6), [9., 3., 1., 4., 2., 5.]);
-        view(flat).data.cast::<f32>().write(8.);
+        view(flat).mutable_data.cast::<f32>().write(8.);
         assert_eq!(elements(copy, 6)[0], 9.);
 
         let mut refused = ptr::null_mut();
         assert_eq!(
             umbo_tensor_reshape(transposed, 1, [6i64].as_ptr(), &mut refused),
-            UMBO_INVALID_ARGUMENT
+            UMBO_STATUS_INVALID_ARGUMENT
         );
         assert_eq!(
             umbo_tensor_transpose(tensor, [0, 0].as_ptr(), &mut refused),
-            UMBO_INVALID_ARGUMENT
+            UMBO_STATUS_INVALID_ARGUMENT
         );
-        assert_eq!(umbo_tensor_slice(tensor, 2, 0, 1, 1, &mut refused), UMBO_OUT_OF_RANGE);
-        assert_eq!(umbo_tensor_slice(tensor, 0, -1, 1, 1, &mut refused), UMBO_OUT_OF_RANGE);
-        assert_eq!(umbo_tensor_slice(tensor, 0, 0, 1, 0, &mut refused), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_tensor_slice(tensor, 2, 0, 1, 1, &mut refused), UMBO_STATUS_OUT_OF_RANGE);
+        assert_eq!(umbo_tensor_slice(tensor, 0, -1, 1, 1, &mut refused), UMBO_STATUS_OUT_OF_RANGE);
+        assert_eq!(
+            umbo_tensor_slice(tensor, 0, 0, 1, 0, &mut refused),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
         assert!(refused.is_null());
         for tensor in [tensor, column, transposed, flat, copy] {
             umbo_tensor_release(tensor);
@@ -113,7 +116,7 @@ fn foreign_memory_is_given_back_once_also_on_failure() {
             )
         };
         let strides = strides.as_ptr();
-        assert_eq!(from(UMBO_FLOAT32, strides, ptr::null(), &mut tensor), UMBO_OK);
+        assert_eq!(from(UMBO_DTYPE_FLOAT32, strides, ptr::null(), &mut tensor), UMBO_OK);
         assert_eq!(elements(tensor, 4), [1., 2., 4., 5.]);
         assert_eq!(umbo_tensor_slice(tensor, 0, 1, 2, 1, &mut row), UMBO_OK);
         umbo_tensor_release(tensor);
@@ -122,18 +125,18 @@ fn foreign_memory_is_given_back_once_also_on_failure() {
         umbo_tensor_release(row);
         assert_eq!(given_back.load(Ordering::SeqCst), 1);
 
-        assert_eq!(from(99, strides, ptr::null(), &mut tensor), UMBO_INVALID_ARGUMENT);
+        assert_eq!(from(99, strides, ptr::null(), &mut tensor), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(
-            from(UMBO_FLOAT32, strides, c"TPU:0".as_ptr(), &mut tensor),
-            UMBO_INVALID_ARGUMENT
+            from(UMBO_DTYPE_FLOAT32, strides, c"TPU:0".as_ptr(), &mut tensor),
+            UMBO_STATUS_INVALID_ARGUMENT
         );
         assert_eq!(
-            from(UMBO_FLOAT32, [-1i64, 1].as_ptr(), ptr::null(), &mut tensor),
-            UMBO_INVALID_ARGUMENT
+            from(UMBO_DTYPE_FLOAT32, [-1i64, 1].as_ptr(), ptr::null(), &mut tensor),
+            UMBO_STATUS_INVALID_ARGUMENT
         );
         assert_eq!(
-            from(UMBO_FLOAT32, strides, ptr::null(), ptr::null_mut()),
-            UMBO_INVALID_ARGUMENT
+            from(UMBO_DTYPE_FLOAT32, strides, ptr::null(), ptr::null_mut()),
+            UMBO_STATUS_INVALID_ARGUMENT
         );
         assert_eq!(given_back.load(Ordering::SeqCst), 5);
     }
@@ -145,46 +148,49 @@ fn bad_arguments_are_named() {
     // SAFETY: what the calls may read is there.
     unsafe {
         let mut zeros = |dtype, rank, shape: *const i64, device: *const c_char| {
-            let status = umbo_tensor_zeros(dtype, rank, shape, device, &mut tensor);
+            let status = umbo_tensor_create_zeros(dtype, rank, shape, device, &mut tensor);
             assert_ne!(status, UMBO_OK);
             message()
         };
         let shape = [2i64, -3].as_ptr();
         assert_eq!(
-            zeros(UMBO_FLOAT32, 2, shape, ptr::null()),
-            "umbo_tensor_zeros: shape: dimension 1 is -3; sizes are 0 or more"
+            zeros(UMBO_DTYPE_FLOAT32, 2, shape, ptr::null()),
+            "umbo_tensor_create_zeros: shape: dimension 1 is -3; sizes are 0 or more"
         );
         assert_eq!(
             zeros(14, 1, shape, ptr::null()),
-            "umbo_tensor_zeros: dtype: 14; valid are UMBO_FLOAT16 (1) to UMBO_BOOL (13)"
+            "umbo_tensor_create_zeros: dtype: 14; valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"
         );
         assert_eq!(
-            zeros(UMBO_INT8, 9, shape, ptr::null()),
-            "umbo_tensor_zeros: rank: 9; valid are 0 to 8"
+            zeros(UMBO_DTYPE_INT8, 9, shape, ptr::null()),
+            "umbo_tensor_create_zeros: rank: 9; valid are 0 to 8"
         );
         assert_eq!(
-            zeros(UMBO_INT8, 1, ptr::null(), ptr::null()),
-            "umbo_tensor_zeros: shape: is NULL; an array is expected"
+            zeros(UMBO_DTYPE_INT8, 1, ptr::null(), ptr::null()),
+            "umbo_tensor_create_zeros: shape: is NULL; an array is expected"
         );
         assert!(
-            zeros(UMBO_INT8, 1, shape, c"CPU:4000".as_ptr())
-                .starts_with("umbo_tensor_zeros: device: ")
+            zeros(UMBO_DTYPE_INT8, 1, shape, c"CPU:4000".as_ptr())
+                .starts_with("umbo_tensor_create_zeros: device: ")
         );
-        assert!(zeros(UMBO_INT8, 1, &i64::MAX, ptr::null()).contains("memory"));
+        assert!(zeros(UMBO_DTYPE_INT8, 1, &i64::MAX, ptr::null()).contains("memory"));
         assert!(tensor.is_null());
 
         let tensor = tensor_of(&[1.], &[]);
         let mut eight_bytes = 0u64;
-        assert_eq!(umbo_tensor_copy_to_host(tensor, ptr::null_mut(), 4), UMBO_INVALID_ARGUMENT);
+        assert_eq!(
+            umbo_tensor_copy_to_host(tensor, ptr::null_mut(), 4),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
         assert_eq!(
             umbo_tensor_copy_to_host(tensor, (&raw mut eight_bytes).cast(), 8),
-            UMBO_INVALID_ARGUMENT
+            UMBO_STATUS_INVALID_ARGUMENT
         );
         assert_eq!(message(), "umbo_tensor_copy_to_host: bytes: 8; shape [] of float32 has 4");
         umbo_tensor_release(tensor);
         umbo_tensor_release(tensor);
         umbo_tensor_release(ptr::null());
-        assert_eq!(umbo_tensor_retain(tensor), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_tensor_retain(tensor, &mut ptr::null_mut()), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(message(), "umbo_tensor_retain: tensor: the handle was released");
     }
 }
@@ -220,7 +226,7 @@ fn device_names_have_a_canonical_form() {
             8,
             &mut length,
         );
-        assert_eq!((too_small, length, buffer), (UMBO_OUT_OF_RANGE, 44, [7; 8]));
+        assert_eq!((too_small, length, buffer), (UMBO_STATUS_OUT_OF_RANGE, 44, [7; 8]));
         let asked = umbo_device_canonical_name(
             c"CPU:0".as_ptr(),
             ptr::null(),
@@ -228,12 +234,12 @@ fn device_names_have_a_canonical_form() {
             0,
             &mut length,
         );
-        assert_eq!((asked, length), (UMBO_OUT_OF_RANGE, 44));
+        assert_eq!((asked, length), (UMBO_STATUS_OUT_OF_RANGE, 44));
 
-        let mut device = umbo_device { r#type: 0, index: 0 };
+        let mut device = umbo_device { r#type: 0, ordinal: 0 };
         assert_eq!(umbo_device_parse(c"/gpu:3".as_ptr(), &mut device), UMBO_OK);
-        assert_eq!(device, umbo_device { r#type: UMBO_DEVICE_GPU, index: 3 });
-        assert_eq!(umbo_device_parse(c"/job:w/CPU:0".as_ptr(), &mut device), UMBO_NOT_FOUND);
+        assert_eq!(device, umbo_device { r#type: UMBO_DEVICE_GPU, ordinal: 3 });
+        assert_eq!(umbo_device_parse(c"/job:w/CPU:0".as_ptr(), &mut device), UMBO_STATUS_NOT_FOUND);
 
         let tensor = tensor_of(&[1.], &[1]);
         let mut name = ptr::null();
@@ -250,7 +256,7 @@ fn devices_are_counted_and_split() {
     unsafe {
         assert_eq!(umbo_physical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
         assert_eq!(count, 1);
-        assert_eq!(umbo_physical_device_count(3, &mut count), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_physical_device_count(3, &mut count), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(
             message(),
             "umbo_physical_device_count: type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)"
@@ -258,8 +264,11 @@ fn devices_are_counted_and_split() {
         assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 3), UMBO_OK);
         assert_eq!(umbo_logical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
         assert_eq!(count, 3);
-        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 0), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1), UMBO_NOT_FOUND);
+        assert_eq!(
+            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 0),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1), UMBO_STATUS_NOT_FOUND);
 
         let mut info = umbo_memory_info {
             struct_size: size_of::<umbo_memory_info>(),
@@ -291,7 +300,7 @@ fn the_library_tells_its_version() {
         assert_eq!(umbo_set_worker_count(2), UMBO_OK);
         assert_eq!(umbo_worker_count(&mut count), UMBO_OK);
         assert_eq!(count, 2);
-        assert_eq!(umbo_set_worker_count(-1), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_set_worker_count(-1), UMBO_STATUS_INVALID_ARGUMENT);
     }
 }
 
@@ -324,7 +333,7 @@ fn a_bad_release_is_logged() {
         let set = |level, callback| {
             umbo_set_log_callback(level, callback, user_data, Some(log_is_unused))
         };
-        assert_eq!(set(9, Some(keep_line)), UMBO_INVALID_ARGUMENT);
+        assert_eq!(set(9, Some(keep_line)), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 1);
         assert_eq!(set(UMBO_LOG_ERROR, Some(keep_line)), UMBO_OK);
         umbo_tensor_release(ptr::without_provenance(0xdead_0000_0000_0001));

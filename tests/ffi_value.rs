@@ -31,7 +31,13 @@ fn leaf(rows: i64) -> *mut umbo_value {
     unsafe {
         let shape = [rows, 2];
         assert_eq!(
-            umbo_tensor_zeros(UMBO_FLOAT32, 2, shape.as_ptr(), ptr::null(), &mut tensor),
+            umbo_tensor_create_zeros(
+                UMBO_DTYPE_FLOAT32,
+                2,
+                shape.as_ptr(),
+                ptr::null(),
+                &mut tensor
+            ),
             UMBO_OK
         );
         assert_eq!(umbo_value_from_tensor(tensor, &mut value), UMBO_OK);
@@ -64,22 +70,22 @@ fn nests_are_built_viewed_and_taken_apart() {
     let (mut tuple, mut nest) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the arrays have as many elements as stated, the outputs are variables.
     unsafe {
-        assert_eq!(umbo_value_tuple(2, [x.cast_const(), y].as_ptr(), &mut tuple), UMBO_OK);
+        assert_eq!(umbo_value_create_tuple(2, [x.cast_const(), y].as_ptr(), &mut tuple), UMBO_OK);
         let names = [c"x".as_ptr(), c"pair".as_ptr()];
         let items = [x.cast_const(), tuple];
-        assert_eq!(umbo_value_struct(2, names.as_ptr(), items.as_ptr(), &mut nest), UMBO_OK);
+        assert_eq!(umbo_value_create_struct(2, names.as_ptr(), items.as_ptr(), &mut nest), UMBO_OK);
         assert_eq!(rows(nest, c"x".as_ptr()), Ok(3));
         assert_eq!(rows(nest, c"pair.1".as_ptr()), Ok(5));
         assert_eq!(rows(y, ptr::null()), Ok(5));
         assert_eq!(
             rows(nest, c"z".as_ptr()),
             Err((
-                UMBO_NOT_FOUND,
+                UMBO_STATUS_NOT_FOUND,
                 "umbo_value_view: name: there is no field 'z'; the struct has 'x', 'pair'"
                     .to_owned()
             ))
         );
-        assert_eq!(rows(nest, ptr::null()).unwrap_err().0, UMBO_INVALID_ARGUMENT);
+        assert_eq!(rows(nest, ptr::null()).unwrap_err().0, UMBO_STATUS_INVALID_ARGUMENT);
 
         let (mut kind, mut count) = (0, 0);
         for (value, wanted) in [
@@ -87,15 +93,15 @@ fn nests_are_built_viewed_and_taken_apart() {
             (tuple, (UMBO_VALUE_TUPLE, 2)),
             (nest, (UMBO_VALUE_STRUCT, 2)),
         ] {
-            assert_eq!(umbo_value_kind_of(value, &mut kind), UMBO_OK);
+            assert_eq!(umbo_value_get_kind(value, &mut kind), UMBO_OK);
             assert_eq!(umbo_value_count(value, &mut count), UMBO_OK);
             assert_eq!((kind, count), wanted);
         }
         let mut name = ptr::null();
         assert_eq!(umbo_value_field_name(nest, 1, &mut name), UMBO_OK);
         assert_eq!(CStr::from_ptr(name), c"pair");
-        assert_eq!(umbo_value_field_name(nest, 2, &mut name), UMBO_OUT_OF_RANGE);
-        assert_eq!(umbo_value_field_name(tuple, 0, &mut name), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_value_field_name(nest, 2, &mut name), UMBO_STATUS_OUT_OF_RANGE);
+        assert_eq!(umbo_value_field_name(tuple, 0, &mut name), UMBO_STATUS_INVALID_ARGUMENT);
 
         let (mut item, mut field) = (ptr::null_mut(), ptr::null_mut());
         assert_eq!(umbo_value_item(tuple, 1, &mut item), UMBO_OK);
@@ -103,14 +109,14 @@ fn nests_are_built_viewed_and_taken_apart() {
         assert_eq!(rows(item, ptr::null()), Ok(5));
         assert_eq!(rows(field, c"0".as_ptr()), Ok(3));
         let mut none = ptr::null_mut();
-        assert_eq!(umbo_value_item(tuple, 2, &mut none), UMBO_OUT_OF_RANGE);
-        assert_eq!(umbo_value_item(tuple, -1, &mut none), UMBO_OUT_OF_RANGE);
+        assert_eq!(umbo_value_item(tuple, 2, &mut none), UMBO_STATUS_OUT_OF_RANGE);
+        assert_eq!(umbo_value_item(tuple, -1, &mut none), UMBO_STATUS_OUT_OF_RANGE);
         let twice = [c"a".as_ptr(), c"a".as_ptr()];
         assert_eq!(
-            umbo_value_struct(2, twice.as_ptr(), items.as_ptr(), &mut none),
-            UMBO_INVALID_ARGUMENT
+            umbo_value_create_struct(2, twice.as_ptr(), items.as_ptr(), &mut none),
+            UMBO_STATUS_INVALID_ARGUMENT
         );
-        assert_eq!(message(), "umbo_value_struct: names: 'a' appears twice");
+        assert_eq!(message(), "umbo_value_create_struct: names: 'a' appears twice");
         assert!(none.is_null());
         release(&[x, y, tuple, nest, item, field]);
     }
@@ -132,7 +138,7 @@ fn a_leaf_gives_back_its_very_tensor() {
         assert_eq!(views[0].data, views[1].data);
         assert_eq!((live(UMBO_HANDLE_TENSOR), live(UMBO_HANDLE_VALUE)), (2, 1));
         let mut variable = ptr::null_mut();
-        assert_eq!(umbo_value_variable(value, &mut variable), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_value_variable(value, &mut variable), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(message(), "umbo_value_variable: value: is a tensor, not a variable");
         umbo_tensor_release(first);
         umbo_tensor_release(second);
@@ -149,7 +155,7 @@ fn per_replica_values_know_their_examples() {
     // SAFETY: the arrays have as many elements as stated, the outputs are variables.
     unsafe {
         let components = [first.cast_const(), second];
-        assert_eq!(umbo_value_per_replica(2, components.as_ptr(), &mut both), UMBO_OK);
+        assert_eq!(umbo_value_create_per_replica(2, components.as_ptr(), &mut both), UMBO_OK);
         let examples = |value, replica| {
             let mut count = -7;
             let status = umbo_value_examples(value, replica, &mut count);
@@ -158,36 +164,47 @@ fn per_replica_values_know_their_examples() {
         assert_eq!(examples(both, 0), (UMBO_OK, 3));
         assert_eq!(examples(both, 1), (UMBO_OK, 0));
         assert_eq!(examples(both, -1), (UMBO_OK, 3));
-        assert_eq!(examples(both, 2), (UMBO_OUT_OF_RANGE, -7));
-        assert_eq!(examples(both, -2), (UMBO_OUT_OF_RANGE, -7));
-        assert_eq!(examples(first, -1), (UMBO_INVALID_ARGUMENT, -7));
+        assert_eq!(examples(both, 2), (UMBO_STATUS_OUT_OF_RANGE, -7));
+        assert_eq!(examples(both, -2), (UMBO_STATUS_OUT_OF_RANGE, -7));
+        assert_eq!(examples(first, -1), (UMBO_STATUS_INVALID_ARGUMENT, -7));
         assert!(rows(both, ptr::null()).unwrap_err().1.contains("per-replica"));
 
         let nested = [both.cast_const()];
-        assert_eq!(umbo_value_per_replica(1, nested.as_ptr(), &mut wrong), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_value_per_replica(0, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_value_tuple(-1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_value_tuple(1, ptr::null(), &mut wrong), UMBO_INVALID_ARGUMENT);
-        assert_eq!(message(), "umbo_value_tuple: items: is NULL; an array is expected");
+        assert_eq!(
+            umbo_value_create_per_replica(1, nested.as_ptr(), &mut wrong),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            umbo_value_create_per_replica(0, ptr::null(), &mut wrong),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            umbo_value_create_tuple(-1, ptr::null(), &mut wrong),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert_eq!(
+            umbo_value_create_tuple(1, ptr::null(), &mut wrong),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert_eq!(message(), "umbo_value_create_tuple: items: is NULL; an array is expected");
         assert!(wrong.is_null());
-        assert_eq!(umbo_value_tuple(0, ptr::null(), &mut wrong), UMBO_OK);
+        assert_eq!(umbo_value_create_tuple(0, ptr::null(), &mut wrong), UMBO_OK);
         release(&[first, second, both, wrong]);
     }
     assert_eq!(live(UMBO_HANDLE_ANY), 0);
 }
 
 #[test]
-fn a_clone_outlives_its_original() {
+fn a_retained_value_outlives_its_original() {
     let _guard = alone();
     let value = leaf(4);
     let mut clone = ptr::null_mut();
     // SAFETY: the output is a variable.
     unsafe {
-        assert_eq!(umbo_value_clone(value, &mut clone), UMBO_OK);
-        assert_eq!(umbo_value_retain(clone), UMBO_OK);
+        assert_eq!(umbo_value_retain(value, &mut clone), UMBO_OK);
     }
     assert_eq!(live(UMBO_HANDLE_VALUE), 2);
-    release(&[value, clone]);
+    release(&[value]);
     assert_eq!(
         rows(value, ptr::null()).unwrap_err().1,
         "umbo_value_view: value: the handle was released"
@@ -202,9 +219,12 @@ fn unknown_handle_types_are_refused() {
     let mut count = 0;
     // SAFETY: the output is a variable.
     unsafe {
-        assert_eq!(umbo_live_handles(99, &mut count), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_live_handles(-1, &mut count), UMBO_INVALID_ARGUMENT);
-        assert_eq!(umbo_live_handles(UMBO_HANDLE_ANY, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
+        assert_eq!(umbo_live_handles(99, &mut count), UMBO_STATUS_INVALID_ARGUMENT);
+        assert_eq!(umbo_live_handles(-1, &mut count), UMBO_STATUS_INVALID_ARGUMENT);
+        assert_eq!(
+            umbo_live_handles(UMBO_HANDLE_ANY, ptr::null_mut()),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
     }
     assert_eq!(message(), "umbo_live_handles: count: is NULL; a place for the output is expected");
 }
@@ -212,7 +232,7 @@ fn unknown_handle_types_are_refused() {
 fn tuple_of(items: &[*const umbo_value]) -> Result<*mut umbo_value, (umbo_status, String)> {
     let mut value = ptr::null_mut();
     // SAFETY: the array holds as many handles, the output is a variable.
-    match unsafe { umbo_value_tuple(items.len() as i32, items.as_ptr(), &mut value) } {
+    match unsafe { umbo_value_create_tuple(items.len() as i64, items.as_ptr(), &mut value) } {
         UMBO_OK => Ok(value),
         status => Err((status, message())),
     }
@@ -228,7 +248,7 @@ fn nests_are_refused_when_they_would_be_too_deep() {
         value = outer;
     }
     let deeper = tuple_of(&[value]).unwrap_err();
-    assert_eq!(deeper.0, UMBO_INVALID_ARGUMENT);
+    assert_eq!(deeper.0, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(deeper.1.contains("65 deep") && deeper.1.contains("64 nests"), "{}", deeper.1);
 
     // The text has one line for each nest, and those of the tensor.
@@ -244,7 +264,7 @@ fn nests_are_refused_when_they_would_be_too_deep() {
         let mut zipped = ptr::null_mut();
         umbo_dataset_zip(1, &dataset.cast_const(), ptr::null(), &mut zipped)
     };
-    assert_eq!(zipped, UMBO_INVALID_ARGUMENT);
+    assert_eq!(zipped, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message().contains("65 deep"), "{}", message());
     // SAFETY: the handle is this function's own.
     unsafe { umbo_dataset_release(dataset) };
@@ -264,7 +284,7 @@ fn nests_are_refused_when_they_would_name_one_value_too_often() {
         Err(error) => Some(error),
     });
     let (status, message) = refused.expect("2^40 values were accepted");
-    assert_eq!(status, UMBO_INVALID_ARGUMENT);
+    assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message.contains("2097151 values") && message.contains("1048576"), "{message}");
     release(&[value]);
 }
@@ -276,10 +296,13 @@ fn element_specs_are_refused_when_they_would_be_too_deep() {
     let mut status = UMBO_OK;
     // SAFETY: the shape has no sizes, the outputs are variables, and each spec is released once.
     unsafe {
-        assert_eq!(umbo_element_spec_tensor(UMBO_FLOAT32, 0, ptr::null(), &mut spec), UMBO_OK);
+        assert_eq!(
+            umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 0, ptr::null(), &mut spec),
+            UMBO_OK
+        );
         for depth in 1..=UMBO_MAX_NEST_DEPTH + 1 {
             let mut outer = ptr::null_mut();
-            status = umbo_element_spec_tuple(1, &spec.cast_const(), &mut outer);
+            status = umbo_element_spec_create_tuple(1, &spec.cast_const(), &mut outer);
             assert_eq!(status == UMBO_OK, depth <= UMBO_MAX_NEST_DEPTH, "{}", message());
             if status == UMBO_OK {
                 umbo_element_spec_release(spec);
@@ -288,6 +311,6 @@ fn element_specs_are_refused_when_they_would_be_too_deep() {
         }
         umbo_element_spec_release(spec);
     }
-    assert_eq!(status, UMBO_INVALID_ARGUMENT);
+    assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message().contains("65 deep"), "{}", message());
 }

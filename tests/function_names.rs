@@ -15,13 +15,15 @@ fn strategy() -> *mut umbo_strategy {
     options.struct_size = size_of::<umbo_strategy_options>();
     options.cpu_replicas = 2;
     // SAFETY: the options are there, and the output is a variable.
-    made(|out| unsafe { umbo_central_storage_strategy_create(&options, out) })
+    made(|out| unsafe { umbo_strategy_create(&options, out) })
 }
 
 fn tensor() -> *mut umbo_value {
     // SAFETY: the output is a variable, a scalar has no sizes, and the handle is live.
     unsafe {
-        let zeros = made(|out| umbo_tensor_zeros(UMBO_FLOAT32, 0, ptr::null(), ptr::null(), out));
+        let zeros = made(|out| {
+            umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 0, ptr::null(), ptr::null(), out)
+        });
         let value = made(|out| umbo_value_from_tensor(zeros, out));
         umbo_tensor_release(zeros);
         value
@@ -76,7 +78,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         );
         fails("umbo_dataset_take", umbo_dataset_take(ptr::null(), 1, ptr::null_mut()));
         fails("umbo_dataset_skip", umbo_dataset_skip(ptr::null(), 1, ptr::null_mut()));
-        fails("umbo_value_retain", umbo_value_retain(ptr::null()));
+        fails("umbo_value_retain", umbo_value_retain(ptr::null(), &mut ptr::null_mut()));
         let (function, data) = (None, ptr::null_mut());
         fails(
             "umbo_strategy_run",
@@ -119,7 +121,7 @@ fn errors_of_replicas_begin_with_the_replica() {
     for function in [umbo_strategy_call_for_each_replica, without_options] {
         // SAFETY: the handles are live, and the callback gets what it wants.
         let status = unsafe { function(s, Some(gathers), s.cast(), value, ptr::null_mut()) };
-        refused(status, UMBO_FAILED_PRECONDITION, "use an all-gather");
+        refused(status, UMBO_STATUS_FAILED_PRECONDITION, "use an all-gather");
         for (replica, line) in last_message().lines().enumerate() {
             let failed = format!("replica {replica} (/");
             assert!(line.starts_with(&failed), "{line}");
@@ -171,7 +173,7 @@ fn the_innermost_function_is_named_and_no_other() {
             (status, last_message())
         };
         let (status, message) = scope(ptr::null_mut());
-        assert_eq!(status, UMBO_INVALID_ARGUMENT);
+        assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
         assert!(message.starts_with("umbo_set_strategy: strategy: "), "{message}");
         assert!(!message.contains("umbo_strategy_scope"), "{message}");
 

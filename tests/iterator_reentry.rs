@@ -152,10 +152,11 @@ impl Case {
         // SAFETY: handles may be stale; the output is a variable.
         let status = unsafe {
             match distributed.is_null() {
-                true => {
-                    umbo_dataset_iterator(self.dataset.load(Ordering::SeqCst), &raw mut iterator)
-                }
-                false => umbo_distributed_dataset_iterator(distributed, &raw mut iterator),
+                true => umbo_iterator_from_dataset(
+                    self.dataset.load(Ordering::SeqCst),
+                    &raw mut iterator,
+                ),
+                false => umbo_iterator_from_distributed_dataset(distributed, &raw mut iterator),
             }
         };
         (status, iterator)
@@ -207,7 +208,7 @@ unsafe extern "C-unwind" fn next(
         let shape = [2i64];
         let tensor = made(|out| {
             umbo_tensor_from_memory(
-                UMBO_INT64,
+                UMBO_DTYPE_INT64,
                 1,
                 shape.as_ptr(),
                 ptr::null(),
@@ -262,7 +263,7 @@ unsafe fn mapped(
         if let Some(place) = place {
             case(user_data).at(place);
         }
-        umbo_value_clone(element, result)
+        umbo_value_retain(element, result)
     }
 }
 
@@ -301,7 +302,7 @@ unsafe extern "C-unwind" fn dataset_function(
     // SAFETY: the library gives back the user data and a place for the dataset.
     unsafe {
         case(user_data).at(Place::DatasetFunction);
-        umbo_dataset_range(0, 4, 1, dataset)
+        umbo_dataset_from_range(0, 4, 1, dataset)
     }
 }
 
@@ -341,10 +342,11 @@ unsafe fn build(case: &Case, kind: Kind) {
         let mut strategy_options: umbo_strategy_options = std::mem::zeroed();
         strategy_options.struct_size = size_of::<umbo_strategy_options>();
         strategy_options.cpu_replicas = 2;
-        let strategy = made(|out| umbo_central_storage_strategy_create(&strategy_options, out));
+        let strategy = made(|out| umbo_strategy_create(&strategy_options, out));
         case.strategy.store(strategy, Ordering::SeqCst);
-        let spec = made(|out| umbo_element_spec_tensor(UMBO_INT64, 1, [2i64].as_ptr(), out));
-        let destroy: umbo_destroy = Some(source_destroy);
+        let spec =
+            made(|out| umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 1, [2i64].as_ptr(), out));
+        let destroy: umbo_destroy_fn = Some(source_destroy);
         let mut dataset =
             made(|out| umbo_dataset_from_generator(spec, &generator, user_data, destroy, out));
         umbo_element_spec_release(spec);
@@ -430,24 +432,24 @@ fn complaint(case: &Case, statuses: &[umbo_status]) -> Option<String> {
         Place::ElementDestroy | Place::SourceDestroy | Place::DatasetFunction
     );
     let allowed: &[umbo_status] = match case.action {
-        Action::Next | Action::Reset if within => &[UMBO_FAILED_PRECONDITION],
+        Action::Next | Action::Reset if within => &[UMBO_STATUS_FAILED_PRECONDITION],
         // The release of an element may be the iterator's doing or not.
         Action::Next | Action::Reset if case.place == Place::ElementDestroy => {
-            &[UMBO_OK, UMBO_FAILED_PRECONDITION]
+            &[UMBO_OK, UMBO_STATUS_FAILED_PRECONDITION]
         }
         // The source outlives the handles.
-        _ if case.place == Place::SourceDestroy => &[UMBO_OK, UMBO_INVALID_ARGUMENT],
+        _ if case.place == Place::SourceDestroy => &[UMBO_OK, UMBO_STATUS_INVALID_ARGUMENT],
         _ => &[UMBO_OK],
     };
     if !allowed.contains(&status) {
         return Some(format!("the action gave {status}, not one of {allowed:?}: {message}"));
     }
-    if status == UMBO_FAILED_PRECONDITION && !message.contains("wait for itself") {
+    if status == UMBO_STATUS_FAILED_PRECONDITION && !message.contains("wait for itself") {
         return Some(format!("the message does not say what goes on: {message}"));
     }
     // A handle that was released gives INVALID_ARGUMENT from then on.
     let released = case.action == Action::Release;
-    let fine = |status| status == UMBO_OK || (released && status == UMBO_INVALID_ARGUMENT);
+    let fine = |status| status == UMBO_OK || (released && status == UMBO_STATUS_INVALID_ARGUMENT);
     let bad = statuses.iter().position(|&status| !fine(status))?;
     Some(format!("call {bad} of the program gave {}", statuses[bad]))
 }
@@ -546,7 +548,7 @@ unsafe extern "C-unwind" fn next_after_meeting(
         meeting.go_on.lock().unwrap().recv().unwrap();
         let (shape, data) = ([2i64], NUMBERS.as_ptr().cast());
         let tensor = made(|out| {
-            umbo_tensor_from_data(UMBO_INT64, 1, shape.as_ptr(), data, ptr::null(), out)
+            umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape.as_ptr(), data, ptr::null(), out)
         });
         *element = made(|out| umbo_value_from_tensor(tensor, out));
         umbo_tensor_release(tensor);
@@ -578,11 +580,12 @@ fn an_iterator_may_be_released_while_another_thread_waits_for_its_element() {
     let user_data = Arc::as_ptr(&meeting).cast_mut().cast();
     // SAFETY: handles are ours, the meeting outlives the dataset, outputs are variables.
     unsafe {
-        let spec = made(|out| umbo_element_spec_tensor(UMBO_INT64, 1, [2i64].as_ptr(), out));
+        let spec =
+            made(|out| umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 1, [2i64].as_ptr(), out));
         let dataset =
             made(|out| umbo_dataset_from_generator(spec, &generator, user_data, None, out));
         umbo_element_spec_release(spec);
-        let iterator = made(|out| umbo_dataset_iterator(dataset, out));
+        let iterator = made(|out| umbo_iterator_from_dataset(dataset, out));
         umbo_dataset_release(dataset);
         let shared = AtomicPtr::new(iterator);
         let thread = std::thread::spawn(move || draw(shared.into_inner()));
@@ -590,7 +593,7 @@ fn an_iterator_may_be_released_while_another_thread_waits_for_its_element() {
         umbo_iterator_release(iterator);
         let mut element = ptr::null_mut();
         let status = umbo_iterator_next(iterator, &raw mut element);
-        refused(status, UMBO_INVALID_ARGUMENT, "the handle was released");
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "the handle was released");
         assert!(!meeting.ended.load(Ordering::SeqCst));
         go.send(()).unwrap();
         assert_eq!(thread.join().unwrap(), (UMBO_OK, true));

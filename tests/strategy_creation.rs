@@ -274,7 +274,7 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
     // A scope cannot be left while one that was entered inside is open.
     refused(scope.exit(), Status::FailedPrecondition, &["innermost"]);
     inner.exit().unwrap();
-    refused(inner.exit(), Status::FailedPrecondition, &["left already"]);
+    refused(inner.exit(), Status::NotFound, &["left already"]);
     scope.exit().unwrap();
     log.lock().unwrap().clear();
     variables::create(Some(&s), new("v"), Initial::Value(&Tensor::scalar(1.0f32).unwrap()))

@@ -23,7 +23,7 @@ static umbo_strategy *strategy_of(int replicas) {
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_strategy *strategy = NULL;
   options.cpu_replicas = replicas;
-  CHECK(umbo_central_storage_strategy_create(&options, &strategy));
+  CHECK(umbo_strategy_create(&options, &strategy));
   return strategy;
 }
 
@@ -36,17 +36,17 @@ static void prepare_reduce(void *data) {
   for (int replica = 0; replica < r->replicas; ++replica) {
     umbo_tensor *tensor = NULL;
     umbo_view view;
-    CHECK(umbo_tensor_uninitialized(UMBO_FLOAT32, 1, &count, NULL, &tensor));
+    CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &tensor));
     CHECK(umbo_tensor_view(tensor, &view));
-    fill_random(view.data, count, (uint64_t)replica);
-    r->parts[replica] = view.data;
+    fill_random(view.mutable_data, count, (uint64_t)replica);
+    r->parts[replica] = view.mutable_data;
     CHECK(umbo_value_from_tensor(tensor, &part));
     parts[replica] = part;
     umbo_tensor_release(tensor);
   }
-  CHECK(umbo_value_per_replica(r->replicas, parts, &r->value));
+  CHECK(umbo_value_create_per_replica(r->replicas, parts, &r->value));
   for (int replica = 0; replica < r->replicas; ++replica) umbo_value_release(parts[replica]);
-  if (!r->fresh) CHECK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &count, NULL, &r->output));
+  if (!r->fresh) CHECK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &r->output));
 }
 
 static void reduce(void *data) {
@@ -81,7 +81,7 @@ typedef struct {
 
 static umbo_status initialize(const umbo_view *memory, void *user_data) {
   (void)user_data;
-  fill_random(memory->data, memory->shape[0], WEIGHTS_SEED);
+  fill_random(memory->mutable_data, memory->shape[0], WEIGHTS_SEED);
   return UMBO_OK;
 }
 
@@ -92,12 +92,12 @@ static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, voi
   umbo_view view;
   int32_t replica = 0;
   UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
-  UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 0, UMBO_OVERWRITE, &view));
+  UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &view));
   if (t->parts[replica] == NULL) {
-    t->parts[replica] = view.data;
-    fill_random(view.data, view.shape[0], (uint64_t)replica);
+    t->parts[replica] = view.mutable_data;
+    fill_random(view.mutable_data, view.shape[0], (uint64_t)replica);
   }
-  return umbo_gradients_submit_weighted(ctx, t->gradients, 1.0);
+  return umbo_gradients_submit_weighted(t->gradients, ctx, 1.0);
 }
 
 static umbo_optimizer *optimizer_of(umbo_strategy *strategy, double weight_decay) {
@@ -126,7 +126,7 @@ static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
   training *t = user_data;
   const int64_t count = element_count();
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
-  choices.dtype = UMBO_FLOAT32;
+  choices.dtype = UMBO_DTYPE_FLOAT32;
   choices.rank = 1;
   choices.shape = &count;
   choices.initializer = initialize;
@@ -139,7 +139,7 @@ static void prepare_step(void *data) {
   t->strategy = strategy_of(REPLICAS);
   CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
   sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* the gradients are added up, as the peers' are */
-  const umbo_variable *variables[1] = {t->variable};
+  umbo_variable *variables[1] = {t->variable};
   CHECK(umbo_gradients_create(t->strategy, 1, variables, &sums, &t->gradients));
   t->optimizer = optimizer_of(t->strategy, t->weight_decay);
 }

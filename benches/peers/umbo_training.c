@@ -46,17 +46,17 @@ static umbo_value *picture_value(void) {
   const int64_t picture_shape[2] = {SAMPLES, PIXELS}, label_shape[1] = {SAMPLES};
   umbo_tensor *pictures = NULL, *labels = NULL;
   umbo_view x, y;
-  CHECK(umbo_tensor_uninitialized(UMBO_FLOAT32, 2, picture_shape, NULL, &pictures));
-  CHECK(umbo_tensor_uninitialized(UMBO_UINT8, 1, label_shape, NULL, &labels));
+  CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 2, picture_shape, NULL, &pictures));
+  CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_UINT8, 1, label_shape, NULL, &labels));
   CHECK(umbo_tensor_view(pictures, &x));
   CHECK(umbo_tensor_view(labels, &y));
-  make_pictures(x.data, y.data);
+  make_pictures(x.mutable_data, y.mutable_data);
   umbo_value *parts[2] = {NULL, NULL}, *value = NULL;
   CHECK(umbo_value_from_tensor(pictures, &parts[0]));
   CHECK(umbo_value_from_tensor(labels, &parts[1]));
   const char *const names[] = {"x", "y"};
   const umbo_value *const fields[] = {parts[0], parts[1]};
-  CHECK(umbo_value_struct(2, names, fields, &value));
+  CHECK(umbo_value_create_struct(2, names, fields, &value));
   umbo_value_release(parts[1]);
   umbo_value_release(parts[0]);
   umbo_tensor_release(labels);
@@ -75,7 +75,7 @@ static umbo_iterator *batches_of(umbo_strategy *strategy, int64_t size) {
   CHECK(umbo_dataset_shuffle(all, &shuffle, &shuffled));
   CHECK(umbo_dataset_batch(shuffled, size, 0, &batched));
   CHECK(umbo_strategy_distribute_dataset(strategy, batched, NULL, &distributed));
-  CHECK(umbo_distributed_dataset_iterator(distributed, &iterator));
+  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(batched);
   umbo_dataset_release(shuffled);
@@ -86,7 +86,7 @@ static umbo_iterator *batches_of(umbo_strategy *strategy, int64_t size) {
 
 static umbo_status initialize(const umbo_view *memory, void *user_data) {
   const int *index = user_data;
-  float *values = memory->data;
+  float *values = memory->mutable_data;
   if (*index % 2 == 0) {
     mlp_initialize_weights(&shape, *index / 2, 1, values);
   } else {
@@ -101,7 +101,7 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
   for (int index = 0; index < VARIABLES; ++index) {
     static const char *const names[VARIABLES] = {"weights1", "biases1", "weights2", "biases2"};
     umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
-    choices.dtype = UMBO_FLOAT32;
+    choices.dtype = UMBO_DTYPE_FLOAT32;
     choices.rank = index % 2 == 0 ? 2 : 1;
     choices.shape = &shape.sizes[(index + 1) / 2];
     choices.initializer = initialize;
@@ -117,10 +117,10 @@ static void prepare(void *data) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   matrix_set_threads(1); /* each replica has one processor */
   options.cpu_replicas = REPLICAS;
-  CHECK(umbo_central_storage_strategy_create(&options, &t->strategy));
+  CHECK(umbo_strategy_create(&options, &t->strategy));
   CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows */
-  const umbo_variable *variables[VARIABLES];
+  umbo_variable *variables[VARIABLES];
   for (int i = 0; i < VARIABLES; ++i) variables[i] = t->variables[i];
   CHECK(umbo_gradients_create(t->strategy, VARIABLES, variables, &sums, &t->gradients));
   if (t->adam) {
@@ -146,18 +146,18 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   const int64_t rows = x.shape[0];
   UMBO_TRY(umbo_replica_context_scratch(ctx, mlp_workspace_bytes(&shape, rows), &workspace));
   for (int layer = 0; layer < shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer], &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, &view));
     parameters.weights[layer] = view.data;
-    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer + 1], &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, &view));
     parameters.biases[layer] = view.data;
-    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer, UMBO_OVERWRITE, &view));
-    gradients.weights[layer] = view.data;
-    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer + 1, UMBO_OVERWRITE, &view));
-    gradients.biases[layer] = view.data;
+    UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 2 * layer, UMBO_GRADIENT_OVERWRITE, &view));
+    gradients.weights[layer] = view.mutable_data;
+    UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 2 * layer + 1, UMBO_GRADIENT_OVERWRITE, &view));
+    gradients.biases[layer] = view.mutable_data;
   }
   const mlp_score score = mlp_differentiate(&shape, &parameters, rows, x.data, y.data, workspace, &gradients);
   UMBO_TRY(umbo_replica_context_add_metric(ctx, "loss", score.loss, (double)rows));
-  return umbo_gradients_submit(ctx, t->gradients);
+  return umbo_gradients_submit(t->gradients, ctx);
 }
 
 /* One pass over the pictures. */

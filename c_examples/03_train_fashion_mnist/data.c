@@ -54,7 +54,7 @@ static umbo_dataset *batched(const umbo_dataset *set, int64_t size) {
 }
 
 static void check_views(const umbo_view *x, const umbo_view *y) {
-  if (x->dtype != UMBO_UINT8 || x->rank != 3 || y->dtype != UMBO_UINT8 || y->rank != 1) {
+  if (x->dtype != UMBO_DTYPE_UINT8 || x->rank != 3 || y->dtype != UMBO_DTYPE_UINT8 || y->rank != 1) {
     fputs("The pictures must be unsigned bytes [examples, height, width], the labels unsigned bytes [examples].\n",
           stderr);
     exit(EXIT_FAILURE);
@@ -65,7 +65,7 @@ static void check_views(const umbo_view *x, const umbo_view *y) {
 static void measure(picture_data *data, const umbo_dataset *set) {
   umbo_dataset *batches = batched(set, TEST_BATCH);
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_dataset_iterator(batches, &iterator));
+  CHECK(umbo_iterator_from_dataset(batches, &iterator));
   double pixels = 0.0, sum = 0.0, squares = 0.0;
   for (;;) {
     umbo_value *batch = NULL;
@@ -135,7 +135,7 @@ static umbo_iterator *distribute(umbo_strategy *strategy, const umbo_dataset *ba
   umbo_iterator *iterator = NULL;
   CHECK(umbo_dataset_prefetch(batches, BATCHES_AHEAD, &ahead));
   CHECK(umbo_strategy_distribute_dataset(strategy, ahead, NULL, &distributed));
-  CHECK(umbo_distributed_dataset_iterator(distributed, &iterator));
+  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(ahead);
   return iterator;

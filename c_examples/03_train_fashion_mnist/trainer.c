@@ -34,9 +34,9 @@ static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const um
 static umbo_status view_parameters(const umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
   umbo_view view;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer], &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, &view));
     parameters->weights[layer] = view.data;
-    UMBO_TRY(umbo_variable_view(ctx, t->variables[2 * layer + 1], &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, &view));
     parameters->biases[layer] = view.data;
   }
   return UMBO_OK;
@@ -46,10 +46,10 @@ static umbo_status view_parameters(const umbo_replica_context *ctx, const traine
 static umbo_status view_gradients(umbo_replica_context *ctx, const trainer *t, mlp_gradients *gradients) {
   umbo_view view;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
-    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer, UMBO_OVERWRITE, &view));
-    gradients->weights[layer] = view.data;
-    UMBO_TRY(umbo_gradients_view(ctx, t->gradients, 2 * layer + 1, UMBO_OVERWRITE, &view));
-    gradients->biases[layer] = view.data;
+    UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 2 * layer, UMBO_GRADIENT_OVERWRITE, &view));
+    gradients->weights[layer] = view.mutable_data;
+    UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 2 * layer + 1, UMBO_GRADIENT_OVERWRITE, &view));
+    gradients->biases[layer] = view.mutable_data;
   }
   return UMBO_OK;
 }
@@ -74,7 +74,7 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
     score = mlp_differentiate(&t->shape, &parameters, p.rows, p.inputs, p.labels, p.workspace, &gradients);
   }
   UMBO_TRY(report(ctx, score, p.rows));
-  return umbo_gradients_submit(ctx, t->gradients);
+  return umbo_gradients_submit(t->gradients, ctx);
 }
 
 static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
@@ -98,13 +98,13 @@ typedef struct {
 
 static umbo_status initialize_weights(const umbo_view *memory, void *user_data) {
   const layer_of *which = user_data;
-  mlp_initialize_weights(&which->trainer->shape, which->layer, which->trainer->seed, memory->data);
+  mlp_initialize_weights(&which->trainer->shape, which->layer, which->trainer->seed, memory->mutable_data);
   return UMBO_OK;
 }
 
 static umbo_status initialize_biases(const umbo_view *memory, void *user_data) {
   (void)user_data;
-  float *biases = memory->data;
+  float *biases = memory->mutable_data;
   for (int64_t i = 0; i < memory->shape[0]; ++i) biases[i] = 0.0f;
   return UMBO_OK;
 }
@@ -117,7 +117,7 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
     char name[32];
     layer_of which = {t, layer};
     umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
-    choices.dtype = UMBO_FLOAT32;
+    choices.dtype = UMBO_DTYPE_FLOAT32;
 
     snprintf(name, sizeof(name), "layer%d/weights", layer);
     choices.initializer = initialize_weights;
@@ -138,7 +138,7 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
 static umbo_gradients *create_gradients(const trainer *t) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows; the library divides by all rows */
-  const umbo_variable *variables[2 * MLP_MOST_LAYERS];
+  umbo_variable *variables[2 * MLP_MOST_LAYERS];
   for (int i = 0; i < 2 * t->shape.layers; ++i) variables[i] = t->variables[i];
   umbo_gradients *gradients = NULL;
   CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, &sums, &gradients));
@@ -168,8 +168,8 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
   };
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = replicas;
-  strategy.thread_binding = leave_threads ? UMBO_LEAVE_THREADS : UMBO_BIND_THREADS;
-  CHECK(umbo_central_storage_strategy_create(&strategy, &t->strategy));
+  strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
+  CHECK(umbo_strategy_create(&strategy, &t->strategy));
   CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   t->gradients = create_gradients(t);
   t->optimizer = create_optimizer(t->strategy, choices);

@@ -146,7 +146,7 @@ static void shuffle(rating_list *list, uint64_t seed) {
 /* Ratings from first to before end, as a dataset. */
 static umbo_dataset *part_of(const rating_list *list, int64_t first, int64_t end) {
   static const char *const names[] = {"user", "item", "rating"};
-  const umbo_dtype dtypes[] = {UMBO_INT64, UMBO_INT64, UMBO_FLOAT32};
+  const umbo_dtype dtypes[] = {UMBO_DTYPE_INT64, UMBO_DTYPE_INT64, UMBO_DTYPE_FLOAT32};
   const void *columns[] = {list->users + first, list->items + first, list->ratings + first};
   const int64_t count = end - first;
   umbo_value *fields[3], *structure = NULL;
@@ -157,7 +157,7 @@ static umbo_dataset *part_of(const rating_list *list, int64_t first, int64_t end
     CHECK(umbo_value_from_tensor(tensor, &fields[i]));
     umbo_tensor_release(tensor);
   }
-  CHECK(umbo_value_struct(3, names, (const umbo_value *const *)fields, &structure));
+  CHECK(umbo_value_create_struct(3, names, (const umbo_value *const *)fields, &structure));
   CHECK(umbo_dataset_from_tensor_slices(structure, &dataset));
   umbo_value_release(structure);
   for (int i = 0; i < 3; ++i) umbo_value_release(fields[i]);
@@ -218,7 +218,7 @@ static umbo_iterator *distribute(umbo_strategy *strategy, const umbo_dataset *se
   CHECK(umbo_dataset_batch(set, batch_size, 0, &batches));
   CHECK(umbo_dataset_prefetch(batches, BATCHES_AHEAD, &ahead));
   CHECK(umbo_strategy_distribute_dataset(strategy, ahead, NULL, &distributed));
-  CHECK(umbo_distributed_dataset_iterator(distributed, &iterator));
+  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(ahead);
   umbo_dataset_release(batches);

@@ -29,7 +29,7 @@ static umbo_status view_part(const umbo_value *batch, part *result) {
 static umbo_status view_weights(const umbo_replica_context *ctx, const recommender *r, weights *result) {
   umbo_view view;
   for (int table = 0; table < TABLES; ++table) {
-    UMBO_TRY(umbo_variable_view(ctx, r->tables[table], &view));
+    UMBO_TRY(umbo_variable_view(r->tables[table], ctx, &view));
     result->of[table] = view.data;
   }
   return UMBO_OK;
@@ -53,9 +53,9 @@ static umbo_status add_rows(umbo_replica_context *ctx, const recommender *r, con
   for (int table = 0; table < TABLES; ++table) {
     const int is_user = table == USER_FACTORS || table == USER_BIASES;
     umbo_view indices, values;
-    UMBO_TRY(umbo_gradients_add_rows(ctx, r->gradients, table, p->count, &indices, &values));
-    memcpy(indices.data, is_user ? p->users : p->items, (size_t)p->count * sizeof(int64_t));
-    gradients[table] = values.data;
+    UMBO_TRY(umbo_gradients_add_rows(r->gradients, ctx, table, p->count, &indices, &values));
+    memcpy(indices.mutable_data, is_user ? p->users : p->items, (size_t)p->count * sizeof(int64_t));
+    gradients[table] = values.mutable_data;
   }
   return UMBO_OK;
 }
@@ -87,7 +87,7 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
     squared_errors += (double)error * error;
   }
   UMBO_TRY(umbo_replica_context_add_metric(ctx, "squared_error", squared_errors, (double)p.count));
-  return umbo_gradients_submit(ctx, r->gradients);
+  return umbo_gradients_submit(r->gradients, ctx);
 }
 
 static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
@@ -108,7 +108,7 @@ static umbo_status evaluate(umbo_replica_context *ctx, const umbo_value *batch, 
 /* Small numbers around 0: with zeros, the gradients of the factors would stay zero. */
 static umbo_status initialize_factors(const umbo_view *memory, void *user_data) {
   uint64_t *state = user_data;
-  float *values = memory->data;
+  float *values = memory->mutable_data;
   const double scale = 0.2 / sqrt((double)memory->shape[1]);
   for (int64_t i = 0; i < memory->shape[0] * memory->shape[1]; ++i) {
     values[i] = (float)(scale * (2.0 * random_number(state) - 1.0));
@@ -118,7 +118,7 @@ static umbo_status initialize_factors(const umbo_view *memory, void *user_data) 
 
 static umbo_status initialize_biases(const umbo_view *memory, void *user_data) {
   (void)user_data;
-  memset(memory->data, 0, (size_t)memory->shape[0] * sizeof(float));
+  memset(memory->mutable_data, 0, (size_t)memory->shape[0] * sizeof(float));
   return UMBO_OK;
 }
 
@@ -130,7 +130,7 @@ static void create_tables(recommender *r, const rating_data *data) {
     const int is_factors = table == USER_FACTORS || table == ITEM_FACTORS;
     const int64_t shape[2] = {is_user ? data->users : data->items, r->chosen.rank};
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
-    options.dtype = UMBO_FLOAT32;
+    options.dtype = UMBO_DTYPE_FLOAT32;
     options.rank = is_factors ? 2 : 1;
     options.shape = shape;
     options.initializer = is_factors ? initialize_factors : initialize_biases;
@@ -145,7 +145,7 @@ static umbo_gradients *create_gradients(const recommender *r) {
   options.loss_reduction = UMBO_LOSS_SUM; /* the library divides by all ratings of the batch */
   options.row_sparse = row_sparse;
   umbo_gradients *gradients = NULL;
-  CHECK(umbo_gradients_create(r->strategy, TABLES, (const umbo_variable *const *)r->tables, &options, &gradients));
+  CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, &options, &gradients));
   return gradients;
 }
 
@@ -153,7 +153,7 @@ void recommender_create(recommender *r, const rating_data *data, const settings 
   *r = (recommender){.chosen = *chosen, .mean = data->mean, .lowest = data->lowest, .highest = data->highest};
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = chosen->replicas;
-  CHECK(umbo_central_storage_strategy_create(&strategy, &r->strategy));
+  CHECK(umbo_strategy_create(&strategy, &r->strategy));
   create_tables(r, data);
   r->gradients = create_gradients(r);
   umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;

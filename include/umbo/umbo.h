@@ -12,13 +12,13 @@
  *
  * Ownership. Objects are handles: pointers that are never to be dereferenced. NULL, a released
  * handle, one of another type and a number that never was a handle are recognised and give
- * UMBO_INVALID_ARGUMENT. Whoever gets a handle from a function owns a reference and releases it
- * with umbo_X_release(), which accepts NULL; umbo_X_retain() makes one more reference. What a
- * callback is given is borrowed for the call: it can be neither retained nor released, and is
- * stale afterwards.
+ * UMBO_STATUS_INVALID_ARGUMENT. Whoever gets a handle from a function owns a reference and releases it
+ * with umbo_X_release(), which accepts NULL; umbo_X_retain() makes one more handle to the same
+ * object, which is released by itself. What a callback is given is lent for the call: it cannot be
+ * released, and is stale afterwards; retaining it is how a callback keeps it.
  *
  * Pointers. Every pointer must lead to what its type and the function's description say, or be
- * NULL; NULL where something is expected is UMBO_INVALID_ARGUMENT. Texts are UTF-8, ended by a NUL,
+ * NULL; NULL where something is expected is UMBO_STATUS_INVALID_ARGUMENT. Texts are UTF-8, ended by a NUL,
  * and have at most 4095 bytes, as paths have.
  *
  * Callbacks. They return a umbo_status and get `user_data` back, last. umbo_set_last_error() says
@@ -31,7 +31,7 @@
  * nobody else may write it.
  *
  * Memory. Without memory, or a thread, for what it is to do a function returns
- * UMBO_RESOURCE_EXHAUSTED, and variables, gradients and optimizers are as they were before it. What
+ * UMBO_STATUS_RESOURCE_EXHAUSTED, and variables, gradients and optimizers are as they were before it. What
  * has been committed is never reported as failed. Small memory is set aside, so that what has begun
  * can be ended in order: releases work without memory, and so do the functions of the last error,
  * umbo_scope_exit(), umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize() and
@@ -44,10 +44,10 @@
  *   64 KiB;
  * - the system itself, if it has promised memory that it does not have.
  *
- * Options. Structs of options start with `struct_size`; the UMBO_X_INIT macros set it. In options
- * zero means default, and NULL means all defaults. Fields called `reserved` must be zero. A program
- * that was built with an older or newer header works as long as it does not use what this library
- * does not know.
+ * Options. Structs of options start with `struct_size`; the UMBO_X_INIT macros set it and give every
+ * other field its default. What a field says counts as it stands: 0 is 0. NULL in place of a struct
+ * means all defaults. A program that was built with an older or newer header works as long as it
+ * does not use what this library does not know.
  */
 
 
@@ -76,46 +76,44 @@
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), 0, 0, NULL, NULL, NULL, NULL }
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, 0, 0, NULL, 0, { 0, 0, 0 } }
-#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), 0, NULL, NULL, { 0, 0, 0, 0 } }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0 }
+#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), UMBO_NO_TIMEOUT, NULL, NULL }
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0, 0, 0 }
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
-#define UMBO_REDUCE_OPTIONS_INIT \
-  { sizeof(umbo_reduce_options), NULL, 0, 0, NULL, NULL, { 0, 0, 0, 0 } }
-#define UMBO_UPDATE_OPTIONS_INIT { sizeof(umbo_update_options), 0, 0, { 0, 0, 0, 0 } }
+#define UMBO_REDUCE_OPTIONS_INIT { sizeof(umbo_reduce_options), NULL, 0, NULL, NULL }
+#define UMBO_UPDATE_OPTIONS_INIT { sizeof(umbo_update_options), UMBO_UPDATE_GROUPED }
 #define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
 #define UMBO_VARIABLE_OPTIONS_INIT \
-  { sizeof(umbo_variable_options), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), 0, 0, 0, 0 }
+  { sizeof(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_TRAINABLE_DEFAULT, \
+    UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE }
+#define UMBO_SHUFFLE_OPTIONS_INIT \
+  { sizeof(umbo_shuffle_options), UMBO_SHUFFLE_WHOLE_DATASET, 0, 0 }
 #define UMBO_GENERATOR_INIT { sizeof(umbo_generator), NULL, NULL, NULL, NULL }
-#define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 0, 0 }
+#define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 1 }
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
-  { sizeof(umbo_distribute_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0, 0 }
-#define UMBO_GRADIENTS_OPTIONS_INIT { sizeof(umbo_gradients_options), 0, 0, NULL, 0, 0, { 0, 0 } }
-#define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.0, { 0, 0, 0, 0 } }
-#define UMBO_MOMENTUM_OPTIONS_INIT \
-  { sizeof(umbo_momentum_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_ADAM_OPTIONS_INIT \
-  { sizeof(umbo_adam_options), 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
-#define UMBO_ADAMW_OPTIONS_INIT \
-  { sizeof(umbo_adamw_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
-#define UMBO_LAMB_OPTIONS_INIT \
-  { sizeof(umbo_lamb_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
-#define UMBO_ADAGRAD_OPTIONS_INIT \
-  { sizeof(umbo_adagrad_options), 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
-#define UMBO_RMSPROP_OPTIONS_INIT \
-  { sizeof(umbo_rmsprop_options), 0.0, 0.0, 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_FTRL_OPTIONS_INIT \
-  { sizeof(umbo_ftrl_options), 0.0, 0.0, 0.0, 0.0, 0.0, { 0, 0, 0, 0 } }
+  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_BUFFER_OF_DEVICE, \
+    UMBO_REPLICATION_PER_WORKER, 0 }
+#define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0 }
+#define UMBO_GRADIENTS_OPTIONS_INIT \
+  { sizeof(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE }
+#define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.01 }
+#define UMBO_MOMENTUM_OPTIONS_INIT { sizeof(umbo_momentum_options), 0.01, 0.9, 0 }
+#define UMBO_ADAM_OPTIONS_INIT { sizeof(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8 }
+#define UMBO_ADAMW_OPTIONS_INIT { sizeof(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01 }
+#define UMBO_LAMB_OPTIONS_INIT { sizeof(umbo_lamb_options), 0.001, 0.9, 0.999, 1e-6, 0.01 }
+#define UMBO_ADAGRAD_OPTIONS_INIT { sizeof(umbo_adagrad_options), 0.01, 0.0, 1e-10 }
+#define UMBO_RMSPROP_OPTIONS_INIT { sizeof(umbo_rmsprop_options), 0.01, 0.9, 0.0, 1e-8, 0 }
+#define UMBO_FTRL_OPTIONS_INIT { sizeof(umbo_ftrl_options), 0.1, 1.0, 0.0, 0.0, 0.0 }
 #define UMBO_OPTIMIZER_OPTIONS_INIT \
-  { sizeof(umbo_optimizer_options), 0.0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0, { 0, 0, 0, 0 } }
-#define UMBO_GROUP_OPTIONS_INIT { sizeof(umbo_group_options), 0.0, 0.0, 0, 0, { 0, 0, 0, 0 } }
-#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0, { 0, 0, 0 } }
+  { sizeof(umbo_optimizer_options), UMBO_WEIGHT_DECAY_OF_RULE, UMBO_NO_CLIPPING, UMBO_NO_CLIPPING, \
+    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000 }
+#define UMBO_GROUP_OPTIONS_INIT \
+  { sizeof(umbo_group_options), 1.0, UMBO_WEIGHT_DECAY_OF_OPTIMIZER, 0 }
+#define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0 }
 #define UMBO_APPLY_REPORT_INIT \
   { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
 #define UMBO_EQUIVALENCE_OPTIONS_INIT \
-  { sizeof(umbo_equivalence_options), 0.0, 0.0, { 0, 0, 0, 0 } }
+  { sizeof(umbo_equivalence_options), UMBO_TOLERANCE_OF_DTYPE, 0.0 }
 #define UMBO_EQUIVALENCE_FINDING_INIT \
   { sizeof(umbo_equivalence_finding), 0, 0, 0, 0, 0.0, 0.0, NULL, NULL }
 
@@ -133,9 +131,44 @@
 #define UMBO_MAX_NEST_DEPTH 64
 
 /**
+ * A timeout that never comes.
+ */
+#define UMBO_NO_TIMEOUT -1.0
+
+/**
  * The size of a dimension in which elements may differ.
  */
-#define UMBO_UNKNOWN_SIZE -1
+#define UMBO_SIZE_UNKNOWN -1
+
+/**
+ * A shuffle buffer for all elements of the dataset.
+ */
+#define UMBO_SHUFFLE_WHOLE_DATASET -1
+
+/**
+ * As many steps ahead as the compute devices gain from.
+ */
+#define UMBO_BUFFER_OF_DEVICE -1
+
+/**
+ * The weight decay that the options of the rule say.
+ */
+#define UMBO_WEIGHT_DECAY_OF_RULE -1.0
+
+/**
+ * The weight decay of all variables that are in no group.
+ */
+#define UMBO_WEIGHT_DECAY_OF_OPTIMIZER -1.0
+
+/**
+ * A bound that clips nothing.
+ */
+#define UMBO_NO_CLIPPING -1.0
+
+/**
+ * What sums in another order differ by in the gradients' dtype.
+ */
+#define UMBO_TOLERANCE_OF_DTYPE -1.0
 
 /**
  * A request to stop, which any thread may make.
@@ -229,7 +262,7 @@ typedef int32_t umbo_status;
  * Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
  * data fails; the library does not use the user data afterwards. May be NULL.
  */
-typedef void (*umbo_destroy)(void *user_data);
+typedef void (*umbo_destroy_fn)(void *user_data);
 
 /**
  * One failure: of the call, or of one replica of it.
@@ -263,7 +296,7 @@ typedef struct umbo_error_info {
   /**
    * The `destroy` that came with the payload, by which its owner can recognise it.
    */
-  umbo_destroy payload_destroy;
+  umbo_destroy_fn payload_destroy;
 } umbo_error_info;
 
 /**
@@ -275,7 +308,7 @@ typedef int32_t umbo_log_level;
  * Receives a log message, which lives as long as the call. May be called from several threads at
  * the same time.
  */
-typedef void (*umbo_log_callback)(umbo_log_level level, const char *message, void *user_data);
+typedef void (*umbo_log_fn)(umbo_log_level level, const char *message, void *user_data);
 
 /**
  * A type of handle: one of the `UMBO_HANDLE_` constants.
@@ -298,7 +331,7 @@ typedef struct umbo_device {
   /**
    * Its number among the logical devices of its type.
    */
-  int32_t index;
+  int32_t ordinal;
 } umbo_device;
 
 /**
@@ -325,14 +358,23 @@ typedef struct umbo_memory_info {
 typedef int32_t umbo_dtype;
 
 /**
+ * What a view says of its memory: a sum of the UMBO_VIEW_ constants.
+ */
+typedef int32_t umbo_view_flags;
+
+/**
  * Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
- * it was taken from.
+ * it was taken from. Its size stays the same in later versions, which may give `room` a meaning.
  */
 typedef struct umbo_view {
   /**
-   * The first element.
+   * The first element, for reading.
    */
-  void *data;
+  const void *data;
+  /**
+   * The first element, for writing; NULL if the elements may only be read.
+   */
+  void *mutable_data;
   /**
    * The type of the elements.
    */
@@ -342,6 +384,18 @@ typedef struct umbo_view {
    */
   int32_t rank;
   /**
+   * Where the memory is.
+   */
+  struct umbo_device device;
+  /**
+   * UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS, as far as they hold.
+   */
+  umbo_view_flags flags;
+  /**
+   * The size of an element in bytes.
+   */
+  int32_t element_bytes;
+  /**
    * The sizes of the dimensions, 0 past `rank`.
    */
   int64_t shape[8];
@@ -350,9 +404,9 @@ typedef struct umbo_view {
    */
   int64_t strides[8];
   /**
-   * Where the memory is.
+   * Zero.
    */
-  struct umbo_device device;
+  uint64_t room[4];
 } umbo_view;
 
 /**
@@ -381,25 +435,21 @@ typedef struct umbo_strategy_options {
   /**
    * How many names there are.
    */
-  int32_t compute_device_count;
+  int64_t compute_device_count;
   /**
    * This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
    * devices. Not together with `compute_devices`.
    */
-  int32_t cpu_replicas;
+  int64_t cpu_replicas;
   /**
    * The device that holds the variables. NULL: the compute device if there is exactly one, else
    * CPU:0.
    */
   const char *parameter_device;
   /**
-   * UMBO_BIND_THREADS or UMBO_LEAVE_THREADS.
+   * UMBO_THREAD_BINDING_ON or UMBO_THREAD_BINDING_OFF.
    */
   umbo_thread_binding thread_binding;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
   /**
    * What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
    */
@@ -412,10 +462,6 @@ typedef struct umbo_strategy_options {
    * an array that does not fit ends the process with SIGSEGV.
    */
   size_t thread_stack_bytes;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[3];
 } umbo_strategy_options;
 
 /**
@@ -471,10 +517,10 @@ typedef struct umbo_run_options {
    */
   size_t struct_size;
   /**
-   * The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED. 0: no
-   * deadline.
+   * The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
+   * UMBO_NO_TIMEOUT, the default: it takes as long as it takes.
    */
-  double deadline_seconds;
+  double timeout_seconds;
   /**
    * The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
    */
@@ -483,11 +529,7 @@ typedef struct umbo_run_options {
    * Releases `user_data`, exactly once, when the last callback is back, which may be after the
    * run has returned, on another thread; also if the run could not start. May be NULL.
    */
-  umbo_destroy user_data_destroy;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
+  umbo_destroy_fn user_data_destroy;
 } umbo_run_options;
 
 /**
@@ -547,15 +589,11 @@ typedef struct umbo_reduce_options {
    * Axes that are reduced within each replica too; negative ones count from the back. NULL:
    * reduce over the replicas only.
    */
-  const int64_t *axes;
+  const int32_t *axes;
   /**
    * How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
    */
-  int32_t axis_count;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
+  int64_t axis_count;
   /**
    * The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
    * named, then stay where they are.
@@ -565,11 +603,7 @@ typedef struct umbo_reduce_options {
    * A tensor of the result's dtype and shape to write the result into, which must not share
    * memory with the value. NULL: a fresh one. Not for nests.
    */
-  const struct umbo_tensor *output;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
+  struct umbo_tensor *output;
 } umbo_reduce_options;
 
 /**
@@ -622,14 +656,6 @@ typedef struct umbo_update_options {
    * UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
    */
   umbo_update_grouping grouping;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_update_options;
 
 /**
@@ -647,7 +673,7 @@ typedef struct umbo_value_context {
   /**
    * How many replicas run in sync.
    */
-  int32_t num_replicas_in_sync;
+  int64_t num_replicas_in_sync;
 } umbo_value_context;
 
 /**
@@ -661,7 +687,7 @@ typedef umbo_status (*umbo_value_fn)(const struct umbo_value_context *context,
 /**
  * Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
  */
-typedef umbo_status (*umbo_initializer)(const struct umbo_view *memory, void *user_data);
+typedef umbo_status (*umbo_initializer_fn)(const struct umbo_view *memory, void *user_data);
 
 /**
  * Whether an optimizer should change a variable.
@@ -690,7 +716,7 @@ typedef struct umbo_variable_options {
   /**
    * Called once, during the call, in place of an initial value.
    */
-  umbo_initializer initializer;
+  umbo_initializer_fn initializer;
   /**
    * Given to `initializer`.
    */
@@ -719,14 +745,6 @@ typedef struct umbo_variable_options {
    * One of the UMBO_AGGREGATION_ constants.
    */
   umbo_aggregation aggregation;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_variable_options;
 
 /**
@@ -739,9 +757,9 @@ typedef struct umbo_variable_options {
  * `request` is borrowed for the call. A creator that makes variables of its own is called for them
  * too.
  */
-typedef umbo_status (*umbo_variable_creator)(struct umbo_variable_request *request,
-                                             void *user_data,
-                                             struct umbo_variable **variable);
+typedef umbo_status (*umbo_variable_creator_fn)(struct umbo_variable_request *request,
+                                                void *user_data,
+                                                struct umbo_variable **variable);
 
 /**
  * Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
@@ -820,14 +838,10 @@ typedef struct umbo_map_options {
   const struct umbo_element_spec *element_spec;
   /**
    * How many calls run at once, at most 4096, each on a thread of the iterator's, however many
-   * processors there are, since calls may wait. 0 and 1: one after the other, on the thread that
-   * asks for the element.
+   * processors there are, since calls may wait. 1, the default: one after the other, on the
+   * thread that asks for the element.
    */
-  int32_t parallel_calls;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
+  int64_t parallel_calls;
 } umbo_map_options;
 
 /**
@@ -839,8 +853,8 @@ typedef struct umbo_shuffle_options {
    */
   size_t struct_size;
   /**
-   * From how many elements the next one is drawn; 0: from the whole dataset, which makes every
-   * order equally likely.
+   * From how many elements the next one is drawn, 1 or more. UMBO_SHUFFLE_WHOLE_DATASET, the
+   * default: from all of them, which makes every order equally likely.
    */
   int64_t buffer_size;
   /**
@@ -851,10 +865,6 @@ typedef struct umbo_shuffle_options {
    * 0: each pass and each repetition has another order. 1: all have the same.
    */
   int32_t keep_order_each_pass;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
 } umbo_shuffle_options;
 
 /**
@@ -891,11 +901,11 @@ typedef struct umbo_distribute_options {
   int32_t host_only;
   /**
    * How many steps are made ahead, on a thread of the iterator's that starts with its first
-   * element. 0: as many as the devices gain from, which on CPUs is none, since components are
-   * views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
-   * -1: none. What is delivered never depends on it.
+   * element. UMBO_BUFFER_OF_DEVICE, the default: as many as the devices gain from, which on CPUs
+   * is none, since components are views there (where making a batch takes time,
+   * umbo_dataset_prefetch() makes batches ahead). What is delivered never depends on it.
    */
-  int32_t per_replica_buffer_size;
+  int64_t per_replica_buffer_size;
   /**
    * Which replicas a pipeline serves.
    */
@@ -905,10 +915,6 @@ typedef struct umbo_distribute_options {
    * and `host_only` 1.
    */
   int32_t place_dataset_on_device;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_distribute_options;
 
 /**
@@ -922,7 +928,7 @@ typedef struct umbo_input_context {
   /**
    * How many input pipelines there are.
    */
-  int32_t num_input_pipelines;
+  int64_t num_input_pipelines;
   /**
    * Which of them this is.
    */
@@ -930,11 +936,7 @@ typedef struct umbo_input_context {
   /**
    * The replicas of all pipelines together.
    */
-  int32_t num_replicas_in_sync;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
+  int64_t num_replicas_in_sync;
 } umbo_input_context;
 
 /**
@@ -967,9 +969,9 @@ typedef struct umbo_gradients_options {
    * contributions are one sum, divided by the weight of all these runs, as if one run had submitted
    * them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
    * 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
-   * rows that were touched). 0 stands for 1.
+   * rows that were touched). 1 or more; by default 1.
    */
-  int32_t accumulation_steps;
+  int64_t accumulation_steps;
   /**
    * NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
    * which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
@@ -978,19 +980,11 @@ typedef struct umbo_gradients_options {
    */
   const int32_t *row_sparse;
   /**
-   * The element type of the gradients: UMBO_FLOAT16 or UMBO_BFLOAT16 for float32 variables, so that
+   * The element type of the gradients: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 for float32 variables, so that
    * replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
-   * and weights and state stay what they are. 0 stands for the type of each variable.
+   * and weights and state stay what they are. UMBO_DTYPE_NONE, the default: the type of each variable.
    */
   umbo_dtype dtype;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[2];
 } umbo_gradients_options;
 
 /**
@@ -1007,13 +1001,9 @@ typedef struct umbo_sgd_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.01.
+   * Finite and 0 or more. By default 0.01.
    */
   double learning_rate;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_sgd_options;
 
 /**
@@ -1025,25 +1015,17 @@ typedef struct umbo_momentum_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.01.
+   * Finite and 0 or more. By default 0.01.
    */
   double learning_rate;
   /**
-   * The decay factor of the sum of gradients, less than 1; 0 stands for 0.9.
+   * The decay factor of the sum of gradients, less than 1. By default 0.9.
    */
   double momentum;
   /**
    * 1: Nesterov's momentum.
    */
   int32_t nesterov;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_momentum_options;
 
 /**
@@ -1055,25 +1037,21 @@ typedef struct umbo_adam_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.001.
+   * Finite and 0 or more. By default 0.001.
    */
   double learning_rate;
   /**
-   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   * The decay factor of the first moment, less than 1. By default 0.9.
    */
   double beta1;
   /**
-   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   * The decay factor of the second moment, less than 1. By default 0.999.
    */
   double beta2;
   /**
-   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   * What is added to the square root of the second moment. By default 1e-8.
    */
   double epsilon;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_adam_options;
 
 /**
@@ -1085,29 +1063,25 @@ typedef struct umbo_adamw_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.001.
+   * Finite and 0 or more. By default 0.001.
    */
   double learning_rate;
   /**
-   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   * The decay factor of the first moment, less than 1. By default 0.9.
    */
   double beta1;
   /**
-   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   * The decay factor of the second moment, less than 1. By default 0.999.
    */
   double beta2;
   /**
-   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   * What is added to the square root of the second moment. By default 1e-8.
    */
   double epsilon;
   /**
-   * The decay, which is multiplied with the learning rate; 0 stands for 0.01.
+   * The decay, which is multiplied with the learning rate. By default 0.01.
    */
   double weight_decay;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_adamw_options;
 
 /**
@@ -1119,29 +1093,25 @@ typedef struct umbo_lamb_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.001.
+   * Finite and 0 or more. By default 0.001.
    */
   double learning_rate;
   /**
-   * The decay factor of the first moment, less than 1; 0 stands for 0.9.
+   * The decay factor of the first moment, less than 1. By default 0.9.
    */
   double beta1;
   /**
-   * The decay factor of the second moment, less than 1; 0 stands for 0.999.
+   * The decay factor of the second moment, less than 1. By default 0.999.
    */
   double beta2;
   /**
-   * What is added to the square root of the second moment; 0 stands for 1e-6.
+   * What is added to the square root of the second moment. By default 1e-6.
    */
   double epsilon;
   /**
-   * The decay, as a part of the direction whose norm is adapted; 0 stands for 0.01.
+   * The decay, as a part of the direction whose norm is adapted. By default 0.01.
    */
   double weight_decay;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_lamb_options;
 
 /**
@@ -1153,7 +1123,7 @@ typedef struct umbo_adagrad_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.01.
+   * Finite and 0 or more. By default 0.01.
    */
   double learning_rate;
   /**
@@ -1161,13 +1131,9 @@ typedef struct umbo_adagrad_options {
    */
   double initial_accumulator;
   /**
-   * What is added to the square root of the sum of squares; 0 stands for 1e-10.
+   * What is added to the square root of the sum of squares. By default 1e-10.
    */
   double epsilon;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_adagrad_options;
 
 /**
@@ -1179,33 +1145,25 @@ typedef struct umbo_rmsprop_options {
    */
   size_t struct_size;
   /**
-   * Finite and 0 or more; 0 stands for 0.01.
+   * Finite and 0 or more. By default 0.01.
    */
   double learning_rate;
   /**
-   * The decay factor of the moments, less than 1; 0 stands for 0.9.
+   * The decay factor of the moments, less than 1. By default 0.9.
    */
-  double decay;
+  double rho;
   /**
    * The decay factor of the sum of steps, less than 1; 0: no momentum.
    */
   double momentum;
   /**
-   * What is added to the square root of the second moment; 0 stands for 1e-8.
+   * What is added to the square root of the second moment. By default 1e-8.
    */
   double epsilon;
   /**
    * 1: the second moment is taken about the mean.
    */
   int32_t centered;
-  /**
-   * Zero.
-   */
-  int32_t reserved0;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_rmsprop_options;
 
 /**
@@ -1217,11 +1175,11 @@ typedef struct umbo_ftrl_options {
    */
   size_t struct_size;
   /**
-   * Finite and more than 0; 0 stands for 0.1.
+   * Finite and more than 0. By default 0.1.
    */
   double learning_rate;
   /**
-   * What is added to the square root of the sum of squares; 0 stands for 1.
+   * What is added to the square root of the sum of squares. By default 1.
    */
   double beta;
   /**
@@ -1236,16 +1194,17 @@ typedef struct umbo_ftrl_options {
    * Where the sums of squares start; 0 or more.
    */
   double initial_accumulator;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_ftrl_options;
 
 /**
  * What an apply does with gradients that are not finite.
  */
 typedef int32_t umbo_non_finite;
+
+/**
+ * Whether losses are multiplied with a factor, so that small gradients of 16 bits do not vanish.
+ */
+typedef int32_t umbo_loss_scaling;
 
 /**
  * What an optimizer does around its rule; for umbo_optimizer_configure(). An apply sums what the
@@ -1259,59 +1218,54 @@ typedef struct umbo_optimizer_options {
   size_t struct_size;
   /**
    * The weight decay. AdamW and LAMB decay weights beside the gradient (decoupled); for all other
-   * rules weight_decay * w is added to the gradient (L2). 0 stands for the rule's own option, and
-   * where it has none, for no decay.
+   * rules weight_decay * w is added to the gradient (L2). UMBO_WEIGHT_DECAY_OF_RULE, the default:
+   * what the options of the rule say, and where they say nothing, none.
    */
   double weight_decay;
   /**
    * The largest norm of all gradients of an apply together; if it is larger, all of them are
-   * scaled down to it. 0: no bound. The norm is found in a pass of its own, and likewise whether
+   * scaled down to it. UMBO_NO_CLIPPING, the default: no bound. The norm is found in a pass of its own, and likewise whether
    * all gradients are finite where `non_finite` asks for that. With more than two replicas, or
    * several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
    * as the variables, from the first apply on until the gradients are released; where there is no
    * such memory, it takes time instead.
    */
-  double clip_norm;
+  double global_clip_norm;
   /**
-   * The largest magnitude of each element of a gradient. 0: no bound.
+   * The largest magnitude of each element of a gradient. UMBO_NO_CLIPPING, the default: no bound.
    */
   double clip_value;
   /**
-   * UMBO_NON_FINITE_IGNORE, UMBO_NON_FINITE_SKIP or UMBO_NON_FINITE_FAIL. 0 stands for SKIP with a
-   * dynamic loss scale, which cannot be had with another, for FAIL with clip_norm, else for
-   * IGNORE. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
+   * What an apply does with gradients that are not finite. A dynamic loss scale cannot be had with
+   * another than SKIP. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
    * sum when it is applied.
    */
   umbo_non_finite non_finite;
   /**
-   * 1: the loss scale grows after applies that took effect, and backs off when one is skipped.
+   * Whether there is a loss scale, and whether it adapts. By default there is none.
    */
-  int32_t dynamic_loss_scale;
+  umbo_loss_scaling loss_scaling;
   /**
-   * What the callbacks multiply their loss with, and an apply divides by; see
-   * umbo_optimizer_loss_scale(). 0 stands for 65536 if it is dynamic, else for 1.
+   * What the callbacks multiply their loss with, and an apply divides by, where there is a loss
+   * scale; see umbo_optimizer_loss_scale(). A dynamic one starts there. By default 65536.
    */
   double loss_scale;
   /**
-   * What a dynamic loss scale is multiplied with to grow, more than 1; 0 stands for 2.
+   * What a dynamic loss scale is multiplied with to grow, more than 1. By default 2.
    */
   double loss_scale_growth_factor;
   /**
-   * What it is multiplied with to back off, less than 1; 0 stands for 0.5.
+   * What it is multiplied with to back off, less than 1. By default 0.5.
    */
   double loss_scale_backoff_factor;
   /**
-   * The least that it becomes; 0 stands for 1.
+   * The least that it becomes. By default 1.
    */
-  double loss_scale_floor;
+  double loss_scale_minimum;
   /**
-   * It grows after so many applies in a row that took effect; 0 stands for 2000.
+   * It grows after so many applies in a row that took effect. By default 2000.
    */
   int64_t loss_scale_growth_interval;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_optimizer_options;
 
 /**
@@ -1323,25 +1277,18 @@ typedef struct umbo_group_options {
    */
   size_t struct_size;
   /**
-   * What the learning rate is multiplied with; 0 stands for 1.
+   * What the learning rate is multiplied with, 0 or more. By default 1.
    */
   double learning_rate_factor;
   /**
-   * Their weight decay; 0 stands for the optimizer's.
+   * Their weight decay; 0, as is usual for biases and normalisation: none.
+   * UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
    */
   double weight_decay;
-  /**
-   * 1: no weight decay, as is usual for biases and normalisation.
-   */
-  int32_t no_weight_decay;
   /**
    * 1: they are not updated, and their gradients are neither looked at nor part of the norm.
    */
   int32_t frozen;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_group_options;
 
 /**
@@ -1349,7 +1296,7 @@ typedef struct umbo_group_options {
  * `learning_rate` is to be written, finite and 0 or more. Called by each apply that is to update (also
  * if that then finds a gradient that is not finite and is skipped), on the thread that carries it out.
  * Functions of the strategy that run steps or change its state (runs, applies, assignments,
- * umbo_strategy_synchronize()) fail with UMBO_FAILED_PRECONDITION here. A status other than UMBO_OK
+ * umbo_strategy_synchronize()) fail with UMBO_STATUS_FAILED_PRECONDITION here. A status other than UMBO_OK
  * makes the apply fail, which changes nothing.
  */
 typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
@@ -1370,13 +1317,9 @@ typedef struct umbo_apply_options {
   int32_t flush;
   /**
    * 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
-   * gradients, and the memory that it says at `clip_norm`.
+   * gradients, and the memory that it says at `global_clip_norm`.
    */
   int32_t measure_norm;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[3];
 } umbo_apply_options;
 
 /**
@@ -1402,7 +1345,7 @@ typedef struct umbo_apply_report {
    * How many variables were updated: those that a replica of non-zero weight viewed and that are
    * not frozen. There may be none.
    */
-  int32_t variables_updated;
+  int64_t variables_updated;
   /**
    * 1: a gradient was not finite, so nothing was updated.
    */
@@ -1429,18 +1372,18 @@ typedef struct umbo_apply_report {
    */
   double loss_scale;
   /**
-   * The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
+   * The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not finite,
    * also if it was applied; NULL if all are finite. Lives as long as the process.
    */
   const char *non_finite_variable;
   /**
-   * 1: the norm was larger than clip_norm.
+   * 1: the norm was larger than global_clip_norm.
    */
   int32_t clipped;
   /**
    * How many runs are accumulated and wait for an update.
    */
-  int32_t accumulated_runs;
+  int64_t accumulated_runs;
 } umbo_apply_report;
 
 /**
@@ -1452,8 +1395,8 @@ typedef struct umbo_equivalence_options {
    */
   size_t struct_size;
   /**
-   * The largest difference, as a fraction of the terms that a gradient is the sum of. 0: what a
-   * sum over the batch may differ by in the gradients' dtype when it is added in another order:
+   * The largest difference, as a fraction of the terms that a gradient is the sum of; 0: the same
+   * bits. UMBO_TOLERANCE_OF_DTYPE, the default: what a sum over the batch may differ by in the gradients' dtype when it is added in another order:
    * 0.0001 to 0.01 for float32, as the batch grows, 0.012 for float16, 0.026 for bfloat16.
    */
   double relative_tolerance;
@@ -1461,10 +1404,6 @@ typedef struct umbo_equivalence_options {
    * A difference that never counts.
    */
   double absolute_tolerance;
-  /**
-   * Zero.
-   */
-  uint64_t reserved[4];
 } umbo_equivalence_options;
 
 /**
@@ -1614,77 +1553,77 @@ typedef struct umbo_equivalence_finding {
 /**
  * Stopped on request, or because another replica failed.
  */
-#define UMBO_CANCELLED 1
+#define UMBO_STATUS_CANCELLED 1
 
 /**
  * A callback failed with a status that is none of these.
  */
-#define UMBO_UNKNOWN 2
+#define UMBO_STATUS_UNKNOWN 2
 
 /**
  * An argument has a wrong value, shape, dtype or name, or is NULL or a stale handle.
  */
-#define UMBO_INVALID_ARGUMENT 3
+#define UMBO_STATUS_INVALID_ARGUMENT 3
 
 /**
  * Not finished when the deadline came.
  */
-#define UMBO_DEADLINE_EXCEEDED 4
+#define UMBO_STATUS_DEADLINE_EXCEEDED 4
 
 /**
  * A device, file or name that is not there.
  */
-#define UMBO_NOT_FOUND 5
+#define UMBO_STATUS_NOT_FOUND 5
 
 /**
  * Something that is to be made is there already.
  */
-#define UMBO_ALREADY_EXISTS 6
+#define UMBO_STATUS_ALREADY_EXISTS 6
 
 /**
  * The operating system refused access.
  */
-#define UMBO_PERMISSION_DENIED 7
+#define UMBO_STATUS_PERMISSION_DENIED 7
 
 /**
  * Memory, threads or handles could not be had.
  */
-#define UMBO_RESOURCE_EXHAUSTED 8
+#define UMBO_STATUS_RESOURCE_EXHAUSTED 8
 
 /**
  * The call is right but not now or not here: wrong context, wrong order, draining.
  */
-#define UMBO_FAILED_PRECONDITION 9
+#define UMBO_STATUS_FAILED_PRECONDITION 9
 
 /**
  * Given up because of a conflict with something that ran at the same time.
  */
-#define UMBO_ABORTED 10
+#define UMBO_STATUS_ABORTED 10
 
 /**
  * An axis, index or position lies outside of what there is.
  */
-#define UMBO_OUT_OF_RANGE 11
+#define UMBO_STATUS_OUT_OF_RANGE 11
 
 /**
  * Not offered by this strategy, or not by this version.
  */
-#define UMBO_UNIMPLEMENTED 12
+#define UMBO_STATUS_UNIMPLEMENTED 12
 
 /**
  * A defect of the library.
  */
-#define UMBO_INTERNAL 13
+#define UMBO_STATUS_INTERNAL 13
 
 /**
  * Offered, but what it needs is not here now (a driver, a device).
  */
-#define UMBO_UNAVAILABLE 14
+#define UMBO_STATUS_UNAVAILABLE 14
 
 /**
  * A file or stream is damaged.
  */
-#define UMBO_DATA_LOSS 15
+#define UMBO_STATUS_DATA_LOSS 15
 
 /**
  * Something failed that no caller hears of otherwise.
@@ -1717,69 +1656,84 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_DEVICE_GPU 2
 
 /**
+ * No type in particular, where an option may leave it open.
+ */
+#define UMBO_DTYPE_NONE 0
+
+/**
  * IEEE 754 binary16.
  */
-#define UMBO_FLOAT16 1
+#define UMBO_DTYPE_FLOAT16 1
 
 /**
  * The upper half of an IEEE 754 binary32.
  */
-#define UMBO_BFLOAT16 2
+#define UMBO_DTYPE_BFLOAT16 2
 
 /**
  * `float`.
  */
-#define UMBO_FLOAT32 3
+#define UMBO_DTYPE_FLOAT32 3
 
 /**
  * `double`.
  */
-#define UMBO_FLOAT64 4
+#define UMBO_DTYPE_FLOAT64 4
 
 /**
  * `int8_t`.
  */
-#define UMBO_INT8 5
+#define UMBO_DTYPE_INT8 5
 
 /**
  * `int16_t`.
  */
-#define UMBO_INT16 6
+#define UMBO_DTYPE_INT16 6
 
 /**
  * `int32_t`.
  */
-#define UMBO_INT32 7
+#define UMBO_DTYPE_INT32 7
 
 /**
  * `int64_t`.
  */
-#define UMBO_INT64 8
+#define UMBO_DTYPE_INT64 8
 
 /**
  * `uint8_t`.
  */
-#define UMBO_UINT8 9
+#define UMBO_DTYPE_UINT8 9
 
 /**
  * `uint16_t`.
  */
-#define UMBO_UINT16 10
+#define UMBO_DTYPE_UINT16 10
 
 /**
  * `uint32_t`.
  */
-#define UMBO_UINT32 11
+#define UMBO_DTYPE_UINT32 11
 
 /**
  * `uint64_t`.
  */
-#define UMBO_UINT64 12
+#define UMBO_DTYPE_UINT64 12
 
 /**
  * One byte, 0 or 1.
  */
-#define UMBO_BOOL 13
+#define UMBO_DTYPE_BOOL 13
+
+/**
+ * The elements may only be read: `mutable_data` is NULL.
+ */
+#define UMBO_VIEW_READ_ONLY 1
+
+/**
+ * The elements lie one after the other, in row-major order: `strides` need not be looked at.
+ */
+#define UMBO_VIEW_CONTIGUOUS 2
 
 /**
  * A tensor.
@@ -1815,12 +1769,12 @@ typedef struct umbo_equivalence_finding {
  * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
  * inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
  */
-#define UMBO_BIND_THREADS 0
+#define UMBO_THREAD_BINDING_ON 0
 
 /**
  * Threads run where the operating system puts them.
  */
-#define UMBO_LEAVE_THREADS 1
+#define UMBO_THREAD_BINDING_OFF 1
 
 /**
  * The sum. Integers wrap; 16-bit floats add up in 32 bits and 32-bit ones in 64, in replica
@@ -1922,6 +1876,11 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_REPLICATION_PER_REPLICA 1
 
 /**
+ * Not said yet; no function takes it.
+ */
+#define UMBO_LOSS_UNSET 0
+
+/**
  * The callback sums over its examples. The update takes the sum over replicas, divided by the
  * total weight.
  */
@@ -1942,16 +1901,22 @@ typedef struct umbo_equivalence_finding {
 /**
  * It writes every element; the buffer holds whatever it held before.
  */
-#define UMBO_OVERWRITE 1
+#define UMBO_GRADIENT_OVERWRITE 1
 
 /**
  * It adds to the elements, which are zero at its first view in a step.
  */
-#define UMBO_ADD 2
+#define UMBO_GRADIENT_ADD 2
 
 /**
- * It applies them, and the weights become what they become. The report names the first variable, and
- * the log gets one warning for each optimizer.
+ * UMBO_NON_FINITE_SKIP with a dynamic loss scale, UMBO_NON_FINITE_FAIL with `global_clip_norm`, since
+ * one element would spoil all variables, else UMBO_NON_FINITE_IGNORE.
+ */
+#define UMBO_NON_FINITE_AUTO 0
+
+/**
+ * It applies them like any others, so that NaN and infinity get into the weights. The report names
+ * the first variable, and the log gets one warning for each optimizer.
  */
 #define UMBO_NON_FINITE_IGNORE 1
 
@@ -1964,6 +1929,21 @@ typedef struct umbo_equivalence_finding {
  * It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is changed.
  */
 #define UMBO_NON_FINITE_FAIL 3
+
+/**
+ * They are not.
+ */
+#define UMBO_LOSS_SCALING_NONE 0
+
+/**
+ * By the same factor in all runs.
+ */
+#define UMBO_LOSS_SCALING_FIXED 1
+
+/**
+ * The factor grows after applies that took effect, and backs off when one is skipped.
+ */
+#define UMBO_LOSS_SCALING_DYNAMIC 2
 
 /**
  * The step as a whole.
@@ -2007,7 +1987,7 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_EQUIVALENCE_WRONG_WEIGHT 5
 
 /**
- * A buffer that was viewed with UMBO_OVERWRITE is not written in full, or is added to.
+ * A buffer that was viewed with UMBO_GRADIENT_OVERWRITE is not written in full, or is added to.
  */
 #define UMBO_EQUIVALENCE_NOT_OVERWRITTEN 6
 
@@ -2090,7 +2070,7 @@ umbo_status umbo_last_error_at(int64_t index, struct umbo_error_info *info);
 
 /**
  * Says why a callback is about to fail; to be called in it, as
- * `return umbo_set_last_error(UMBO_DATA_LOSS, "...", NULL, NULL);`.
+ * `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`.
  *
  * `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the thread that
  * called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
@@ -2102,7 +2082,7 @@ umbo_status umbo_last_error_at(int64_t index, struct umbo_error_info *info);
 umbo_status umbo_set_last_error(umbo_status status,
                                 const char *message,
                                 void *payload,
-                                umbo_destroy destroy);
+                                umbo_destroy_fn destroy);
 
 /**
  * Forgets this thread's last error and releases its payload.
@@ -2142,20 +2122,20 @@ umbo_status umbo_has_feature(const char *name, int32_t *result);
  * the callback is replaced and its last call is over, and also if this function fails.
  */
 umbo_status umbo_set_log_callback(umbo_log_level most_verbose,
-                                  umbo_log_callback callback,
+                                  umbo_log_fn callback,
                                   void *user_data,
-                                  umbo_destroy destroy);
+                                  umbo_destroy_fn destroy);
 
 /**
  * Sets how many threads do central work (reductions, updates, copies), the calling one included.
  * The start is the number of processors that the process may use. Results do not depend on it.
  */
-umbo_status umbo_set_worker_count(int32_t count);
+umbo_status umbo_set_worker_count(int64_t count);
 
 /**
  * How many threads do central work.
  */
-umbo_status umbo_worker_count(int32_t *count);
+umbo_status umbo_worker_count(int64_t *count);
 
 /**
  * Ends the threads of the library that no object needs (those for central work, and those that share
@@ -2182,12 +2162,12 @@ umbo_status umbo_live_handles(umbo_handle_type type, int64_t *count);
  * How many physical devices of a type there are: one CPU, which is the host, and the GPUs that
  * the CUDA driver shows to this process; 0 GPUs if there is no driver.
  */
-umbo_status umbo_physical_device_count(umbo_device_type type, int32_t *count);
+umbo_status umbo_physical_device_count(umbo_device_type type, int64_t *count);
 
 /**
  * How many logical devices of a type there are; their indices are 0 to one less.
  */
-umbo_status umbo_logical_device_count(umbo_device_type type, int32_t *count);
+umbo_status umbo_logical_device_count(umbo_device_type type, int64_t *count);
 
 /**
  * Splits a physical device into `count` logical ones, in place of the split before. The host is
@@ -2198,8 +2178,8 @@ umbo_status umbo_logical_device_count(umbo_device_type type, int32_t *count);
  * lives that uses a device which would vanish; then nothing changes.
  */
 umbo_status umbo_set_logical_device_count(umbo_device_type type,
-                                          int32_t physical_index,
-                                          int32_t count);
+                                          int32_t physical_ordinal,
+                                          int64_t count);
 
 /**
  * The canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
@@ -2236,26 +2216,26 @@ umbo_status umbo_device_memory_info(const char *device, struct umbo_memory_info 
  * `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
  * umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
  */
-umbo_status umbo_tensor_zeros(umbo_dtype dtype,
-                              int32_t rank,
-                              const int64_t *shape,
-                              const char *device,
-                              struct umbo_tensor **tensor);
+umbo_status umbo_tensor_create_zeros(umbo_dtype dtype,
+                                     int32_t rank,
+                                     const int64_t *shape,
+                                     const char *device,
+                                     struct umbo_tensor **tensor);
 
 /**
  * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements are whatever was in memory; for the rest
- * as umbo_tensor_zeros().
+ * as umbo_tensor_create_zeros().
  */
-umbo_status umbo_tensor_uninitialized(umbo_dtype dtype,
-                                      int32_t rank,
-                                      const int64_t *shape,
-                                      const char *device,
-                                      struct umbo_tensor **tensor);
+umbo_status umbo_tensor_create_uninitialized(umbo_dtype dtype,
+                                             int32_t rank,
+                                             const int64_t *shape,
+                                             const char *device,
+                                             struct umbo_tensor **tensor);
 
 /**
  * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of `data`: host memory with as many elements
  * as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
- * umbo_tensor_zeros().
+ * umbo_tensor_create_zeros().
  */
 umbo_status umbo_tensor_from_data(umbo_dtype dtype,
                                   int32_t rank,
@@ -2280,7 +2260,7 @@ umbo_status umbo_tensor_from_memory(umbo_dtype dtype,
                                     void *data,
                                     const char *device,
                                     void *user_data,
-                                    umbo_destroy destroy,
+                                    umbo_destroy_fn destroy,
                                     struct umbo_tensor **tensor);
 
 /**
@@ -2343,9 +2323,10 @@ umbo_status umbo_tensor_copy_to_host(const struct umbo_tensor *tensor,
 umbo_status umbo_tensor_device_name(const struct umbo_tensor *tensor, const char **name);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_tensor_retain(const struct umbo_tensor *tensor);
+umbo_status umbo_tensor_retain(const struct umbo_tensor *tensor, struct umbo_tensor **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -2369,43 +2350,43 @@ umbo_status umbo_value_from_variable(const struct umbo_variable *variable,
  * A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
  * deeper than UMBO_MAX_NEST_DEPTH.
  */
-umbo_status umbo_value_tuple(int32_t count,
-                             const struct umbo_value *const *items,
-                             struct umbo_value **value);
+umbo_status umbo_value_create_tuple(int64_t count,
+                                    const struct umbo_value *const *items,
+                                    struct umbo_value **value);
 
 /**
  * A struct of `count` values with names, which must differ. Names are copied; the items stay the
  * caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
  */
-umbo_status umbo_value_struct(int32_t count,
-                              const char *const *names,
-                              const struct umbo_value *const *items,
-                              struct umbo_value **value);
+umbo_status umbo_value_create_struct(int64_t count,
+                                     const char *const *names,
+                                     const struct umbo_value *const *items,
+                                     struct umbo_value **value);
 
 /**
  * A per-replica value: one component per replica, each of them a tensor or indexed slices. The
  * components need not agree in anything. They stay the caller's to release.
  */
-umbo_status umbo_value_per_replica(int32_t count,
-                                   const struct umbo_value *const *components,
-                                   struct umbo_value **value);
+umbo_status umbo_value_create_per_replica(int64_t count,
+                                          const struct umbo_value *const *components,
+                                          struct umbo_value **value);
 
 /**
  * What the value is: one of the `UMBO_VALUE_` constants.
  */
-umbo_status umbo_value_kind_of(const struct umbo_value *value, umbo_value_kind *kind);
+umbo_status umbo_value_get_kind(const struct umbo_value *value, umbo_value_kind *kind);
 
 /**
  * How many items, fields or components there are; 1 for a tensor, indexed slices or a variable.
  */
-umbo_status umbo_value_count(const struct umbo_value *value, int32_t *count);
+umbo_status umbo_value_count(const struct umbo_value *value, int64_t *count);
 
 /**
  * The item of a tuple, the field of a struct by position, or the component of a per-replica
  * value: the same object, a new handle. OUT_OF_RANGE if there is none at `index`.
  */
 umbo_status umbo_value_item(const struct umbo_value *value,
-                            int32_t index,
+                            int64_t index,
                             struct umbo_value **item);
 
 /**
@@ -2419,7 +2400,7 @@ umbo_status umbo_value_field(const struct umbo_value *value,
 /**
  * The name of the field of a struct at `index`. Lives as long as the process.
  */
-umbo_status umbo_value_field_name(const struct umbo_value *value, int32_t index, const char **name);
+umbo_status umbo_value_field_name(const struct umbo_value *value, int64_t index, const char **name);
 
 /**
  * The tensor of a value that is one: the same object, a new handle.
@@ -2455,13 +2436,6 @@ umbo_status umbo_value_text(const struct umbo_value *value,
                             size_t *length);
 
 /**
- * A new handle to the same value, which the caller owns. This is how a callback keeps an argument
- * that it was given for the call. The memory of an element of a dataset is reused for a later one
- * only if nobody has kept it.
- */
-umbo_status umbo_value_clone(const struct umbo_value *value, struct umbo_value **clone);
-
-/**
  * How many examples of the global batch an element of a distributed dataset holds: the part of
  * `replica`, or all parts together if `replica` is -1. INVALID_ARGUMENT for a value that is not
  * such an element and has no per-replica value in it.
@@ -2469,11 +2443,10 @@ umbo_status umbo_value_clone(const struct umbo_value *value, struct umbo_value *
 umbo_status umbo_value_examples(const struct umbo_value *value, int32_t replica, int64_t *count);
 
 /**
- * One more reference to the handle, to be released like the first. FAILED_PRECONDITION for an
- * argument of a callback, which is borrowed for the call: umbo_value_clone() makes one that you
- * own.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_value_retain(const struct umbo_value *value);
+umbo_status umbo_value_retain(const struct umbo_value *value, struct umbo_value **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -2490,11 +2463,11 @@ void umbo_value_release(const struct umbo_value *value);
  * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
  * range of the indices is checked where they are used.
  */
-umbo_status umbo_value_indexed_slices(const struct umbo_tensor *values,
-                                      const struct umbo_tensor *indices,
-                                      int32_t rank,
-                                      const int64_t *dense_shape,
-                                      struct umbo_value **value);
+umbo_status umbo_value_create_indexed_slices(const struct umbo_tensor *values,
+                                             const struct umbo_tensor *indices,
+                                             int32_t rank,
+                                             const int64_t *dense_shape,
+                                             struct umbo_value **value);
 
 /**
  * The rows of indexed slices: the same tensor, a new handle.
@@ -2533,13 +2506,13 @@ umbo_status umbo_cluster_resolver_from_tf_config(const char *text,
  * How many jobs the cluster has.
  */
 umbo_status umbo_cluster_resolver_job_count(const struct umbo_cluster_resolver *resolver,
-                                            int32_t *count);
+                                            int64_t *count);
 
 /**
  * The name of the job at `index`, in alphabetical order. Lives as long as the process.
  */
 umbo_status umbo_cluster_resolver_job_name(const struct umbo_cluster_resolver *resolver,
-                                           int32_t index,
+                                           int64_t index,
                                            const char **name);
 
 /**
@@ -2547,7 +2520,7 @@ umbo_status umbo_cluster_resolver_job_name(const struct umbo_cluster_resolver *r
  */
 umbo_status umbo_cluster_resolver_task_count(const struct umbo_cluster_resolver *resolver,
                                              const char *job,
-                                             int32_t *count);
+                                             int64_t *count);
 
 /**
  * The number and the address of the task of `job` at `position`, in the order of their numbers
@@ -2556,7 +2529,7 @@ umbo_status umbo_cluster_resolver_task_count(const struct umbo_cluster_resolver 
  */
 umbo_status umbo_cluster_resolver_task(const struct umbo_cluster_resolver *resolver,
                                        const char *job,
-                                       int32_t position,
+                                       int64_t position,
                                        int64_t *index,
                                        const char **address);
 
@@ -2581,9 +2554,11 @@ umbo_status umbo_strategy_cluster_resolver(const struct umbo_strategy *strategy,
                                            struct umbo_cluster_resolver **resolver);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_cluster_resolver_retain(const struct umbo_cluster_resolver *resolver);
+umbo_status umbo_cluster_resolver_retain(const struct umbo_cluster_resolver *resolver,
+                                         struct umbo_cluster_resolver **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -2606,8 +2581,8 @@ void umbo_cluster_resolver_release(const struct umbo_cluster_resolver *resolver)
  * released; runs, assignments, making variables and umbo_strategy_synchronize() are
  * FAILED_PRECONDITION there.
  */
-umbo_status umbo_central_storage_strategy_create(const struct umbo_strategy_options *options,
-                                                 struct umbo_strategy **strategy);
+umbo_status umbo_strategy_create(const struct umbo_strategy_options *options,
+                                 struct umbo_strategy **strategy);
 
 /**
  * The default strategy, which is current where no other one is: one replica on CPU:0. It cannot
@@ -2619,7 +2594,7 @@ umbo_status umbo_default_strategy(struct umbo_strategy **strategy);
  * How many replicas run in sync: gradients are aggregated over this many.
  */
 umbo_status umbo_strategy_num_replicas_in_sync(const struct umbo_strategy *strategy,
-                                               int32_t *count);
+                                               int64_t *count);
 
 /**
  * The canonical name of the compute device of `replica`. Lives as long as the process.
@@ -2658,7 +2633,7 @@ umbo_status umbo_strategy_created_variable(const struct umbo_strategy *strategy,
  * deadline or cancellation. While there are any the strategy is draining: values can be read;
  * runs, assignments and applies give FAILED_PRECONDITION and name the replicas.
  */
-umbo_status umbo_strategy_late_replicas(const struct umbo_strategy *strategy, int32_t *count);
+umbo_status umbo_strategy_late_replicas(const struct umbo_strategy *strategy, int64_t *count);
 
 /**
  * Waits until all work of the strategy is done: late callbacks have come back, and runs of other
@@ -2675,9 +2650,11 @@ umbo_status umbo_strategy_metric(const struct umbo_strategy *strategy,
                                  struct umbo_metric *metric);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_strategy_retain(const struct umbo_strategy *strategy);
+umbo_status umbo_strategy_retain(const struct umbo_strategy *strategy,
+                                 struct umbo_strategy **retained);
 
 /**
  * Releases a reference. With the last one, and no run under way, the replica threads end before
@@ -2705,13 +2682,14 @@ umbo_status umbo_strategy_scope(struct umbo_strategy *strategy,
  * Makes the strategy current for this thread, in cross-replica context, until
  * umbo_scope_exit(). Errors as for umbo_strategy_scope().
  */
-umbo_status umbo_strategy_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
+umbo_status umbo_scope_enter(struct umbo_strategy *strategy, struct umbo_scope **scope);
 
 /**
- * Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
- * that this thread has open, or was entered by another thread: then it stays open and its handle
- * valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
- * is released.
+ * Leaves a scope, of a strategy or of a variable creator, and releases its handle.
+ *
+ * FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
+ * another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback that
+ * entered it has left it already: then the handle is released.
  */
 umbo_status umbo_scope_exit(struct umbo_scope *scope);
 
@@ -2805,9 +2783,11 @@ umbo_status umbo_cancellation_is_cancelled(const struct umbo_cancellation *cance
                                            int32_t *result);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_cancellation_retain(const struct umbo_cancellation *cancellation);
+umbo_status umbo_cancellation_retain(const struct umbo_cancellation *cancellation,
+                                     struct umbo_cancellation **retained);
 
 /**
  * Releases a reference. Runs that have the token keep it until they end. NULL is fine.
@@ -2826,7 +2806,7 @@ umbo_status umbo_replica_context_replica_id(const struct umbo_replica_context *c
  * How many replicas run in sync.
  */
 umbo_status umbo_replica_context_num_replicas_in_sync(const struct umbo_replica_context *ctx,
-                                                      int32_t *count);
+                                                      int64_t *count);
 
 /**
  * The canonical name of this replica's compute device. Lives as long as the process.
@@ -2854,7 +2834,7 @@ umbo_status umbo_replica_context_batch_position(const struct umbo_replica_contex
 /**
  * Whether the callback should return early, since its result will not be used: another replica
  * has failed, the run was cancelled, or its deadline has passed. 1 or 0. Cheap enough for every
- * few thousand operations of a long loop; a callback that returns then returns UMBO_CANCELLED.
+ * few thousand operations of a long loop; a callback that returns then returns UMBO_STATUS_CANCELLED.
  */
 umbo_status umbo_replica_context_is_cancelled(const struct umbo_replica_context *ctx,
                                               int32_t *result);
@@ -2922,7 +2902,7 @@ umbo_status umbo_replica_context_all_reduce(struct umbo_replica_context *ctx,
  */
 umbo_status umbo_replica_context_all_gather(struct umbo_replica_context *ctx,
                                             const struct umbo_value *value,
-                                            int64_t axis,
+                                            int32_t axis,
                                             struct umbo_value **result);
 
 /* ---- reduce and gather --------------------------------------------------------------------- */
@@ -2969,7 +2949,7 @@ umbo_status umbo_strategy_reduce(struct umbo_strategy *strategy,
  */
 umbo_status umbo_strategy_gather(struct umbo_strategy *strategy,
                                  const struct umbo_value *value,
-                                 int64_t axis,
+                                 int32_t axis,
                                  const struct umbo_reduce_options *options,
                                  struct umbo_value **result);
 
@@ -3033,8 +3013,8 @@ umbo_status umbo_strategy_update_non_slot(struct umbo_strategy *strategy,
  * first. A new handle. INVALID_ARGUMENT if there are none.
  */
 umbo_status umbo_strategy_non_slot_devices(const struct umbo_strategy *strategy,
-                                           int32_t count,
-                                           const struct umbo_variable *const *variables,
+                                           int64_t count,
+                                           struct umbo_variable *const *variables,
                                            struct umbo_variable **variable);
 
 /**
@@ -3073,9 +3053,9 @@ umbo_status umbo_strategy_values_from_function(struct umbo_strategy *strategy,
  */
 umbo_status umbo_strategy_batch_reduce_to(struct umbo_strategy *strategy,
                                           umbo_reduce_op op,
-                                          int32_t count,
+                                          int64_t count,
                                           const struct umbo_value *const *values,
-                                          const struct umbo_destination *destinations,
+                                          const struct umbo_destination *const *destinations,
                                           struct umbo_value **results);
 
 /**
@@ -3131,18 +3111,18 @@ umbo_status umbo_strategy_run_steps_on_iterator(struct umbo_strategy *strategy,
  * there are. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
  */
 umbo_status umbo_strategy_worker_devices(const struct umbo_strategy *strategy,
-                                         int32_t capacity,
+                                         int64_t capacity,
                                          const char **names,
-                                         int32_t *count);
+                                         int64_t *count);
 
 /**
  * The canonical names of the devices that hold variables, of which there is one; otherwise as
  * umbo_strategy_worker_devices().
  */
 umbo_status umbo_strategy_parameter_devices(const struct umbo_strategy *strategy,
-                                            int32_t capacity,
+                                            int64_t capacity,
                                             const char **names,
-                                            int32_t *count);
+                                            int64_t *count);
 
 /**
  * Annotates a tensor with the logical device, of those of its replica, that it is to lie on. A
@@ -3151,7 +3131,7 @@ umbo_status umbo_strategy_parameter_devices(const struct umbo_strategy *strategy
  */
 umbo_status umbo_strategy_assign_to_logical_device(const struct umbo_strategy *strategy,
                                                    const struct umbo_tensor *tensor,
-                                                   int64_t logical_device_id,
+                                                   int32_t logical_device_id,
                                                    struct umbo_tensor **annotated);
 
 /**
@@ -3169,7 +3149,7 @@ umbo_status umbo_strategy_replicate_to_logical_devices(const struct umbo_strateg
  */
 umbo_status umbo_strategy_split_to_logical_devices(const struct umbo_strategy *strategy,
                                                    const struct umbo_tensor *tensor,
-                                                   int32_t count,
+                                                   int64_t count,
                                                    const int64_t *partition_dimensions,
                                                    struct umbo_tensor **annotated);
 
@@ -3205,13 +3185,13 @@ umbo_status umbo_variable_create(struct umbo_strategy *strategy,
  * runs `ctx` is NULL, and the view is valid until the variable is written next or released; no
  * other thread may write it meanwhile.
  */
-umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
-                               const struct umbo_variable *variable,
+umbo_status umbo_variable_view(const struct umbo_variable *variable,
+                               const struct umbo_replica_context *ctx,
                                struct umbo_view *view);
 
 /**
- * As umbo_variable_view(), with the variable's current value in another type: UMBO_FLOAT16 or
- * UMBO_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
+ * As umbo_variable_view(), with the variable's current value in another type: UMBO_DTYPE_FLOAT16 or
+ * UMBO_DTYPE_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
  * gives; all others are INVALID_ARGUMENT.) `ctx` is the replica's context, or NULL outside of runs.
  *
  * The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
@@ -3221,8 +3201,8 @@ umbo_status umbo_variable_view(const struct umbo_replica_context *ctx,
  * other writes the next call converts the variable anew. Replicas may call at the same time: one
  * converts, the others wait for it.
  */
-umbo_status umbo_variable_view_as(const struct umbo_replica_context *ctx,
-                                  const struct umbo_variable *variable,
+umbo_status umbo_variable_view_as(const struct umbo_variable *variable,
+                                  const struct umbo_replica_context *ctx,
                                   umbo_dtype dtype,
                                   struct umbo_view *view);
 
@@ -3301,9 +3281,11 @@ umbo_status umbo_variable_device(const struct umbo_variable *variable, const cha
 umbo_status umbo_variable_copy(const struct umbo_variable *variable, struct umbo_variable **copy);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_variable_retain(const struct umbo_variable *variable);
+umbo_status umbo_variable_retain(const struct umbo_variable *variable,
+                                 struct umbo_variable **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -3325,9 +3307,9 @@ void umbo_variable_release(const struct umbo_variable *variable);
  * `destroy` (or NULL) releases `user_data` when the scope is left and the last variable of it is
  * made, and also if this function fails.
  */
-umbo_status umbo_variable_creator_scope_enter(umbo_variable_creator creator,
+umbo_status umbo_variable_creator_scope_enter(umbo_variable_creator_fn creator,
                                               void *user_data,
-                                              umbo_destroy destroy,
+                                              umbo_destroy_fn destroy,
                                               struct umbo_scope **scope);
 
 /**
@@ -3469,49 +3451,49 @@ umbo_status umbo_variable_scatter_update(struct umbo_variable *variable,
 /* ---- element specs ------------------------------------------------------------------------- */
 
 /**
- * The spec of a tensor. `shape` has `rank` sizes; UMBO_UNKNOWN_SIZE (-1) where elements may
+ * The spec of a tensor. `shape` has `rank` sizes; UMBO_SIZE_UNKNOWN (-1) where elements may
  * differ.
  */
-umbo_status umbo_element_spec_tensor(umbo_dtype dtype,
-                                     int32_t rank,
-                                     const int64_t *shape,
-                                     struct umbo_element_spec **spec);
+umbo_status umbo_element_spec_create_tensor(umbo_dtype dtype,
+                                            int32_t rank,
+                                            const int64_t *shape,
+                                            struct umbo_element_spec **spec);
 
 /**
  * The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
  * more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
  */
-umbo_status umbo_element_spec_tuple(int32_t count,
-                                    const struct umbo_element_spec *const *items,
-                                    struct umbo_element_spec **spec);
+umbo_status umbo_element_spec_create_tuple(int64_t count,
+                                           const struct umbo_element_spec *const *items,
+                                           struct umbo_element_spec **spec);
 
 /**
  * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
  * items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
  * would lie in one another.
  */
-umbo_status umbo_element_spec_struct(int32_t count,
-                                     const char *const *names,
-                                     const struct umbo_element_spec *const *items,
-                                     struct umbo_element_spec **spec);
+umbo_status umbo_element_spec_create_struct(int64_t count,
+                                            const char *const *names,
+                                            const struct umbo_element_spec *const *items,
+                                            struct umbo_element_spec **spec);
 
 /**
  * What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
  * UMBO_VALUE_STRUCT.
  */
-umbo_status umbo_element_spec_kind_of(const struct umbo_element_spec *spec, umbo_value_kind *kind);
+umbo_status umbo_element_spec_get_kind(const struct umbo_element_spec *spec, umbo_value_kind *kind);
 
 /**
  * How many items, fields or components there are; 1 for a tensor.
  */
-umbo_status umbo_element_spec_count(const struct umbo_element_spec *spec, int32_t *count);
+umbo_status umbo_element_spec_count(const struct umbo_element_spec *spec, int64_t *count);
 
 /**
  * The spec of the item of a tuple, the field of a struct by position, or the component of a
  * per-replica value. OUT_OF_RANGE if there is none at `index`.
  */
 umbo_status umbo_element_spec_item(const struct umbo_element_spec *spec,
-                                   int32_t index,
+                                   int64_t index,
                                    struct umbo_element_spec **item);
 
 /**
@@ -3519,12 +3501,12 @@ umbo_status umbo_element_spec_item(const struct umbo_element_spec *spec,
  * there is none.
  */
 umbo_status umbo_element_spec_field_name(const struct umbo_element_spec *spec,
-                                         int32_t index,
+                                         int64_t index,
                                          const char **name);
 
 /**
  * The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
- * room for 8 sizes; UMBO_UNKNOWN_SIZE (-1) is one in which elements may differ.
+ * room for 8 sizes; UMBO_SIZE_UNKNOWN (-1) is one in which elements may differ.
  */
 umbo_status umbo_element_spec_leaf(const struct umbo_element_spec *spec,
                                    umbo_dtype *dtype,
@@ -3532,9 +3514,11 @@ umbo_status umbo_element_spec_leaf(const struct umbo_element_spec *spec,
                                    int64_t *shape);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_element_spec_retain(const struct umbo_element_spec *spec);
+umbo_status umbo_element_spec_retain(const struct umbo_element_spec *spec,
+                                     struct umbo_element_spec **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -3587,7 +3571,7 @@ umbo_status umbo_dataset_from_npy_file(const char *path, struct umbo_dataset **d
  * not an array of this folder, arrays that differ in dimension 0.
  */
 umbo_status umbo_dataset_from_npz_file(const char *path,
-                                       int32_t count,
+                                       int64_t count,
                                        const char *const *names,
                                        struct umbo_dataset **dataset);
 
@@ -3603,18 +3587,18 @@ umbo_status umbo_dataset_from_tensors(const struct umbo_value *element,
  * umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
  * that the element spec has no sizes.
  */
-umbo_status umbo_dataset_elements(int32_t count,
-                                  const struct umbo_tensor *const *tensors,
-                                  struct umbo_dataset **dataset);
+umbo_status umbo_dataset_from_elements(int64_t count,
+                                       const struct umbo_tensor *const *tensors,
+                                       struct umbo_dataset **dataset);
 
 /**
  * A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
  * above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
  */
-umbo_status umbo_dataset_range(int64_t start,
-                               int64_t stop,
-                               int64_t step,
-                               struct umbo_dataset **dataset);
+umbo_status umbo_dataset_from_range(int64_t start,
+                                    int64_t stop,
+                                    int64_t step,
+                                    struct umbo_dataset **dataset);
 
 /* ---- datasets from functions --------------------------------------------------------------- */
 
@@ -3628,7 +3612,7 @@ umbo_status umbo_dataset_range(int64_t start,
 umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_spec,
                                         const struct umbo_generator *generator,
                                         void *user_data,
-                                        umbo_destroy destroy,
+                                        umbo_destroy_fn destroy,
                                         struct umbo_dataset **dataset);
 
 /**
@@ -3636,14 +3620,14 @@ umbo_status umbo_dataset_from_generator(const struct umbo_element_spec *element_
  * at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
  * after it the next elements come. `options` may be NULL.
  *
- * INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
+ * INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
  * not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
  * `parallel_calls`, fewer calls run at once.
  */
 umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
                              umbo_map_fn function,
                              void *user_data,
-                             umbo_destroy destroy,
+                             umbo_destroy_fn destroy,
                              const struct umbo_map_options *options,
                              struct umbo_dataset **mapped);
 
@@ -3655,15 +3639,15 @@ umbo_status umbo_dataset_map(const struct umbo_dataset *dataset,
  * dataset that ends first; if others have more elements, the log says so once, as a warning. The
  * datasets stay the caller's to release.
  */
-umbo_status umbo_dataset_zip(int32_t count,
+umbo_status umbo_dataset_zip(int64_t count,
                              const struct umbo_dataset *const *datasets,
                              const char *const *names,
                              struct umbo_dataset **zipped);
 
 /**
  * The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
- * shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a negative buffer size, or 0
- * (the whole dataset) for one without end.
+ * shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a buffer size of 0 or
+ * less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
  */
 umbo_status umbo_dataset_shuffle(const struct umbo_dataset *dataset,
                                  const struct umbo_shuffle_options *options,
@@ -3697,7 +3681,7 @@ umbo_status umbo_dataset_padded_batch(const struct umbo_dataset *dataset,
  * elements with a scalar; while iterating, batches that do not fit together.
  */
 umbo_status umbo_dataset_rebatch(const struct umbo_dataset *dataset,
-                                 int32_t count,
+                                 int64_t count,
                                  const int64_t *sizes,
                                  int32_t drop_remainder,
                                  struct umbo_dataset **batches);
@@ -3716,7 +3700,7 @@ umbo_status umbo_dataset_repeat(const struct umbo_dataset *dataset,
  * RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
  */
 umbo_status umbo_dataset_prefetch(const struct umbo_dataset *dataset,
-                                  int32_t depth,
+                                  int64_t depth,
                                   struct umbo_dataset **prefetched);
 
 /**
@@ -3756,7 +3740,7 @@ umbo_status umbo_dataset_cache(const struct umbo_dataset *dataset, struct umbo_d
  * be the same. The datasets stay the caller's to release. To join many, give them to one call: no
  * more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
  */
-umbo_status umbo_dataset_concatenate(int32_t count,
+umbo_status umbo_dataset_concatenate(int64_t count,
                                      const struct umbo_dataset *const *datasets,
                                      struct umbo_dataset **concatenated);
 
@@ -3775,13 +3759,14 @@ umbo_status umbo_dataset_element_spec(const struct umbo_dataset *dataset,
  * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
  * dataset, which may be released.
  */
-umbo_status umbo_dataset_iterator(const struct umbo_dataset *dataset,
-                                  struct umbo_iterator **iterator);
+umbo_status umbo_iterator_from_dataset(const struct umbo_dataset *dataset,
+                                       struct umbo_iterator **iterator);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset);
+umbo_status umbo_dataset_retain(const struct umbo_dataset *dataset, struct umbo_dataset **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -3866,13 +3851,15 @@ umbo_status umbo_distributed_dataset_cardinality(const struct umbo_distributed_d
  * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
  * distributed dataset, which may be released.
  */
-umbo_status umbo_distributed_dataset_iterator(const struct umbo_distributed_dataset *distributed,
-                                              struct umbo_iterator **iterator);
+umbo_status umbo_iterator_from_distributed_dataset(const struct umbo_distributed_dataset *distributed,
+                                                   struct umbo_iterator **iterator);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_distributed_dataset_retain(const struct umbo_distributed_dataset *distributed);
+umbo_status umbo_distributed_dataset_retain(const struct umbo_distributed_dataset *distributed,
+                                            struct umbo_distributed_dataset **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -3920,9 +3907,11 @@ umbo_status umbo_iterator_element_spec(const struct umbo_iterator *iterator,
 umbo_status umbo_iterator_reset(struct umbo_iterator *iterator);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_iterator_retain(const struct umbo_iterator *iterator);
+umbo_status umbo_iterator_retain(const struct umbo_iterator *iterator,
+                                 struct umbo_iterator **retained);
 
 /**
  * Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a
@@ -3940,14 +3929,14 @@ void umbo_iterator_release(const struct umbo_iterator *iterator);
  * the caller's to release. `options` must say what the callback's gradients stand for.
  */
 umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
-                                  int32_t count,
-                                  const struct umbo_variable *const *variables,
+                                  int64_t count,
+                                  struct umbo_variable *const *variables,
                                   const struct umbo_gradients_options *options,
                                   struct umbo_gradients **gradients);
 
 /**
  * This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
- * the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+ * the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
  * A variable that a replica does not view in a step counts as zero from it; one that no replica
  * views is not updated.
  *
@@ -3955,9 +3944,9 @@ umbo_status umbo_gradients_create(struct umbo_strategy *strategy,
  * such variable. FAILED_PRECONDITION: a row-sparse variable, not in a run of the strategy that the gradients were made
  * for, or submitted already. CANCELLED: the run has returned without this replica.
  */
-umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
-                                struct umbo_gradients *gradients,
-                                int32_t index,
+umbo_status umbo_gradients_view(struct umbo_gradients *gradients,
+                                struct umbo_replica_context *ctx,
+                                int64_t index,
                                 umbo_gradient_mode mode,
                                 struct umbo_view *view);
 
@@ -3983,9 +3972,9 @@ umbo_status umbo_gradients_view(struct umbo_replica_context *ctx,
  * that submits with a weight other than 0. FAILED_PRECONDITION: not declared row-sparse; else as
  * for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
  */
-umbo_status umbo_gradients_add_rows(struct umbo_replica_context *ctx,
-                                    struct umbo_gradients *gradients,
-                                    int32_t index,
+umbo_status umbo_gradients_add_rows(struct umbo_gradients *gradients,
+                                    struct umbo_replica_context *ctx,
+                                    int64_t index,
                                     int64_t rows,
                                     struct umbo_view *indices,
                                     struct umbo_view *values);
@@ -3995,9 +3984,9 @@ umbo_status umbo_gradients_add_rows(struct umbo_replica_context *ctx,
  * `index` in this step: indexed slices of the gradients' dtype and the variable's shape (INVALID_ARGUMENT if they
  * differ). Otherwise as umbo_gradients_add_rows().
  */
-umbo_status umbo_gradients_add_indexed_slices(struct umbo_replica_context *ctx,
-                                              struct umbo_gradients *gradients,
-                                              int32_t index,
+umbo_status umbo_gradients_add_indexed_slices(struct umbo_gradients *gradients,
+                                              struct umbo_replica_context *ctx,
+                                              int64_t index,
                                               const struct umbo_value *slices);
 
 /**
@@ -4010,21 +3999,23 @@ umbo_status umbo_gradients_add_indexed_slices(struct umbo_replica_context *ctx,
  * as for umbo_gradients_view(). OUT_OF_RANGE: an index among the rows that this replica added is no
  * row of its variable; the replica has not submitted then.
  */
-umbo_status umbo_gradients_submit(struct umbo_replica_context *ctx,
-                                  struct umbo_gradients *gradients);
+umbo_status umbo_gradients_submit(struct umbo_gradients *gradients,
+                                  struct umbo_replica_context *ctx);
 
 /**
  * As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
  * weight 0 nothing of what this replica wrote is read.
  */
-umbo_status umbo_gradients_submit_weighted(struct umbo_replica_context *ctx,
-                                           struct umbo_gradients *gradients,
+umbo_status umbo_gradients_submit_weighted(struct umbo_gradients *gradients,
+                                           struct umbo_replica_context *ctx,
                                            double weight);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_gradients_retain(const struct umbo_gradients *gradients);
+umbo_status umbo_gradients_retain(const struct umbo_gradients *gradients,
+                                  struct umbo_gradients **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -4089,8 +4080,8 @@ umbo_status umbo_optimizer_create_adagrad(struct umbo_strategy *strategy,
                                           struct umbo_optimizer **optimizer);
 
 /**
- * RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = decay * v + (1 - decay) *
- * g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = decay * a + (1 - decay) * g and
+ * RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = rho * v + (1 - rho) *
+ * g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = rho * a + (1 - rho) * g and
  * d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g / d, or with momentum b = momentum *
  * b + g / d and w = w - learning_rate * b. The states are "v", "mean" (a) and "momentum" (b), as far
  * as there are any. `options` may be NULL.
@@ -4127,8 +4118,8 @@ umbo_status umbo_optimizer_configure(struct umbo_optimizer *optimizer,
  * then in the group), options that are out of range or exclude each other.
  */
 umbo_status umbo_optimizer_add_group(struct umbo_optimizer *optimizer,
-                                     int32_t count,
-                                     const struct umbo_variable *const *variables,
+                                     int64_t count,
+                                     struct umbo_variable *const *variables,
                                      const struct umbo_group_options *options);
 
 /**
@@ -4140,7 +4131,7 @@ umbo_status umbo_optimizer_add_group(struct umbo_optimizer *optimizer,
 umbo_status umbo_optimizer_set_schedule(struct umbo_optimizer *optimizer,
                                         umbo_schedule_fn schedule,
                                         void *user_data,
-                                        umbo_destroy destroy);
+                                        umbo_destroy_fn destroy);
 
 /**
  * What callbacks multiply their loss (or their gradients) with, in this run and until the next
@@ -4208,9 +4199,11 @@ umbo_status umbo_optimizer_state(const struct umbo_optimizer *optimizer,
                                  struct umbo_tensor **state);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_optimizer_retain(const struct umbo_optimizer *optimizer);
+umbo_status umbo_optimizer_retain(const struct umbo_optimizer *optimizer,
+                                  struct umbo_optimizer **retained);
 
 /**
  * Releases a reference. NULL is fine.
@@ -4238,7 +4231,7 @@ void umbo_optimizer_release(const struct umbo_optimizer *optimizer);
  * yet, is lost, and that apply fails. Give those gradients, or apply before the check.
  *
  * The callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN
- * in buffers of `gradients` that it views with UMBO_OVERWRITE, which shows whether it writes all of
+ * in buffers of `gradients` that it views with UMBO_GRADIENT_OVERWRITE, which shows whether it writes all of
  * them. The check waits for its turn as a run does; runs of other threads may come in between, and
  * notice nothing.
  *
@@ -4288,19 +4281,21 @@ umbo_status umbo_equivalence_text(const struct umbo_equivalence *equivalence,
  * How many findings there are: what is wrong with the step as a whole, then one for each gradient
  * and each metric, also if it is the same.
  */
-umbo_status umbo_equivalence_count(const struct umbo_equivalence *equivalence, int32_t *count);
+umbo_status umbo_equivalence_count(const struct umbo_equivalence *equivalence, int64_t *count);
 
 /**
  * The finding at `index`. OUT_OF_RANGE if there is none.
  */
 umbo_status umbo_equivalence_at(const struct umbo_equivalence *equivalence,
-                                int32_t index,
+                                int64_t index,
                                 struct umbo_equivalence_finding *finding);
 
 /**
- * One more reference to the handle, to be released like the first.
+ * Another handle to the same object, to be released like the first; also of what a callback was
+ * only lent, which then stays.
  */
-umbo_status umbo_equivalence_retain(const struct umbo_equivalence *equivalence);
+umbo_status umbo_equivalence_retain(const struct umbo_equivalence *equivalence,
+                                    struct umbo_equivalence **retained);
 
 /**
  * Releases a reference. NULL is fine.

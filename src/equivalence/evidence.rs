@@ -204,8 +204,8 @@ impl<'a> Evidence<'a> {
     pub fn tolerance(&self, dtype: DType) -> Tolerance {
         let absolute = self.options.absolute_tolerance;
         match self.options.relative_tolerance {
-            0.0 => Tolerance { absolute, ..Tolerance::of_sums(dtype, self.rows) },
-            relative => Tolerance { relative, absolute, spacing: 0.0 },
+            None => Tolerance { absolute, ..Tolerance::of_sums(dtype, self.rows) },
+            Some(relative) => Tolerance { relative, absolute, spacing: 0.0 },
         }
     }
 

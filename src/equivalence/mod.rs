@@ -49,9 +49,9 @@ const FEWEST_EXAMPLES: usize = 3;
 /// When two numbers count as the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// The largest difference, as a fraction of the terms that a number is the sum of; 0: what
+    /// The largest difference, as a fraction of the terms that a number is the sum of. `None`: what
     /// sums of so many examples may differ by when they are added in another order.
-    pub relative_tolerance: f64,
+    pub relative_tolerance: Option<f64>,
     /// A difference that never counts.
     pub absolute_tolerance: f64,
 }
@@ -90,7 +90,7 @@ pub fn check(
         ));
     }
     for (argument, tolerance) in [
-        ("options.relative_tolerance", options.relative_tolerance),
+        ("options.relative_tolerance", options.relative_tolerance.unwrap_or_default()),
         ("options.absolute_tolerance", options.absolute_tolerance),
     ] {
         if !(tolerance.is_finite() && tolerance >= 0.0) {

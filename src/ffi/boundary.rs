@@ -167,11 +167,11 @@ pub(crate) fn flag(code: i32, argument: &'static str) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ffi::status::{UMBO_INTERNAL, UMBO_INVALID_ARGUMENT, last_message};
+    use crate::ffi::status::{UMBO_STATUS_INTERNAL, UMBO_STATUS_INVALID_ARGUMENT, last_message};
 
     #[test]
     fn a_panic_becomes_internal() {
-        assert_eq!(boundary("tip", || panic!("the {} fell over", "cart")), UMBO_INTERNAL);
+        assert_eq!(boundary("tip", || panic!("the {} fell over", "cart")), UMBO_STATUS_INTERNAL);
         assert!(last_message().starts_with("tip: panic: the cart fell over"), "{}", last_message());
     }
 
@@ -183,7 +183,7 @@ mod tests {
             assert!(array(none, 0, "items").unwrap().is_empty());
             for (pointer, count) in [(none, 1i64), (none, -1), (&raw const COUNT, i64::MAX)] {
                 let status = boundary("count", || array(pointer, count, "items").map(drop));
-                assert_eq!(status, UMBO_INVALID_ARGUMENT);
+                assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
                 assert!(last_message().contains("items"), "{}", last_message());
             }
             let misaligned = (&raw const COUNT).wrapping_byte_add(1);

@@ -8,12 +8,12 @@ use crate::executor::thread::Uncancelled;
 
 /// Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
 /// data fails; the library does not use the user data afterwards. May be NULL.
-pub type umbo_destroy = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
+pub type umbo_destroy_fn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
 
 /// A caller's pointer and the function that releases it; dropping this calls that function.
 pub(crate) struct UserData {
     pointer: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
 }
 
 // SAFETY: the library only hands the pointer back to the caller's functions; the header says that
@@ -27,7 +27,7 @@ impl UserData {
     ///
     /// # Safety
     /// `destroy`, if there is one, may be called once with `pointer`, on any thread.
-    pub(crate) unsafe fn new(pointer: *mut c_void, destroy: umbo_destroy) -> UserData {
+    pub(crate) unsafe fn new(pointer: *mut c_void, destroy: umbo_destroy_fn) -> UserData {
         UserData { pointer, destroy }
     }
 
@@ -37,7 +37,7 @@ impl UserData {
     }
 
     /// The function that releases it.
-    pub(crate) fn destroy(&self) -> umbo_destroy {
+    pub(crate) fn destroy(&self) -> umbo_destroy_fn {
         self.destroy
     }
 }

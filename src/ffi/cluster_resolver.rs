@@ -42,12 +42,12 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_cluster_resolver_job_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(resolver, "resolver", |resolver| resolver.jobs().len())? as i32);
+        count.write(borrow(resolver, "resolver", |resolver| resolver.jobs().len())? as i64);
         Ok(())
     })
 }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
-    index: i32,
+    index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
     boundary("umbo_cluster_resolver_job_name", || {
@@ -78,14 +78,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
 pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     resolver: *const umbo_cluster_resolver,
     job: *const c_char,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_cluster_resolver_task_count", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (count, job) = unsafe { (out(count, "count")?, text(job, "job")?) };
         let tasks =
             borrow(resolver, "resolver", |resolver| resolver.tasks(job).map(|tasks| tasks.len()))??;
-        count.write(tasks as i32);
+        count.write(tasks as i64);
         Ok(())
     })
 }
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
 pub unsafe extern "C" fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
     job: *const c_char,
-    position: i32,
+    position: i64,
     index: *mut i64,
     address: *mut *const c_char,
 ) -> umbo_status {
@@ -169,12 +169,17 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,
+    retained: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_retain", || handle::retain(resolver, "resolver"))
+    boundary("umbo_cluster_resolver_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(resolver, "resolver", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

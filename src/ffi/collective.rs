@@ -35,25 +35,29 @@ pub struct umbo_reduce_options {
     pub struct_size: usize,
     /// Axes that are reduced within each replica too; negative ones count from the back. NULL:
     /// reduce over the replicas only.
-    pub axes: *const i64,
+    pub axes: *const i32,
     /// How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
-    pub axis_count: i32,
-    /// Zero.
-    pub reserved0: i32,
+    pub axis_count: i64,
     /// The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
     /// named, then stay where they are.
     pub destination: *const c_char,
     /// A tensor of the result's dtype and shape to write the result into, which must not share
     /// memory with the value. NULL: a fresh one. Not for nests.
-    pub output: *const umbo_tensor,
-    /// Zero.
-    pub reserved: [u64; 4],
+    pub output: *mut umbo_tensor,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_reduce_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_reduce_options {}
+
+impl Default for umbo_reduce_options {
+    fn default() -> Self {
+        umbo_reduce_options {
+            struct_size: size_of::<Self>(),
+            axes: std::ptr::null(),
+            axis_count: 0,
+            destination: std::ptr::null(),
+            output: std::ptr::null_mut(),
+        }
     }
 }
 
@@ -68,7 +72,7 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
     let output = get_optional(given.output, "options.output")?;
     Ok(Reduction {
-        axes: (!given.axes.is_null()).then(|| axes.to_vec()),
+        axes: (!given.axes.is_null()).then(|| axes.iter().copied().map(i64::from).collect()),
         destination: destination
             .map(|name| registry::resolve(name, "options.destination"))
             .transpose()?,
@@ -130,7 +134,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 pub unsafe extern "C" fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
     value: *const umbo_value,
-    axis: i64,
+    axis: i32,
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
@@ -142,7 +146,7 @@ pub unsafe extern "C" fn umbo_strategy_gather(
             return Err(Error::invalid("options.axes", problem));
         }
         let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.gather(&get(value, "value")?, axis, &how)?)?);
+        result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
         Ok(())
     })
 }
@@ -179,8 +183,19 @@ pub struct umbo_destination {
     pub variable: *const umbo_variable,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_destination {}
+
+impl Default for umbo_destination {
+    fn default() -> Self {
+        umbo_destination {
+            struct_size: size_of::<Self>(),
+            device: std::ptr::null(),
+            like: std::ptr::null(),
+            variable: std::ptr::null(),
+        }
+    }
+}
 
 /// # Safety
 /// As for [`options::read`]; texts in the struct are what the header says.

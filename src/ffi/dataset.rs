@@ -9,8 +9,11 @@ use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::text;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::{Dataset, ShuffleOptions};
+
+/// A shuffle buffer for all elements of the dataset.
+pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;
 
 /// How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
 #[derive(Clone, Copy)]
@@ -18,21 +21,26 @@ use crate::input::{Dataset, ShuffleOptions};
 pub struct umbo_shuffle_options {
     /// sizeof(umbo_shuffle_options).
     pub struct_size: usize,
-    /// From how many elements the next one is drawn; 0: from the whole dataset, which makes every
-    /// order equally likely.
+    /// From how many elements the next one is drawn, 1 or more. UMBO_SHUFFLE_WHOLE_DATASET, the
+    /// default: from all of them, which makes every order equally likely.
     pub buffer_size: i64,
     /// Which orders come: the same seed gives the same orders on every machine.
     pub seed: u64,
     /// 0: each pass and each repetition has another order. 1: all have the same.
     pub keep_order_each_pass: i32,
-    /// Zero.
-    pub reserved0: i32,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_shuffle_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_shuffle_options {}
+
+impl Default for umbo_shuffle_options {
+    fn default() -> Self {
+        umbo_shuffle_options {
+            struct_size: size_of::<Self>(),
+            buffer_size: UMBO_SHUFFLE_WHOLE_DATASET,
+            seed: 0,
+            keep_order_each_pass: 0,
+        }
     }
 }
 
@@ -61,7 +69,7 @@ unsafe fn transformed(
 /// datasets stay the caller's to release.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_zip(
-    count: i32,
+    count: i64,
     datasets: *const *const umbo_dataset,
     names: *const *const c_char,
     zipped: *mut *mut umbo_dataset,
@@ -84,9 +92,21 @@ pub unsafe extern "C" fn umbo_dataset_zip(
     })
 }
 
+/// The core's buffer size, where 0 is the whole dataset.
+fn shuffle_buffer(size: i64) -> Result<i64> {
+    match size {
+        UMBO_SHUFFLE_WHOLE_DATASET => Ok(0),
+        1.. => Ok(size),
+        _ => Err(Error::invalid(
+            "options.buffer_size",
+            format!("{size}; must be 1 or more, or UMBO_SHUFFLE_WHOLE_DATASET (-1)"),
+        )),
+    }
+}
+
 /// The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
-/// shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a negative buffer size, or 0
-/// (the whole dataset) for one without end.
+/// shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a buffer size of 0 or
+/// less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shuffle(
     dataset: *const umbo_dataset,
@@ -97,7 +117,7 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::read(options, "options") }?;
         dataset.shuffle(&ShuffleOptions {
-            buffer_size: options.buffer_size,
+            buffer_size: shuffle_buffer(options.buffer_size)?,
             seed: options.seed,
             keep_order_each_pass: flag(
                 options.keep_order_each_pass,
@@ -148,7 +168,7 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
     dataset: *const umbo_dataset,
-    count: i32,
+    count: i64,
     sizes: *const i64,
     drop_remainder: i32,
     batches: *mut *mut umbo_dataset,
@@ -184,7 +204,7 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_prefetch(
     dataset: *const umbo_dataset,
-    depth: i32,
+    depth: i64,
     prefetched: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let prefetch = |dataset: Dataset| dataset.prefetch(depth.into());
@@ -252,7 +272,7 @@ pub unsafe extern "C" fn umbo_dataset_cache(
 /// more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_concatenate(
-    count: i32,
+    count: i64,
     datasets: *const *const umbo_dataset,
     concatenated: *mut *mut umbo_dataset,
 ) -> umbo_status {
@@ -297,11 +317,11 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
 /// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
 /// dataset, which may be released.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_iterator(
+pub unsafe extern "C" fn umbo_iterator_from_dataset(
     dataset: *const umbo_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary("umbo_dataset_iterator", || {
+    boundary("umbo_iterator_from_dataset", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
         let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
@@ -311,10 +331,17 @@ pub unsafe extern "C" fn umbo_dataset_iterator(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_retain(dataset: *const umbo_dataset) -> umbo_status {
-    boundary("umbo_dataset_retain", || handle::retain(dataset, "dataset"))
+pub unsafe extern "C" fn umbo_dataset_retain(
+    dataset: *const umbo_dataset,
+    retained: *mut *mut umbo_dataset,
+) -> umbo_status {
+    boundary("umbo_dataset_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(dataset, "dataset", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{boundary, check, out};
-use super::callback::{self, UserData, umbo_destroy};
+use super::callback::{self, UserData, umbo_destroy_fn};
 use super::element_spec::spec_of;
 use super::handle::{Lent, get, make};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
@@ -64,6 +64,18 @@ pub struct umbo_generator {
 // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is no function.
 unsafe impl Extensible for umbo_generator {}
 
+impl Default for umbo_generator {
+    fn default() -> Self {
+        umbo_generator {
+            struct_size: size_of::<Self>(),
+            begin: None,
+            next: None,
+            reset: None,
+            end: None,
+        }
+    }
+}
+
 /// A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
 /// it says that there are no more. The struct is copied.
 ///
@@ -74,7 +86,7 @@ pub unsafe extern "C" fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
     generator: *const umbo_generator,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
     // SAFETY: the caller says how the user data is released.
@@ -180,25 +192,36 @@ pub struct umbo_map_options {
     /// What the results look like. NULL: like the elements. Stays the caller's to release.
     pub element_spec: *const umbo_element_spec,
     /// How many calls run at once, at most 4096, each on a thread of the iterator's, however many
-    /// processors there are, since calls may wait. 0 and 1: one after the other, on the thread that
-    /// asks for the element.
-    pub parallel_calls: i32,
-    /// Zero.
-    pub reserved0: i32,
+    /// processors there are, since calls may wait. 1, the default: one after the other, on the
+    /// thread that asks for the element.
+    pub parallel_calls: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_map_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_map_options {}
+
+impl Default for umbo_map_options {
+    fn default() -> Self {
+        umbo_map_options {
+            struct_size: size_of::<Self>(),
+            element_spec: std::ptr::null(),
+            parallel_calls: 1,
+        }
     }
+}
+
+fn parallel_calls(calls: i64) -> Result<i64> {
+    if calls >= 1 {
+        return Ok(calls);
+    }
+    Err(Error::invalid("options.parallel_calls", format!("{calls}; must be 1 to 4096")))
 }
 
 /// The results of `function` for each element, in the order of the elements however many calls run
 /// at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
 /// after it the next elements come. `options` may be NULL.
 ///
-/// INVALID_ARGUMENT: a number of calls that is not in [0, 4096]; while iterating, a result that is
+/// INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
 /// not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
 /// `parallel_calls`, fewer calls run at once.
 #[unsafe(no_mangle)]
@@ -206,7 +229,7 @@ pub unsafe extern "C" fn umbo_dataset_map(
     dataset: *const umbo_dataset,
     function: umbo_map_fn,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
     options: *const umbo_map_options,
     mapped: *mut *mut umbo_dataset,
 ) -> umbo_status {
@@ -224,7 +247,7 @@ pub unsafe extern "C" fn umbo_dataset_map(
             false => Some(spec_of(options.element_spec, "options.element_spec")?),
         };
         let map_options =
-            MapOptions { parallel_calls: options.parallel_calls.into(), element_spec };
+            MapOptions { parallel_calls: parallel_calls(options.parallel_calls)?, element_spec };
         let call = move |element: &Value| {
             let mut lent = Lent::new()?;
             let element = lent.lend(element.clone())?;

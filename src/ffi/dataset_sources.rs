@@ -80,7 +80,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     path: *const c_char,
-    count: i32,
+    count: i64,
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
@@ -119,12 +119,12 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
 /// umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
 /// that the element spec has no sizes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_elements(
-    count: i32,
+pub unsafe extern "C" fn umbo_dataset_from_elements(
+    count: i64,
     tensors: *const *const umbo_tensor,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_elements", || {
+    boundary("umbo_dataset_from_elements", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (dataset, tensors) =
             unsafe { (out(dataset, "dataset")?, array(tensors, count, "tensors")?) };
@@ -137,13 +137,13 @@ pub unsafe extern "C" fn umbo_dataset_elements(
 /// A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
 /// above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_range(
+pub unsafe extern "C" fn umbo_dataset_from_range(
     start: i64,
     stop: i64,
     step: i64,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_range", || {
+    boundary("umbo_dataset_from_range", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let dataset = unsafe { out(dataset, "dataset") }?;
         dataset.write(make(Dataset::range(start, stop, step)?)?);

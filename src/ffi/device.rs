@@ -29,7 +29,7 @@ pub struct umbo_device {
     /// UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
     pub r#type: umbo_device_type,
     /// Its number among the logical devices of its type.
-    pub index: i32,
+    pub ordinal: i32,
 }
 
 /// The memory of the physical device that a logical device is a part of.
@@ -48,7 +48,7 @@ pub struct umbo_memory_info {
 unsafe impl Extensible for umbo_memory_info {}
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
-    umbo_device { r#type: device.kind as i32, index: device.index as i32 }
+    umbo_device { r#type: device.kind as i32, ordinal: device.index as i32 }
 }
 
 /// A device argument; NULL is CPU:0.
@@ -86,12 +86,12 @@ fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_physical_device_count(
     r#type: umbo_device_type,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_physical_device_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(registry::physical_count(kind_from(r#type)?) as i32);
+        count.write(registry::physical_count(kind_from(r#type)?) as i64);
         Ok(())
     })
 }
@@ -100,12 +100,12 @@ pub unsafe extern "C" fn umbo_physical_device_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_logical_device_count(
     r#type: umbo_device_type,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_logical_device_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(registry::logical_count(kind_from(r#type)?) as i32);
+        count.write(registry::logical_count(kind_from(r#type)?) as i64);
         Ok(())
     })
 }
@@ -119,17 +119,17 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
-    physical_index: i32,
-    count: i32,
+    physical_ordinal: i32,
+    count: i64,
 ) -> umbo_status {
     boundary("umbo_set_logical_device_count", || {
         let kind = kind_from(r#type)?;
-        let natural = |value: i32, argument: &'static str| {
+        let natural = |value: i64, argument: &'static str| {
             u32::try_from(value)
                 .map_err(|_| Error::invalid(argument, format!("{value} is negative")))
         };
-        let physical_index = natural(physical_index, "physical_index")?;
-        registry::set_logical_count(kind, physical_index, natural(count, "count")?)
+        let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
+        registry::set_logical_count(kind, physical_ordinal, natural(count, "count")?)
     })
 }
 

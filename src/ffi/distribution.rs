@@ -39,6 +39,9 @@ pub const UMBO_REPLICATION_PER_WORKER: umbo_replication_mode = 0;
 /// One each. Not offered by this strategy.
 pub const UMBO_REPLICATION_PER_REPLICA: umbo_replication_mode = 1;
 
+/// As many steps ahead as the compute devices gain from.
+pub const UMBO_BUFFER_OF_DEVICE: i64 = -1;
+
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -54,23 +57,31 @@ pub struct umbo_distribute_options {
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
     /// How many steps are made ahead, on a thread of the iterator's that starts with its first
-    /// element. 0: as many as the devices gain from, which on CPUs is none, since components are
-    /// views there (where making a batch takes time, umbo_dataset_prefetch() makes batches ahead);
-    /// -1: none. What is delivered never depends on it.
-    pub per_replica_buffer_size: i32,
+    /// element. UMBO_BUFFER_OF_DEVICE, the default: as many as the devices gain from, which on CPUs
+    /// is none, since components are views there (where making a batch takes time,
+    /// umbo_dataset_prefetch() makes batches ahead). What is delivered never depends on it.
+    pub per_replica_buffer_size: i64,
     /// Which replicas a pipeline serves.
     pub replication_mode: umbo_replication_mode,
     /// 1: the dataset itself is on the compute devices, for which replication must be per replica
     /// and `host_only` 1.
     pub place_dataset_on_device: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_distribute_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_distribute_options {}
+
+impl Default for umbo_distribute_options {
+    fn default() -> Self {
+        umbo_distribute_options {
+            struct_size: size_of::<Self>(),
+            split: UMBO_SPLIT_CEIL,
+            drop_partial_step: 0,
+            host_only: 0,
+            per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
+            replication_mode: UMBO_REPLICATION_PER_WORKER,
+            place_dataset_on_device: 0,
+        }
     }
 }
 
@@ -98,9 +109,8 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         "UMBO_REPLICATION_PER_WORKER (0) and UMBO_REPLICATION_PER_REPLICA (1)",
     )?;
     let read_ahead = match options.per_replica_buffer_size {
-        0 => DistributeOptions::default().read_ahead,
-        -1 => 0,
-        size => size.into(),
+        UMBO_BUFFER_OF_DEVICE => DistributeOptions::default().read_ahead,
+        size => size,
     };
     Ok(DistributeOptions {
         splitting,
@@ -153,19 +163,24 @@ pub struct umbo_input_context {
     /// sizeof(umbo_input_context).
     pub struct_size: usize,
     /// How many input pipelines there are.
-    pub num_input_pipelines: i32,
+    pub num_input_pipelines: i64,
     /// Which of them this is.
     pub input_pipeline_id: i32,
     /// The replicas of all pipelines together.
-    pub num_replicas_in_sync: i32,
-    /// Zero.
-    pub reserved0: i32,
+    pub num_replicas_in_sync: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_input_context {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_input_context {}
+
+impl Default for umbo_input_context {
+    fn default() -> Self {
+        umbo_input_context {
+            struct_size: size_of::<Self>(),
+            num_input_pipelines: 0,
+            input_pipeline_id: 0,
+            num_replicas_in_sync: 0,
+        }
     }
 }
 
@@ -234,7 +249,6 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
                 num_input_pipelines: context.num_input_pipelines,
                 input_pipeline_id: context.input_pipeline_id,
                 num_replicas_in_sync: context.num_replicas_in_sync,
-                reserved0: 0,
             };
             let mut dataset = ptr::null_mut();
             let ran = callback::run(|| {
@@ -310,11 +324,11 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
 /// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
 /// distributed dataset, which may be released.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
+pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary("umbo_distributed_dataset_iterator", || {
+    boundary("umbo_iterator_from_distributed_dataset", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterator = unsafe { out(iterator, "iterator") }?;
         let object = Arc::new(get(distributed, "distributed")?.unannounced_iterator()?);
@@ -324,12 +338,17 @@ pub unsafe extern "C" fn umbo_distributed_dataset_iterator(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,
+    retained: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary("umbo_distributed_dataset_retain", || handle::retain(distributed, "distributed"))
+    boundary("umbo_distributed_dataset_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(distributed, "distributed", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

@@ -18,18 +18,18 @@ use crate::input::{ElementSpec, LeafSpec};
 use crate::tensor::MAX_RANK;
 
 /// The size of a dimension in which elements may differ.
-pub const UMBO_UNKNOWN_SIZE: i64 = -1;
+pub const UMBO_SIZE_UNKNOWN: i64 = -1;
 
-/// The spec of a tensor. `shape` has `rank` sizes; UMBO_UNKNOWN_SIZE (-1) where elements may
+/// The spec of a tensor. `shape` has `rank` sizes; UMBO_SIZE_UNKNOWN (-1) where elements may
 /// differ.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_tensor(
+pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_tensor", || {
+    boundary("umbo_element_spec_create_tensor", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, shape) = unsafe { (out(spec, "spec")?, array(shape, rank, "shape")?) };
         let dtype = dtype_from(dtype)?;
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn umbo_element_spec_tensor(
             return Err(Error::invalid("rank", problem));
         }
         let shape = collect(shape.iter().map(|&size| match size {
-            UMBO_UNKNOWN_SIZE => Ok(None),
+            UMBO_SIZE_UNKNOWN => Ok(None),
             size => usize::try_from(size).map(Some).map_err(|_| {
                 let problem = format!("a size of {size}; sizes are 0 or more, or -1 if unknown");
                 Error::invalid("shape", problem)
@@ -52,12 +52,12 @@ pub unsafe extern "C" fn umbo_element_spec_tensor(
 /// The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
 /// more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_tuple(
-    count: i32,
+pub unsafe extern "C" fn umbo_element_spec_create_tuple(
+    count: i64,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_tuple", || {
+    boundary("umbo_element_spec_create_tuple", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
@@ -70,13 +70,13 @@ pub unsafe extern "C" fn umbo_element_spec_tuple(
 /// items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
 /// would lie in one another.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_struct(
-    count: i32,
+pub unsafe extern "C" fn umbo_element_spec_create_struct(
+    count: i64,
     names: *const *const c_char,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_struct", || {
+    boundary("umbo_element_spec_create_struct", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (spec, names, items) = unsafe {
             (out(spec, "spec")?, array(names, count, "names")?, array(items, count, "items")?)
@@ -102,11 +102,11 @@ pub(super) fn spec_of(
 /// What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
 /// UMBO_VALUE_STRUCT.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_kind_of(
+pub unsafe extern "C" fn umbo_element_spec_get_kind(
     spec: *const umbo_element_spec,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary("umbo_element_spec_kind_of", || {
+    boundary("umbo_element_spec_get_kind", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let kind = unsafe { out(kind, "kind") }?;
         kind.write(borrow(spec, "spec", |spec| match **spec {
@@ -123,12 +123,12 @@ pub unsafe extern "C" fn umbo_element_spec_kind_of(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_element_spec_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(spec, "spec", |spec| spec.count())? as i32);
+        count.write(borrow(spec, "spec", |spec| spec.count())? as i64);
         Ok(())
     })
 }
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn umbo_element_spec_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
-    index: i32,
+    index: i64,
     item: *mut *mut umbo_element_spec,
 ) -> umbo_status {
     boundary("umbo_element_spec_item", || {
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn umbo_element_spec_item(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_field_name(
     spec: *const umbo_element_spec,
-    index: i32,
+    index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
     boundary("umbo_element_spec_field_name", || {
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
 }
 
 /// The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
-/// room for 8 sizes; UMBO_UNKNOWN_SIZE (-1) is one in which elements may differ.
+/// room for 8 sizes; UMBO_SIZE_UNKNOWN (-1) is one in which elements may differ.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
         let leaf = spec.leaf()?;
         let mut sizes = [0; MAX_RANK];
         for (to, size) in sizes.iter_mut().zip(&leaf.shape) {
-            *to = size.map_or(UMBO_UNKNOWN_SIZE, |size| size as i64);
+            *to = size.map_or(UMBO_SIZE_UNKNOWN, |size| size as i64);
         }
         dtype.write(leaf.dtype as umbo_dtype);
         rank.write(leaf.shape.len() as i32);
@@ -194,10 +194,17 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_retain(spec: *const umbo_element_spec) -> umbo_status {
-    boundary("umbo_element_spec_retain", || handle::retain(spec, "spec"))
+pub unsafe extern "C" fn umbo_element_spec_retain(
+    spec: *const umbo_element_spec,
+    retained: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary("umbo_element_spec_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(spec, "spec", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

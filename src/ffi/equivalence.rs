@@ -41,7 +41,7 @@ pub const UMBO_EQUIVALENCE_CALLBACK_FAILED: umbo_equivalence_verdict = 3;
 pub const UMBO_EQUIVALENCE_NOT_SUBMITTED: umbo_equivalence_verdict = 4;
 /// Weights do not follow the examples.
 pub const UMBO_EQUIVALENCE_WRONG_WEIGHT: umbo_equivalence_verdict = 5;
-/// A buffer that was viewed with UMBO_OVERWRITE is not written in full, or is added to.
+/// A buffer that was viewed with UMBO_GRADIENT_OVERWRITE is not written in full, or is added to.
 pub const UMBO_EQUIVALENCE_NOT_OVERWRITTEN: umbo_equivalence_verdict = 6;
 /// Infinite or NaN.
 pub const UMBO_EQUIVALENCE_NOT_FINITE: umbo_equivalence_verdict = 7;
@@ -75,26 +75,33 @@ const _: () = assert!(Verdict::PartlyWritten as i32 == UMBO_EQUIVALENCE_PARTLY_W
 const _: () = assert!(Verdict::TermPerReplica as i32 == UMBO_EQUIVALENCE_TERM_PER_REPLICA);
 const _: () = assert!(Verdict::Different as i32 == UMBO_EQUIVALENCE_DIFFERENT);
 
+/// What sums in another order differ by in the gradients' dtype.
+pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
+
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
     pub struct_size: usize,
-    /// The largest difference, as a fraction of the terms that a gradient is the sum of. 0: what a
-    /// sum over the batch may differ by in the gradients' dtype when it is added in another order:
+    /// The largest difference, as a fraction of the terms that a gradient is the sum of; 0: the same
+    /// bits. UMBO_TOLERANCE_OF_DTYPE, the default: what a sum over the batch may differ by in the gradients' dtype when it is added in another order:
     /// 0.0001 to 0.01 for float32, as the batch grows, 0.012 for float16, 0.026 for bfloat16.
     pub relative_tolerance: f64,
     /// A difference that never counts.
     pub absolute_tolerance: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_equivalence_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_equivalence_options {}
+
+impl Default for umbo_equivalence_options {
+    fn default() -> Self {
+        umbo_equivalence_options {
+            struct_size: size_of::<Self>(),
+            relative_tolerance: UMBO_TOLERANCE_OF_DTYPE,
+            absolute_tolerance: 0.0,
+        }
     }
 }
 
@@ -124,7 +131,7 @@ pub struct umbo_equivalence_finding {
     pub text: *const c_char,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_equivalence_finding {}
 
 /// A report with its texts as C has them.
@@ -188,7 +195,7 @@ impl CheckedStep {
 /// yet, is lost, and that apply fails. Give those gradients, or apply before the check.
 ///
 /// The callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN
-/// in buffers of `gradients` that it views with UMBO_OVERWRITE, which shows whether it writes all of
+/// in buffers of `gradients` that it views with UMBO_GRADIENT_OVERWRITE, which shows whether it writes all of
 /// them. The check waits for its turn as a run does; runs of other threads may come in between, and
 /// notice nothing.
 ///
@@ -233,7 +240,10 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
         let batch = get(batch, "batch")?;
         let gradients = get_optional(gradients, "gradients")?;
         let options = Options {
-            relative_tolerance: options.relative_tolerance,
+            relative_tolerance: match options.relative_tolerance {
+                UMBO_TOLERANCE_OF_DTYPE => None,
+                tolerance => Some(tolerance),
+            },
             absolute_tolerance: options.absolute_tolerance,
         };
         let passed = Passed::new(user_data);
@@ -284,14 +294,14 @@ pub unsafe extern "C" fn umbo_equivalence_text(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_count(
     equivalence: *const umbo_equivalence,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_equivalence_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
         let findings = |checked: &Arc<CheckedStep>| checked.findings.len();
         // Gradients list their variables by an `i32`; so many metrics nobody adds.
-        count.write(borrow(equivalence, "equivalence", findings)? as i32);
+        count.write(borrow(equivalence, "equivalence", findings)? as i64);
         Ok(())
     })
 }
@@ -300,7 +310,7 @@ pub unsafe extern "C" fn umbo_equivalence_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_at(
     equivalence: *const umbo_equivalence,
-    index: i32,
+    index: i64,
     finding: *mut umbo_equivalence_finding,
 ) -> umbo_status {
     boundary("umbo_equivalence_at", || {
@@ -318,12 +328,17 @@ pub unsafe extern "C" fn umbo_equivalence_at(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_retain(
     equivalence: *const umbo_equivalence,
+    retained: *mut *mut umbo_equivalence,
 ) -> umbo_status {
-    boundary("umbo_equivalence_retain", || handle::retain(equivalence, "equivalence"))
+    boundary("umbo_equivalence_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(equivalence, "equivalence", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

@@ -26,10 +26,10 @@ pub struct umbo_value_context {
     /// The replica's id.
     pub replica_id_in_sync_group: i32,
     /// How many replicas run in sync.
-    pub num_replicas_in_sync: i32,
+    pub num_replicas_in_sync: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_value_context {}
 
 /// Makes the value of one replica. `context` lives as long as the call. `*value` is NULL on entry;
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn umbo_strategy_values_from_function(
             let given = umbo_value_context {
                 struct_size: size_of::<umbo_value_context>(),
                 replica_id_in_sync_group: context.replica_id_in_sync_group as i32,
-                num_replicas_in_sync: context.num_replicas_in_sync as i32,
+                num_replicas_in_sync: context.num_replicas_in_sync as i64,
             };
             let value = take_result("value", |value| {
                 // SAFETY: the caller gives a function of this type and its user data.
@@ -88,29 +88,20 @@ pub unsafe extern "C" fn umbo_strategy_values_from_function(
 pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
-    count: i32,
+    count: i64,
     values: *const *const umbo_value,
-    destinations: *const umbo_destination,
+    destinations: *const *const umbo_destination,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
     boundary("umbo_strategy_batch_reduce_to", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (results, values) =
             unsafe { (out(results, "results")?, array(values, count, "values")?) };
-        // SAFETY: as above; a caller with another size of the struct would have another array, so
-        // each element must say the size that this library knows.
+        // SAFETY: as above.
         let destinations = unsafe { array(destinations, count, "destinations") }?;
         let strategy = get(strategy, "strategy")?;
-        let pairs = collect(values.iter().zip(destinations).map(|(&value, destination)| {
-            if destination.struct_size != size_of::<umbo_destination>() {
-                let problem = format!(
-                    "a struct_size of {}; in an array it must be {}",
-                    destination.struct_size,
-                    size_of::<umbo_destination>()
-                );
-                return Err(Error::invalid("destinations", problem));
-            }
-            // SAFETY: the struct is there, and its pointers are what the header says.
+        let pairs = collect(values.iter().zip(destinations).map(|(&value, &destination)| {
+            // SAFETY: the caller gives NULL or a struct of the size that it states.
             let destination = unsafe { destination_from(destination) }?;
             Ok((get(value, "values")?, destination))
         }))?;
@@ -219,9 +210,9 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
 /// place for the output.
 unsafe fn write_names(
     given: &[&str],
-    capacity: i32,
+    capacity: i64,
     names: *mut *const c_char,
-    count: *mut i32,
+    count: *mut i64,
 ) -> Result<()> {
     // SAFETY: the caller's promise is the same.
     let (count, room) = unsafe { (out(count, "count")?, array(names, capacity, "names")?) };
@@ -229,7 +220,7 @@ unsafe fn write_names(
         // SAFETY: `array` has checked the room, and the position is within it.
         unsafe { names.add(position).write(lasting(name)) };
     }
-    count.write(given.len() as i32);
+    count.write(given.len() as i64);
     Ok(())
 }
 
@@ -239,9 +230,9 @@ unsafe fn write_names(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_worker_devices(
     strategy: *const umbo_strategy,
-    capacity: i32,
+    capacity: i64,
     names: *mut *const c_char,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_strategy_worker_devices", || {
         let strategy = get(strategy, "strategy")?;
@@ -256,9 +247,9 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_parameter_devices(
     strategy: *const umbo_strategy,
-    capacity: i32,
+    capacity: i64,
     names: *mut *const c_char,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_strategy_parameter_devices", || {
         let strategy = get(strategy, "strategy")?;
@@ -291,7 +282,7 @@ fn annotate(
 pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
-    logical_device_id: i64,
+    logical_device_id: i32,
     annotated: *mut *mut umbo_tensor,
 ) -> umbo_status {
     annotate(
@@ -299,7 +290,7 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
         strategy,
         tensor,
         annotated,
-        |strategy, tensor| strategy.assign_to_logical_device(tensor, logical_device_id),
+        |strategy, tensor| strategy.assign_to_logical_device(tensor, logical_device_id.into()),
     )
 }
 
@@ -327,7 +318,7 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
 pub unsafe extern "C" fn umbo_strategy_split_to_logical_devices(
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
-    count: i32,
+    count: i64,
     partition_dimensions: *const i64,
     annotated: *mut *mut umbo_tensor,
 ) -> umbo_status {

@@ -9,13 +9,15 @@ use super::object::{
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{dtype_from, umbo_dtype, umbo_view, view_of};
+use super::tensor::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_write};
 use crate::error::{Error, Result};
 use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 
 /// How the callback reduces the losses of its examples, and so what its gradients stand for.
 pub type umbo_loss_reduction = i32;
 
+/// Not said yet; no function takes it.
+pub const UMBO_LOSS_UNSET: umbo_loss_reduction = 0;
 /// The callback sums over its examples. The update takes the sum over replicas, divided by the
 /// total weight.
 pub const UMBO_LOSS_SUM: umbo_loss_reduction = 1;
@@ -30,9 +32,9 @@ pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 pub type umbo_gradient_mode = i32;
 
 /// It writes every element; the buffer holds whatever it held before.
-pub const UMBO_OVERWRITE: umbo_gradient_mode = 1;
+pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
 /// It adds to the elements, which are zero at its first view in a step.
-pub const UMBO_ADD: umbo_gradient_mode = 2;
+pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
 #[derive(Clone, Copy)]
@@ -46,35 +48,39 @@ pub struct umbo_gradients_options {
     /// contributions are one sum, divided by the weight of all these runs, as if one run had submitted
     /// them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
     /// 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
-    /// rows that were touched). 0 stands for 1.
-    pub accumulation_steps: i32,
+    /// rows that were touched). 1 or more; by default 1.
+    pub accumulation_steps: i64,
     /// NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
     /// which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
     /// contribute to it by umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() instead
     /// of umbo_gradients_view(). It has no buffers of its size, and an apply costs by the rows.
     pub row_sparse: *const i32,
-    /// The element type of the gradients: UMBO_FLOAT16 or UMBO_BFLOAT16 for float32 variables, so that
+    /// The element type of the gradients: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 for float32 variables, so that
     /// replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
-    /// and weights and state stay what they are. 0 stands for the type of each variable.
+    /// and weights and state stay what they are. UMBO_DTYPE_NONE, the default: the type of each variable.
     pub dtype: umbo_dtype,
-    /// Zero.
-    pub reserved0: i32,
-    /// Zero.
-    pub reserved: [u64; 2],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_gradients_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 2]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_gradients_options {}
+
+impl Default for umbo_gradients_options {
+    fn default() -> Self {
+        umbo_gradients_options {
+            struct_size: size_of::<Self>(),
+            loss_reduction: UMBO_LOSS_UNSET,
+            accumulation_steps: 1,
+            row_sparse: std::ptr::null(),
+            dtype: UMBO_DTYPE_NONE,
+        }
     }
 }
 
 const _: () = assert!(LossReduction::Sum as i32 == UMBO_LOSS_SUM);
 const _: () = assert!(LossReduction::Mean as i32 == UMBO_LOSS_MEAN);
 const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN);
-const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_OVERWRITE);
-const _: () = assert!(GradientMode::Add as i32 == UMBO_ADD);
+const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_GRADIENT_OVERWRITE);
+const _: () = assert!(GradientMode::Add as i32 == UMBO_GRADIENT_ADD);
 
 /// Gradient buffers for `count` variables, one for each variable and replica of a strategy.
 ///
@@ -83,8 +89,8 @@ const _: () = assert!(GradientMode::Add as i32 == UMBO_ADD);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_create(
     strategy: *mut umbo_strategy,
-    count: i32,
-    variables: *const *const umbo_variable,
+    count: i64,
+    variables: *const *mut umbo_variable,
     options: *const umbo_gradients_options,
     gradients: *mut *mut umbo_gradients,
 ) -> umbo_status {
@@ -106,11 +112,11 @@ pub unsafe extern "C" fn umbo_gradients_create(
         )?;
         let (id, devices) = (strategy.id(), strategy.compute_devices());
         let steps = match options.accumulation_steps {
-            0 => 1,
-            steps => u64::try_from(steps).map_err(|_| {
-                let problem = format!("{steps}; must be 1 or more, or 0 for 1");
-                Error::invalid("options.accumulation_steps", problem)
-            })?,
+            steps @ 1.. => steps as u64,
+            steps => {
+                let problem = format!("{steps}; must be 1 or more");
+                return Err(Error::invalid("options.accumulation_steps", problem));
+            }
         };
         let row_sparse = if options.row_sparse.is_null() {
             &[][..]
@@ -121,7 +127,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
         let row_sparse = row_sparse.iter().map(|&choice| flag(choice, "options.row_sparse"));
         let row_sparse = &*collect(row_sparse)?;
         let dtype = match options.dtype {
-            0 => None,
+            UMBO_DTYPE_NONE => None,
             dtype => Some(dtype_from(dtype)?),
         };
         let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
@@ -132,7 +138,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
 }
 
 /// This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
-/// the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_OVERWRITE or UMBO_ADD.
+/// the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
 /// A variable that a replica does not view in a step counts as zero from it; one that no replica
 /// views is not updated.
 ///
@@ -141,9 +147,9 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// for, or submitted already. CANCELLED: the run has returned without this replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_view(
-    ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
-    index: i32,
+    ctx: *mut umbo_replica_context,
+    index: i64,
     mode: umbo_gradient_mode,
     view: *mut umbo_view,
 ) -> umbo_status {
@@ -155,11 +161,11 @@ pub unsafe extern "C" fn umbo_gradients_view(
             mode,
             GradientMode::from_code(mode),
             "mode",
-            "UMBO_OVERWRITE (1) and UMBO_ADD (2)",
+            "UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)",
         )?;
         view.write(in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| {
-                gradients.view_in(context, index, mode).map(view_of)
+                gradients.view_in(context, index, mode).map(view_to_write)
             })?
         })?);
         Ok(())
@@ -188,9 +194,9 @@ pub unsafe extern "C" fn umbo_gradients_view(
 /// for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_rows(
-    ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
-    index: i32,
+    ctx: *mut umbo_replica_context,
+    index: i64,
     rows: i64,
     indices: *mut umbo_view,
     values: *mut umbo_view,
@@ -202,8 +208,8 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
         let added = in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
         })?;
-        indices.write(view_of(&added.indices));
-        values.write(view_of(&added.values));
+        indices.write(view_to_write(&added.indices));
+        values.write(view_to_write(&added.values));
         Ok(())
     })
 }
@@ -213,9 +219,9 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
 /// differ). Otherwise as umbo_gradients_add_rows().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
-    ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
-    index: i32,
+    ctx: *mut umbo_replica_context,
+    index: i64,
     slices: *const umbo_value,
 ) -> umbo_status {
     boundary("umbo_gradients_add_indexed_slices", || {
@@ -228,7 +234,7 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     })
 }
 
-fn variable_index(index: i32) -> Result<usize> {
+fn variable_index(index: i64) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
@@ -247,8 +253,8 @@ fn row_count(rows: i64) -> Result<usize> {
 /// row of its variable; the replica has not submitted then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit(
-    ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
 ) -> umbo_status {
     boundary("umbo_gradients_submit", || submit(ctx, gradients, None))
 }
@@ -257,8 +263,8 @@ pub unsafe extern "C" fn umbo_gradients_submit(
 /// weight 0 nothing of what this replica wrote is read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit_weighted(
-    ctx: *mut umbo_replica_context,
     gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
     weight: f64,
 ) -> umbo_status {
     boundary("umbo_gradients_submit_weighted", || submit(ctx, gradients, Some(weight)))
@@ -274,10 +280,17 @@ fn submit(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_retain(gradients: *const umbo_gradients) -> umbo_status {
-    boundary("umbo_gradients_retain", || handle::retain(gradients, "gradients"))
+pub unsafe extern "C" fn umbo_gradients_retain(
+    gradients: *const umbo_gradients,
+    retained: *mut *mut umbo_gradients,
+) -> umbo_status {
+    boundary("umbo_gradients_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(gradients, "gradients", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A slot's state has the same upper bits, so one comparison tells whether a handle counts. The
-//! generation moves on when the last reference is released; a slot whose generations are used up
+//! generation moves on when the handle is released; a slot whose generations are used up
 //! is never used again. Stale, foreign and made-up handles are therefore recognised, and none of
 //! them leads to an access to memory that is not the table's.
 //!
@@ -23,6 +23,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use super::boundary::out;
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
@@ -35,9 +36,10 @@ const KIND_SHIFT: u32 = SLOT_BITS + GENERATION_BITS;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 
-/// The lower bits of a state count references, below this mark of an object that is lent.
-const LENT: u64 = 1 << (SLOT_BITS - 1);
-const REFERENCES: u64 = LENT - 1;
+/// In the lower bits of a state: the slot holds an object,
+const TAKEN: u64 = 1;
+/// which is only lent.
+const LENT: u64 = 2;
 
 const FIRST_CHUNK_BITS: u32 = 6;
 const CHUNKS: usize = 20;
@@ -49,12 +51,12 @@ const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
 
 /// All bits zero is a free slot of generation 0.
 struct Slot {
-    /// Kind and generation as in a handle, then `LENT` and the number of references. Kind and
-    /// references are zero while the slot is free.
+    /// Kind and generation as in a handle, then `TAKEN` and `LENT`. All but the generation is zero
+    /// while the slot is free.
     state: AtomicU64,
     /// The next free slot; used under the lock of `Table::free`.
     next_free: AtomicU32,
-    /// Initialised while the state has references.
+    /// Initialised while the state says `TAKEN`.
     object: UnsafeCell<MaybeUninit<Object>>,
 }
 
@@ -93,7 +95,7 @@ fn generation(bits: u64) -> u64 {
 
 /// Whether a handle to the slot of `state` counts.
 fn counts(handle: u64, state: u64) -> bool {
-    (handle ^ state) >> SLOT_BITS == 0 && state & REFERENCES != 0
+    (handle ^ state) >> SLOT_BITS == 0 && state & TAKEN != 0
 }
 
 impl Table {
@@ -153,20 +155,20 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
     if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
 }
 
-/// Puts an object into a slot that the caller has taken; `references` may include `LENT`. Returns
+/// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns
 /// the handle.
-fn occupy<H: Opaque>(index: u32, object: H::Object, references: u64) -> Result<*mut H> {
+fn occupy<H: Opaque>(index: u32, object: H::Object, marks: u64) -> Result<*mut H> {
     let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
-    Ok(fill(index, slot, object, references))
+    Ok(fill(index, slot, object, marks))
 }
 
 /// As [`occupy`], for whoever knows the slot already.
-fn fill<H: Opaque>(index: u32, slot: &Slot, object: H::Object, references: u64) -> *mut H {
+fn fill<H: Opaque>(index: u32, slot: &Slot, object: H::Object, marks: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
     let name = (H::KIND as u64) << KIND_SHIFT | generation << SLOT_BITS;
     // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
     unsafe { (*slot.object.get()).write(H::wrap(object)) };
-    slot.state.store(name | references, Ordering::SeqCst);
+    slot.state.store(name | marks, Ordering::SeqCst);
     ptr::without_provenance_mut((name | u64::from(index)) as usize)
 }
 
@@ -207,9 +209,9 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     }
 }
 
-/// A new handle to `object`, with one reference.
+/// A new handle to `object`.
 pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
-    occupy(TABLE.take()?, object, 1)
+    occupy(TABLE.take()?, object, TAKEN)
 }
 
 /// A handle that is not yet one: its place in the table is taken, so that making it cannot fail. For
@@ -228,9 +230,9 @@ pub(crate) fn reserve<H: Opaque>() -> Result<Reserved<H>> {
 }
 
 impl<H: Opaque> Reserved<H> {
-    /// The handle, to `object`, with one reference.
+    /// The handle, to `object`.
     pub(crate) fn make(self, object: H::Object) -> *mut H {
-        let handle = fill(self.index, self.slot, object, 1);
+        let handle = fill(self.index, self.slot, object, TAKEN);
         std::mem::forget(self);
         handle
     }
@@ -271,6 +273,21 @@ pub(crate) fn borrow<H: Opaque, R>(
     Ok(body(object))
 }
 
+/// Another handle to the object of a handle, also of one that is lent.
+///
+/// # Safety
+/// `retained` is NULL or may be written.
+pub(crate) unsafe fn retain<H: Opaque>(
+    handle: *const H,
+    argument: &'static str,
+    retained: *mut *mut H,
+) -> Result<()> {
+    // SAFETY: the caller's promise is the same.
+    let retained = unsafe { out(retained, "retained") }?;
+    retained.write(make(get(handle, argument)?)?);
+    Ok(())
+}
+
 /// A reference of one's own to the object behind a handle.
 pub(crate) fn get<H: Opaque>(handle: *const H, argument: &'static str) -> Result<H::Object> {
     borrow(handle, argument, Clone::clone)
@@ -284,75 +301,50 @@ pub(crate) fn get_optional<H: Opaque>(
     if handle.is_null() { Ok(None) } else { get(handle, argument).map(Some) }
 }
 
-/// One more reference to a handle, which then has to be released once more.
-pub(crate) fn retain<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
-    change_references::<H>(handle, argument, |references| {
-        if references == REFERENCES {
-            return Err(Error::ResourceExhausted(format!(
-                "{argument}: the handle has {REFERENCES} references, which is the limit"
-            )));
-        }
-        Ok(references + 1)
-    })
-    .map(drop)
-}
-
-/// Releases one reference to a handle. The last one drops the object before this returns, unless
-/// somebody else still holds a reference to the object itself. NULL is fine.
+/// Releases a handle. The object is dropped before this returns, unless somebody else holds a
+/// reference to it, by another handle for instance. NULL is fine.
 pub(crate) fn release<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
     if handle.is_null() {
         return Ok(());
     }
-    change_references::<H>(handle, argument, |references| Ok(references - 1)).map(drop)
+    take_out(handle, argument).map(drop)
 }
 
-/// Releases one reference to a handle and returns the object.
+/// Releases a handle and returns the object.
 pub(crate) fn consume<H: Opaque>(handle: *const H, argument: &'static str) -> Result<H::Object> {
     let object = get(handle, argument)?;
     release(handle, argument)?;
     Ok(object)
 }
 
-/// Sets the references of a handle that counts and is not lent. When none are left the object
-/// comes back, and the handle and its copies are stale.
-fn change_references<H: Opaque>(
-    handle: *const H,
-    argument: &'static str,
-    change: impl Fn(u64) -> Result<u64>,
-) -> Result<Option<Object>> {
+/// The object of a handle that counts and is not lent. The handle is stale from then on.
+fn take_out<H: Opaque>(handle: *const H, argument: &'static str) -> Result<Object> {
     let handle = bits(handle);
     let index = slot_of(handle);
     let slot = Kind::from_code(handle >> KIND_SHIFT)
         .filter(|kind| *kind == H::KIND)
         .and_then(|_| TABLE.slot(index))
         .ok_or_else(|| diagnose(handle, argument, H::KIND))?;
-    let mut state = slot.state.load(Ordering::SeqCst);
-    loop {
-        if !counts(handle, state) {
-            return Err(diagnose(handle, argument, H::KIND));
+    let state = slot.state.load(Ordering::SeqCst);
+    if !counts(handle, state) {
+        return Err(diagnose(handle, argument, H::KIND));
+    }
+    if state & LENT != 0 {
+        return Err(Error::precondition(format!(
+            "{argument}: {} that is lent for the call cannot be released; retain it, and release \
+             what that gives",
+            H::KIND.name()
+        )));
+    }
+    let free = (generation(handle) + 1) << SLOT_BITS;
+    match slot.state.compare_exchange(state, free, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => {
+            let object = vacate(index, slot);
+            TABLE.give_back(index);
+            Ok(object)
         }
-        if state & LENT != 0 {
-            return Err(Error::precondition(format!(
-                "{argument}: {} that is borrowed for the call can be neither retained nor \
-                 released; umbo_value_clone makes a value one that you own",
-                H::KIND.name()
-            )));
-        }
-        let references = change(state & REFERENCES)?;
-        let next = if references == 0 {
-            (generation(handle) + 1) << SLOT_BITS
-        } else {
-            state & !REFERENCES | references
-        };
-        match slot.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) if references == 0 => {
-                let object = vacate(index, slot);
-                TABLE.give_back(index);
-                return Ok(Some(object));
-            }
-            Ok(_) => return Ok(None),
-            Err(newer) => state = newer,
-        }
+        // Another thread has released it meanwhile.
+        Err(_) => Err(diagnose(handle, argument, H::KIND)),
     }
 }
 
@@ -364,13 +356,13 @@ pub(crate) fn live(kind: Option<Kind>) -> i64 {
     let in_use = states.filter(|slot| {
         let state = slot.state.load(Ordering::SeqCst);
         let of_kind = kind.is_none_or(|kind| state >> KIND_SHIFT == kind as u64);
-        of_kind && state & REFERENCES != 0 && state & LENT == 0
+        of_kind && state & TAKEN != 0 && state & LENT == 0
     });
     in_use.count() as i64
 }
 
 /// A place in the table for what a callback is given: each call lends one object, whose handle
-/// can be neither retained nor released and is stale when the call is over. Lending allocates
+/// cannot be released and is stale when the call is over. Lending allocates
 /// nothing and takes no lock.
 pub(crate) struct Lent<H: Opaque> {
     index: u32,
@@ -393,7 +385,7 @@ impl<H: Opaque> Lent<H> {
         {
             self.index = TABLE.take()?;
         }
-        let handle = occupy(self.index, object, LENT | 1)?;
+        let handle = occupy(self.index, object, TAKEN | LENT)?;
         self.is_lent = true;
         Ok(handle)
     }

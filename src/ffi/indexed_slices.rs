@@ -17,14 +17,14 @@ use crate::values::indexed_slices::IndexedSlices;
 /// (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
 /// range of the indices is checked where they are used.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_indexed_slices(
+pub unsafe extern "C" fn umbo_value_create_indexed_slices(
     values: *const umbo_tensor,
     indices: *const umbo_tensor,
     rank: i32,
     dense_shape: *const i64,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_indexed_slices", || {
+    boundary("umbo_value_create_indexed_slices", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, shape) =
             unsafe { (out(value, "value")?, shape_from(rank, dense_shape, "dense_shape")?) };

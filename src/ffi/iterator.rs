@@ -79,10 +79,17 @@ pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> um
     boundary("umbo_iterator_reset", || get(iterator, "iterator")?.reset())
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_retain(iterator: *const umbo_iterator) -> umbo_status {
-    boundary("umbo_iterator_retain", || handle::retain(iterator, "iterator"))
+pub unsafe extern "C" fn umbo_iterator_retain(
+    iterator: *const umbo_iterator,
+    retained: *mut *mut umbo_iterator,
+) -> umbo_status {
+    boundary("umbo_iterator_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(iterator, "iterator", retained) }
+    })
 }
 
 /// Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a

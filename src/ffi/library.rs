@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
 use super::boundary::{boundary, boundary_in_need, constant, out};
-use super::callback::{UserData, umbo_destroy};
+use super::callback::{UserData, umbo_destroy_fn};
 use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
@@ -30,7 +30,7 @@ pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
 
 /// Receives a log message, which lives as long as the call. May be called from several threads at
 /// the same time.
-pub type umbo_log_callback = Option<
+pub type umbo_log_fn = Option<
     unsafe extern "C-unwind" fn(
         level: umbo_log_level,
         message: *const c_char,
@@ -107,9 +107,9 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_log_callback(
     most_verbose: umbo_log_level,
-    callback: umbo_log_callback,
+    callback: umbo_log_fn,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 /// Sets how many threads do central work (reductions, updates, copies), the calling one included.
 /// The start is the number of processors that the process may use. Results do not depend on it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_worker_count(count: i32) -> umbo_status {
+pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
     boundary("umbo_set_worker_count", || {
         let count = usize::try_from(count)
             .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
@@ -145,11 +145,11 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i32) -> umbo_status {
 
 /// How many threads do central work.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_worker_count(count: *mut i32) -> umbo_status {
+pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
     boundary("umbo_worker_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(workers::count() as i32);
+        count.write(workers::count() as i64);
         Ok(())
     })
 }

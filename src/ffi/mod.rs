@@ -89,7 +89,7 @@ pub mod value;
 pub mod variable;
 pub mod variable_creator;
 
-pub use callback::umbo_destroy;
+pub use callback::umbo_destroy_fn;
 pub use cluster_resolver::*;
 pub use collective::*;
 pub use dataset::*;

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
-use super::callback::{self, UserData, umbo_destroy};
+use super::callback::{self, UserData, umbo_destroy_fn};
 use super::handle::{self, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_tensor, umbo_variable};
 use super::options::{self, Extensible};
@@ -19,8 +19,11 @@ use crate::optimizer::{
 /// What an apply does with gradients that are not finite.
 pub type umbo_non_finite = i32;
 
-/// It applies them, and the weights become what they become. The report names the first variable, and
-/// the log gets one warning for each optimizer.
+/// UMBO_NON_FINITE_SKIP with a dynamic loss scale, UMBO_NON_FINITE_FAIL with `global_clip_norm`, since
+/// one element would spoil all variables, else UMBO_NON_FINITE_IGNORE.
+pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
+/// It applies them like any others, so that NaN and infinity get into the weights. The report names
+/// the first variable, and the log gets one warning for each optimizer.
 pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
 /// It changes no variable and no state, uses the gradients up and reports `skipped`.
 pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
@@ -31,6 +34,23 @@ const _: () = assert!(NonFinite::Ignore as i32 == UMBO_NON_FINITE_IGNORE);
 const _: () = assert!(NonFinite::Skip as i32 == UMBO_NON_FINITE_SKIP);
 const _: () = assert!(NonFinite::Fail as i32 == UMBO_NON_FINITE_FAIL);
 
+/// Whether losses are multiplied with a factor, so that small gradients of 16 bits do not vanish.
+pub type umbo_loss_scaling = i32;
+
+/// They are not.
+pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
+/// By the same factor in all runs.
+pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
+/// The factor grows after applies that took effect, and backs off when one is skipped.
+pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
+
+/// The weight decay that the options of the rule say.
+pub const UMBO_WEIGHT_DECAY_OF_RULE: f64 = -1.0;
+/// The weight decay of all variables that are in no group.
+pub const UMBO_WEIGHT_DECAY_OF_OPTIMIZER: f64 = -1.0;
+/// A bound that clips nothing.
+pub const UMBO_NO_CLIPPING: f64 = -1.0;
+
 /// What an optimizer does around its rule; for umbo_optimizer_configure(). An apply sums what the
 /// replicas submitted, takes the loss scale out, clips by the norm, then by the value, adds the
 /// weight decay, and updates. UMBO_OPTIMIZER_OPTIONS_INIT sets all to default: everything is off.
@@ -40,38 +60,35 @@ pub struct umbo_optimizer_options {
     /// sizeof(umbo_optimizer_options).
     pub struct_size: usize,
     /// The weight decay. AdamW and LAMB decay weights beside the gradient (decoupled); for all other
-    /// rules weight_decay * w is added to the gradient (L2). 0 stands for the rule's own option, and
-    /// where it has none, for no decay.
+    /// rules weight_decay * w is added to the gradient (L2). UMBO_WEIGHT_DECAY_OF_RULE, the default:
+    /// what the options of the rule say, and where they say nothing, none.
     pub weight_decay: f64,
     /// The largest norm of all gradients of an apply together; if it is larger, all of them are
-    /// scaled down to it. 0: no bound. The norm is found in a pass of its own, and likewise whether
+    /// scaled down to it. UMBO_NO_CLIPPING, the default: no bound. The norm is found in a pass of its own, and likewise whether
     /// all gradients are finite where `non_finite` asks for that. With more than two replicas, or
     /// several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
     /// as the variables, from the first apply on until the gradients are released; where there is no
     /// such memory, it takes time instead.
-    pub clip_norm: f64,
-    /// The largest magnitude of each element of a gradient. 0: no bound.
+    pub global_clip_norm: f64,
+    /// The largest magnitude of each element of a gradient. UMBO_NO_CLIPPING, the default: no bound.
     pub clip_value: f64,
-    /// UMBO_NON_FINITE_IGNORE, UMBO_NON_FINITE_SKIP or UMBO_NON_FINITE_FAIL. 0 stands for SKIP with a
-    /// dynamic loss scale, which cannot be had with another, for FAIL with clip_norm, else for
-    /// IGNORE. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
+    /// What an apply does with gradients that are not finite. A dynamic loss scale cannot be had with
+    /// another than SKIP. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
     /// sum when it is applied.
     pub non_finite: umbo_non_finite,
-    /// 1: the loss scale grows after applies that took effect, and backs off when one is skipped.
-    pub dynamic_loss_scale: i32,
-    /// What the callbacks multiply their loss with, and an apply divides by; see
-    /// umbo_optimizer_loss_scale(). 0 stands for 65536 if it is dynamic, else for 1.
+    /// Whether there is a loss scale, and whether it adapts. By default there is none.
+    pub loss_scaling: umbo_loss_scaling,
+    /// What the callbacks multiply their loss with, and an apply divides by, where there is a loss
+    /// scale; see umbo_optimizer_loss_scale(). A dynamic one starts there. By default 65536.
     pub loss_scale: f64,
-    /// What a dynamic loss scale is multiplied with to grow, more than 1; 0 stands for 2.
+    /// What a dynamic loss scale is multiplied with to grow, more than 1. By default 2.
     pub loss_scale_growth_factor: f64,
-    /// What it is multiplied with to back off, less than 1; 0 stands for 0.5.
+    /// What it is multiplied with to back off, less than 1. By default 0.5.
     pub loss_scale_backoff_factor: f64,
-    /// The least that it becomes; 0 stands for 1.
-    pub loss_scale_floor: f64,
-    /// It grows after so many applies in a row that took effect; 0 stands for 2000.
+    /// The least that it becomes. By default 1.
+    pub loss_scale_minimum: f64,
+    /// It grows after so many applies in a row that took effect. By default 2000.
     pub loss_scale_growth_interval: i64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
@@ -80,16 +97,13 @@ pub struct umbo_optimizer_options {
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
     pub struct_size: usize,
-    /// What the learning rate is multiplied with; 0 stands for 1.
+    /// What the learning rate is multiplied with, 0 or more. By default 1.
     pub learning_rate_factor: f64,
-    /// Their weight decay; 0 stands for the optimizer's.
+    /// Their weight decay; 0, as is usual for biases and normalisation: none.
+    /// UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
     pub weight_decay: f64,
-    /// 1: no weight decay, as is usual for biases and normalisation.
-    pub no_weight_decay: i32,
     /// 1: they are not updated, and their gradients are neither looked at nor part of the norm.
     pub frozen: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of an apply. UMBO_APPLY_OPTIONS_INIT sets all to default.
@@ -103,10 +117,8 @@ pub struct umbo_apply_options {
     /// applied without another run, after the loop.
     pub flush: i32,
     /// 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
-    /// gradients, and the memory that it says at `clip_norm`.
+    /// gradients, and the memory that it says at `global_clip_norm`.
     pub measure_norm: i32,
-    /// Zero.
-    pub reserved: [u64; 3],
 }
 
 /// What an apply did. Start from UMBO_APPLY_REPORT_INIT.
@@ -124,7 +136,7 @@ pub struct umbo_apply_report {
     pub deferred: i32,
     /// How many variables were updated: those that a replica of non-zero weight viewed and that are
     /// not frozen. There may be none.
-    pub variables_updated: i32,
+    pub variables_updated: i64,
     /// 1: a gradient was not finite, so nothing was updated.
     pub skipped: i32,
     /// The sum of the replicas' weights, over all accumulated runs.
@@ -138,33 +150,56 @@ pub struct umbo_apply_report {
     pub learning_rate: f64,
     /// The loss scale of the next run.
     pub loss_scale: f64,
-    /// The name of the first variable whose gradient (or, with clip_norm, its norm) was not finite,
+    /// The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not finite,
     /// also if it was applied; NULL if all are finite. Lives as long as the process.
     pub non_finite_variable: *const c_char,
-    /// 1: the norm was larger than clip_norm.
+    /// 1: the norm was larger than global_clip_norm.
     pub clipped: i32,
     /// How many runs are accumulated and wait for an update.
-    pub accumulated_runs: i32,
+    pub accumulated_runs: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_optimizer_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_optimizer_options {}
+
+impl Default for umbo_optimizer_options {
+    fn default() -> Self {
+        umbo_optimizer_options {
+            struct_size: size_of::<Self>(),
+            weight_decay: UMBO_WEIGHT_DECAY_OF_RULE,
+            global_clip_norm: UMBO_NO_CLIPPING,
+            clip_value: UMBO_NO_CLIPPING,
+            non_finite: UMBO_NON_FINITE_AUTO,
+            loss_scaling: UMBO_LOSS_SCALING_NONE,
+            loss_scale: 65536.0,
+            loss_scale_growth_factor: 2.0,
+            loss_scale_backoff_factor: 0.5,
+            loss_scale_minimum: 1.0,
+            loss_scale_growth_interval: 2000,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_group_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+unsafe impl Extensible for umbo_group_options {}
+
+impl Default for umbo_group_options {
+    fn default() -> Self {
+        umbo_group_options {
+            struct_size: size_of::<Self>(),
+            learning_rate_factor: 1.0,
+            weight_decay: UMBO_WEIGHT_DECAY_OF_OPTIMIZER,
+            frozen: 0,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_apply_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 3]
+unsafe impl Extensible for umbo_apply_options {}
+
+impl Default for umbo_apply_options {
+    fn default() -> Self {
+        umbo_apply_options { struct_size: size_of::<Self>(), flush: 0, measure_norm: 0 }
     }
 }
 
@@ -175,7 +210,7 @@ unsafe impl Extensible for umbo_apply_report {}
 /// `learning_rate` is to be written, finite and 0 or more. Called by each apply that is to update (also
 /// if that then finds a gradient that is not finite and is skipped), on the thread that carries it out.
 /// Functions of the strategy that run steps or change its state (runs, applies, assignments,
-/// umbo_strategy_synchronize()) fail with UMBO_FAILED_PRECONDITION here. A status other than UMBO_OK
+/// umbo_strategy_synchronize()) fail with UMBO_STATUS_FAILED_PRECONDITION here. A status other than UMBO_OK
 /// makes the apply fail, which changes nothing.
 pub type umbo_schedule_fn = Option<
     unsafe extern "C-unwind" fn(
@@ -185,42 +220,49 @@ pub type umbo_schedule_fn = Option<
     ) -> umbo_status,
 >;
 
-/// An option of which zero means that there is none.
-fn if_set(value: f64) -> Option<f64> {
-    (value != 0.0).then_some(value)
+/// An option, unless it has the value that says that there is none.
+fn unless(value: f64, none: f64) -> Option<f64> {
+    (value != none).then_some(value)
 }
 
 fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
     let non_finite = match options.non_finite {
-        0 => None,
+        UMBO_NON_FINITE_AUTO => None,
         code => Some(constant(
             code,
             NonFinite::from_code(code),
             "options.non_finite",
-            "0, UMBO_NON_FINITE_IGNORE (1), UMBO_NON_FINITE_SKIP (2) and UMBO_NON_FINITE_FAIL (3)",
+            "UMBO_NON_FINITE_AUTO (0) to UMBO_NON_FINITE_FAIL (3)",
         )?),
     };
-    let growth_interval = match options.loss_scale_growth_interval {
-        0 => 2000,
-        interval => u64::try_from(interval).map_err(|_| {
-            let problem = format!("{interval}; must be 1 or more, or 0 for 2000");
-            Error::invalid("options.loss_scale_growth_interval", problem)
-        })?,
+    let loss_scaling = match options.loss_scaling {
+        UMBO_LOSS_SCALING_NONE => Some(None),
+        UMBO_LOSS_SCALING_FIXED => Some(Some(LossScaling::Fixed(options.loss_scale))),
+        UMBO_LOSS_SCALING_DYNAMIC => Some(Some(LossScaling::Dynamic {
+            initial: options.loss_scale,
+            growth_factor: options.loss_scale_growth_factor,
+            growth_interval: match options.loss_scale_growth_interval {
+                interval @ 1.. => interval as u64,
+                interval => {
+                    let problem = format!("{interval}; must be 1 or more");
+                    return Err(Error::invalid("options.loss_scale_growth_interval", problem));
+                }
+            },
+            backoff_factor: options.loss_scale_backoff_factor,
+            minimum: options.loss_scale_minimum,
+        })),
+        _ => None,
     };
-    let loss_scaling = match flag(options.dynamic_loss_scale, "options.dynamic_loss_scale")? {
-        false => if_set(options.loss_scale).map(LossScaling::Fixed),
-        true => Some(LossScaling::Dynamic {
-            initial: if_set(options.loss_scale).unwrap_or(65536.0),
-            growth_factor: if_set(options.loss_scale_growth_factor).unwrap_or(2.0),
-            growth_interval,
-            backoff_factor: if_set(options.loss_scale_backoff_factor).unwrap_or(0.5),
-            floor: if_set(options.loss_scale_floor).unwrap_or(1.0),
-        }),
-    };
+    let loss_scaling = constant(
+        options.loss_scaling,
+        loss_scaling,
+        "options.loss_scaling",
+        "UMBO_LOSS_SCALING_NONE (0) to UMBO_LOSS_SCALING_DYNAMIC (2)",
+    )?;
     Ok(Settings {
-        weight_decay: if_set(options.weight_decay),
-        clip_norm: if_set(options.clip_norm),
-        clip_value: if_set(options.clip_value),
+        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_RULE),
+        global_clip_norm: unless(options.global_clip_norm, UMBO_NO_CLIPPING),
+        clip_value: unless(options.clip_value, UMBO_NO_CLIPPING),
         non_finite,
         loss_scaling,
     })
@@ -256,8 +298,8 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,
-    count: i32,
-    variables: *const *const umbo_variable,
+    count: i64,
+    variables: *const *mut umbo_variable,
     options: *const umbo_group_options,
 ) -> umbo_status {
     boundary("umbo_optimizer_add_group", || {
@@ -265,17 +307,9 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
         let (variables, options) =
             unsafe { (array(variables, count, "variables")?, options::read(options, "options")?) };
         let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let weight_decay = if_set(options.weight_decay);
-        let without = flag(options.no_weight_decay, "options.no_weight_decay")?;
-        if without && weight_decay.is_some() {
-            return Err(Error::invalid(
-                "options.no_weight_decay",
-                "1 together with a weight_decay; give one of them",
-            ));
-        }
         let group = Group {
-            learning_rate_factor: if_set(options.learning_rate_factor).unwrap_or(1.0),
-            weight_decay: if without { Some(0.0) } else { weight_decay },
+            learning_rate_factor: options.learning_rate_factor,
+            weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
             frozen: flag(options.frozen, "options.frozen")?,
         };
         usable(optimizer)?.add_group(&variables, group)
@@ -291,7 +325,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
     schedule: umbo_schedule_fn,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
@@ -398,9 +432,8 @@ fn report_of(done: &ApplyReport) -> umbo_apply_report {
     let name = done.non_finite.as_ref().map(|variable| lasting(variable.name()));
     umbo_apply_report {
         applied: done.applied.into(),
-        // Gradients list their variables by an `i32`, and count runs up to one.
-        variables_updated: done.variables_updated as i32,
-        accumulated_runs: done.accumulated_runs as i32,
+        variables_updated: done.variables_updated as i64,
+        accumulated_runs: done.accumulated_runs as i64,
         skipped: done.skipped.into(),
         clipped: done.clipped.into(),
         total_weight: done.total_weight,
@@ -488,10 +521,17 @@ pub unsafe extern "C" fn umbo_optimizer_state(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_retain(optimizer: *const umbo_optimizer) -> umbo_status {
-    boundary("umbo_optimizer_retain", || handle::retain(optimizer, "optimizer"))
+pub unsafe extern "C" fn umbo_optimizer_retain(
+    optimizer: *const umbo_optimizer,
+    retained: *mut *mut umbo_optimizer,
+) -> umbo_status {
+    boundary("umbo_optimizer_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(optimizer, "optimizer", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

@@ -1,8 +1,12 @@
 //! Structs that may grow: `size_t struct_size` first, set by the caller.
 //!
 //! A caller that was built with an older header has a shorter struct: the fields it does not know
-//! are zero, which always means default. One that was built with a newer header has a longer one:
-//! that is fine as long as what this library does not know is zero.
+//! have their defaults. One that was built with a newer header has a longer one: that is fine as
+//! long as what this library does not know is zero. What a caller did set counts as it is; zero is
+//! no word for "default".
+//!
+//! A new field goes to the end, and not into padding that was there: older programs have left that
+//! as it happened to be. `tests/abi` keeps sizes and offsets.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -14,24 +18,23 @@ use crate::error::{Error, Result};
 /// No struct will be longer; a size past this was not set.
 const LONGEST: usize = 4096;
 
-/// A struct of options or of results.
+/// A struct of options or of results. The `Default` of one that comes in is what its
+/// `UMBO_..._INIT` says.
 ///
 /// # Safety
-/// The type is `repr(C)`, its first field is the `usize` called `struct_size`, it has no padding
-/// after the last field, and all bytes zero is a value of it.
-pub(crate) unsafe trait Extensible: Copy {
-    /// Whether the fields that are reserved for later are zero.
-    fn reserved_is_zero(&self) -> bool {
-        true
-    }
-}
+/// The type is `repr(C)`, its first field is the `usize` called `struct_size`, and all its fields
+/// are numbers, pointers or optional functions.
+pub(crate) unsafe trait Extensible: Copy {}
 
 /// Reads options; NULL means all defaults.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which
 /// nobody writes meanwhile.
-pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static str) -> Result<T> {
+pub(crate) unsafe fn read<T: Extensible + Default>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<T> {
     // SAFETY: the caller's promise is the same.
     let (options, size) = unsafe { known_part(pointer, argument) }?;
     if size > size_of::<T>() {
@@ -51,26 +54,20 @@ pub(crate) unsafe fn read<T: Extensible>(pointer: *const T, argument: &'static s
             ));
         }
     }
-    if !options.reserved_is_zero() {
-        return Err(Error::invalid(
-            argument,
-            "a reserved field is not zero; start from the UMBO_..._INIT macro of the struct",
-        ));
-    }
     Ok(options)
 }
 
-/// The fields of a struct of options that this library knows, zero where the caller's struct is
-/// shorter or NULL, and the size that the caller states. Whatever else is wrong with the struct, so
-/// that a function in it which releases something is found before anything fails.
+/// The fields of a struct of options that this library knows, as by default where the caller's
+/// struct is shorter or NULL, and the size that the caller states. Whatever else is wrong with the
+/// struct, so that a function in it which releases something is found before anything fails.
 ///
 /// # Safety
 /// As for [`read`].
-pub(crate) unsafe fn known_part<T: Extensible>(
+pub(crate) unsafe fn known_part<T: Extensible + Default>(
     pointer: *const T,
     argument: &'static str,
 ) -> Result<(T, usize)> {
-    let mut options = MaybeUninit::<T>::zeroed();
+    let mut options = MaybeUninit::new(T::default());
     let mut size = 0;
     if !pointer.is_null() {
         // SAFETY: the caller's promise is the same.
@@ -80,8 +77,8 @@ pub(crate) unsafe fn known_part<T: Extensible>(
         // has as many.
         unsafe { ptr::copy_nonoverlapping(from, to, size.min(size_of::<T>())) };
     }
-    // SAFETY: all bytes zero is a value (`Extensible`), and what was copied over it is what the caller
-    // has initialised as a struct of this type.
+    // SAFETY: the default is a value, and what was copied over it is what the caller has initialised
+    // as a struct of this type, of fields (`Extensible`) that have no values which are none.
     Ok((unsafe { options.assume_init() }, size))
 }
 
@@ -107,18 +104,18 @@ pub(crate) struct ExtensibleOut<T> {
 }
 
 impl<T: Extensible> ExtensibleOut<T> {
-    /// Fills as much of the struct as the caller knows; what this library does not know is zero.
-    /// `struct_size` stays what it was.
+    /// Fills as much of the struct as the caller and this library know; what this library does not
+    /// know stays as it is, as does `struct_size`. A size that was never set can therefore not make
+    /// it write past the struct.
     pub(crate) fn write(self, value: T) {
         let header = size_of::<usize>();
         let known = self.size.min(size_of::<T>());
-        // SAFETY: `out`'s caller promised `size` bytes; `known` of them are copied from a struct
-        // of at least that size, the others are zeroed.
+        // SAFETY: `out`'s caller promised `size` bytes, of which `known` are copied from a struct of
+        // at least that size.
         unsafe {
             let to = self.pointer.cast::<u8>();
             let from = ptr::from_ref(&value).cast::<u8>();
             ptr::copy_nonoverlapping(from.add(header), to.add(header), known - header);
-            ptr::write_bytes(to.add(known), 0, self.size - known);
         }
     }
 }
@@ -153,13 +150,14 @@ mod tests {
         struct_size: usize,
         first: i64,
         second: f64,
-        reserved: u64,
     }
 
-    // SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-    unsafe impl Extensible for Example {
-        fn reserved_is_zero(&self) -> bool {
-            self.reserved == 0
+    // SAFETY: `repr(C)`, `struct_size` first, numbers.
+    unsafe impl Extensible for Example {}
+
+    impl Default for Example {
+        fn default() -> Example {
+            Example { struct_size: size_of::<Example>(), first: 3, second: 0.5 }
         }
     }
 
@@ -172,13 +170,19 @@ mod tests {
     fn null_is_all_defaults() {
         // SAFETY: NULL is allowed.
         let options = unsafe { read(ptr::null::<Example>(), "options") }.unwrap();
-        assert_eq!((options.first, options.second), (0, 0.0));
+        assert_eq!((options.first, options.second), (3, 0.5));
     }
 
     #[test]
     fn shorter_structs_miss_fields() {
         let options = read_words(&[16, 7, usize::MAX]).unwrap();
-        assert_eq!((options.first, options.second), (7, 0.0));
+        assert_eq!((options.first, options.second), (7, 0.5));
+    }
+
+    #[test]
+    fn zero_is_zero() {
+        let options = read_words(&[24, 0, 0]).unwrap();
+        assert_eq!((options.first, options.second), (0, 0.0));
     }
 
     #[test]
@@ -197,21 +201,15 @@ mod tests {
     }
 
     #[test]
-    fn reserved_fields_are_checked() {
-        let problem = read_words(&[32, 0, 0, 1]).unwrap_err().to_string();
-        assert!(problem.contains("reserved"), "{problem}");
-    }
-
-    #[test]
-    fn results_fill_what_the_caller_knows() {
-        let value = Example { struct_size: 0, first: 5, second: 1.0, reserved: 0 };
+    fn results_fill_what_both_sides_know() {
+        let value = Example { struct_size: 0, first: 5, second: 1.0 };
         let mut words = [16usize, 0, 9, 9, 9, 9];
         // SAFETY: the array is longer than the sizes it states.
         unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
         assert_eq!(words, [16, 5, 9, 9, 9, 9]);
-        words[0] = 40;
-        // SAFETY: as above.
+        words[0] = LONGEST;
+        // SAFETY: only what the library knows, three words, is touched.
         unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
-        assert_eq!(words, [40, 5, 1.0f64.to_bits() as usize, 0, 0, 9]);
+        assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
     }
 }

@@ -135,12 +135,12 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_replica_context_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas())? as i32);
+        count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas())? as i64);
         Ok(())
     })
 }
@@ -211,7 +211,7 @@ pub struct umbo_batch_position {
     pub step: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_batch_position {}
 
 /// The place of this replica's part in the global batch.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
 
 /// Whether the callback should return early, since its result will not be used: another replica
 /// has failed, the run was cancelled, or its deadline has passed. 1 or 0. Cheap enough for every
-/// few thousand operations of a long loop; a callback that returns then returns UMBO_CANCELLED.
+/// few thousand operations of a long loop; a callback that returns then returns UMBO_STATUS_CANCELLED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,
@@ -404,14 +404,14 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
 pub unsafe extern "C" fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,
     value: *const umbo_value,
-    axis: i64,
+    axis: i32,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
     boundary("umbo_replica_context_all_gather", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { out(result, "result") }?;
         let context = get(ctx, "ctx")?;
-        result.write(make(context.all_gather(get(value, "value")?, axis)?)?);
+        result.write(make(context.all_gather(get(value, "value")?, axis.into())?)?);
         Ok(())
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::boundary::{Out, boundary, boundary_in_need, out, quietly};
-use super::callback::{UserData, umbo_destroy};
+use super::callback::{UserData, umbo_destroy_fn};
 use super::handle::{self, Reserved, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
 use super::options::{self, Extensible};
@@ -38,28 +38,36 @@ pub type umbo_replica_fn = Option<
     ) -> umbo_status,
 >;
 
+/// A timeout that never comes.
+pub const UMBO_NO_TIMEOUT: f64 = -1.0;
+
 /// How a run is done. Start from UMBO_RUN_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
     pub struct_size: usize,
-    /// The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED. 0: no
-    /// deadline.
-    pub deadline_seconds: f64,
+    /// The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
+    /// UMBO_NO_TIMEOUT, the default: it takes as long as it takes.
+    pub timeout_seconds: f64,
     /// The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
     pub cancellation: *const umbo_cancellation,
     /// Releases `user_data`, exactly once, when the last callback is back, which may be after the
     /// run has returned, on another thread; also if the run could not start. May be NULL.
-    pub user_data_destroy: umbo_destroy,
-    /// Zero.
-    pub reserved: [u64; 4],
+    pub user_data_destroy: umbo_destroy_fn,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_run_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_run_options {}
+
+impl Default for umbo_run_options {
+    fn default() -> Self {
+        umbo_run_options {
+            struct_size: size_of::<Self>(),
+            timeout_seconds: UMBO_NO_TIMEOUT,
+            cancellation: std::ptr::null(),
+            user_data_destroy: None,
+        }
     }
 }
 
@@ -209,13 +217,14 @@ pub(super) unsafe fn optional_result(
 }
 
 fn limits_from(options: &umbo_run_options) -> Result<Limits> {
-    let seconds = options.deadline_seconds;
-    if !seconds.is_finite() || seconds < 0.0 {
-        let problem = format!("{seconds}; give seconds from now, or 0 for no deadline");
-        return Err(Error::invalid("options.deadline_seconds", problem));
+    let seconds = options.timeout_seconds;
+    let unlimited = seconds == UMBO_NO_TIMEOUT;
+    if !unlimited && !(seconds.is_finite() && seconds >= 0.0) {
+        let problem = format!("{seconds}; give seconds, 0 or more, or UMBO_NO_TIMEOUT (-1)");
+        return Err(Error::invalid("options.timeout_seconds", problem));
     }
     // A deadline past what the clock can tell never comes.
-    let deadline = match seconds > 0.0 {
+    let deadline = match !unlimited {
         true => Duration::try_from_secs_f64(seconds)
             .ok()
             .and_then(|duration| Instant::now().checked_add(duration)),
@@ -265,12 +274,17 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_retain(
     cancellation: *const umbo_cancellation,
+    retained: *mut *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary("umbo_cancellation_retain", || handle::retain(cancellation, "cancellation"))
+    boundary("umbo_cancellation_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(cancellation, "cancellation", retained) }
+    })
 }
 
 /// Releases a reference. Runs that have the token keep it until they end. NULL is fine.

@@ -56,11 +56,11 @@ pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
 /// Makes the strategy current for this thread, in cross-replica context, until
 /// umbo_scope_exit(). Errors as for umbo_strategy_scope().
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_scope_enter(
+pub unsafe extern "C" fn umbo_scope_enter(
     strategy: *mut umbo_strategy,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
-    boundary("umbo_strategy_scope_enter", || {
+    boundary("umbo_scope_enter", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let scope = unsafe { out(scope, "scope") }?;
         let entered = get(strategy, "strategy")?.enter_scope()?;
@@ -77,10 +77,11 @@ pub unsafe extern "C" fn umbo_strategy_scope_enter(
     })
 }
 
-/// Leaves a scope, of a strategy or of a variable creator, and releases its handle. FAILED_PRECONDITION if it is not the innermost scope
-/// that this thread has open, or was entered by another thread: then it stays open and its handle
-/// valid. FAILED_PRECONDITION also if the end of a callback has left it already: then the handle
-/// is released.
+/// Leaves a scope, of a strategy or of a variable creator, and releases its handle.
+///
+/// FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
+/// another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback that
+/// entered it has left it already: then the handle is released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
     boundary_in_need("umbo_scope_exit", || {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 
-use super::callback::{UserData, umbo_destroy};
+use super::callback::{UserData, umbo_destroy_fn};
 use super::options::{self, Extensible};
 use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
@@ -21,35 +21,35 @@ pub type umbo_status = i32;
 /// Success.
 pub const UMBO_OK: umbo_status = 0;
 /// Stopped on request, or because another replica failed.
-pub const UMBO_CANCELLED: umbo_status = 1;
+pub const UMBO_STATUS_CANCELLED: umbo_status = 1;
 /// A callback failed with a status that is none of these.
-pub const UMBO_UNKNOWN: umbo_status = 2;
+pub const UMBO_STATUS_UNKNOWN: umbo_status = 2;
 /// An argument has a wrong value, shape, dtype or name, or is NULL or a stale handle.
-pub const UMBO_INVALID_ARGUMENT: umbo_status = 3;
+pub const UMBO_STATUS_INVALID_ARGUMENT: umbo_status = 3;
 /// Not finished when the deadline came.
-pub const UMBO_DEADLINE_EXCEEDED: umbo_status = 4;
+pub const UMBO_STATUS_DEADLINE_EXCEEDED: umbo_status = 4;
 /// A device, file or name that is not there.
-pub const UMBO_NOT_FOUND: umbo_status = 5;
+pub const UMBO_STATUS_NOT_FOUND: umbo_status = 5;
 /// Something that is to be made is there already.
-pub const UMBO_ALREADY_EXISTS: umbo_status = 6;
+pub const UMBO_STATUS_ALREADY_EXISTS: umbo_status = 6;
 /// The operating system refused access.
-pub const UMBO_PERMISSION_DENIED: umbo_status = 7;
+pub const UMBO_STATUS_PERMISSION_DENIED: umbo_status = 7;
 /// Memory, threads or handles could not be had.
-pub const UMBO_RESOURCE_EXHAUSTED: umbo_status = 8;
+pub const UMBO_STATUS_RESOURCE_EXHAUSTED: umbo_status = 8;
 /// The call is right but not now or not here: wrong context, wrong order, draining.
-pub const UMBO_FAILED_PRECONDITION: umbo_status = 9;
+pub const UMBO_STATUS_FAILED_PRECONDITION: umbo_status = 9;
 /// Given up because of a conflict with something that ran at the same time.
-pub const UMBO_ABORTED: umbo_status = 10;
+pub const UMBO_STATUS_ABORTED: umbo_status = 10;
 /// An axis, index or position lies outside of what there is.
-pub const UMBO_OUT_OF_RANGE: umbo_status = 11;
+pub const UMBO_STATUS_OUT_OF_RANGE: umbo_status = 11;
 /// Not offered by this strategy, or not by this version.
-pub const UMBO_UNIMPLEMENTED: umbo_status = 12;
+pub const UMBO_STATUS_UNIMPLEMENTED: umbo_status = 12;
 /// A defect of the library.
-pub const UMBO_INTERNAL: umbo_status = 13;
+pub const UMBO_STATUS_INTERNAL: umbo_status = 13;
 /// Offered, but what it needs is not here now (a driver, a device).
-pub const UMBO_UNAVAILABLE: umbo_status = 14;
+pub const UMBO_STATUS_UNAVAILABLE: umbo_status = 14;
 /// A file or stream is damaged.
-pub const UMBO_DATA_LOSS: umbo_status = 15;
+pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 
 /// One failure: of the call, or of one replica of it.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ pub struct umbo_error_info {
     /// the library's: look at it, do not destroy it.
     pub payload: *mut c_void,
     /// The `destroy` that came with the payload, by which its owner can recognise it.
-    pub payload_destroy: umbo_destroy,
+    pub payload_destroy: umbo_destroy_fn,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, no padding; NULL, 0 and no function are all zero bits.
@@ -82,7 +82,7 @@ struct Record {
     device: CString,
     message: CString,
     payload: *mut c_void,
-    payload_destroy: umbo_destroy,
+    payload_destroy: umbo_destroy_fn,
 }
 
 impl Record {
@@ -246,12 +246,14 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let Ok(info) = (unsafe { options::out(info, "info") }) else { return UMBO_INVALID_ARGUMENT };
+    let Ok(info) = (unsafe { options::out(info, "info") }) else {
+        return UMBO_STATUS_INVALID_ARGUMENT;
+    };
     LAST.try_with(|last| {
-        let Ok(last) = last.try_borrow() else { return UMBO_OUT_OF_RANGE };
+        let Ok(last) = last.try_borrow() else { return UMBO_STATUS_OUT_OF_RANGE };
         let records = last.as_ref().map_or(&[][..], |last| &last.records);
         let record = usize::try_from(index).ok().and_then(|index| records.get(index));
-        let Some(record) = record else { return UMBO_OUT_OF_RANGE };
+        let Some(record) = record else { return UMBO_STATUS_OUT_OF_RANGE };
         info.write(umbo_error_info {
             struct_size: size_of::<umbo_error_info>(),
             status: record.status,
@@ -263,11 +265,11 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
         });
         UMBO_OK
     })
-    .unwrap_or(UMBO_OUT_OF_RANGE)
+    .unwrap_or(UMBO_STATUS_OUT_OF_RANGE)
 }
 
 /// Says why a callback is about to fail; to be called in it, as
-/// `return umbo_set_last_error(UMBO_DATA_LOSS, "...", NULL, NULL);`.
+/// `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`.
 ///
 /// `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the thread that
 /// called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
@@ -280,7 +282,7 @@ pub unsafe extern "C" fn umbo_set_last_error(
     status: umbo_status,
     message: *const c_char,
     payload: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
 ) -> umbo_status {
     // SAFETY: the caller gives the payload and its function away.
     let payload = unsafe { UserData::new(payload, destroy) };
@@ -386,8 +388,8 @@ mod tests {
     #[test]
     fn a_payload_travels_with_the_error_and_is_destroyed_once() {
         let destroyed = AtomicUsize::new(0);
-        let error =
-            callback::run(|| fail(UMBO_DATA_LOSS, c"the tape is torn", &destroyed)).unwrap_err();
+        let error = callback::run(|| fail(UMBO_STATUS_DATA_LOSS, c"the tape is torn", &destroyed))
+            .unwrap_err();
         assert_eq!(umbo_last_error_count(), 0);
         let failure = |replica, error| ReplicaFailure {
             replica,
@@ -403,7 +405,7 @@ mod tests {
                 failures: vec![failure(0, error), failure(1, Error::Cancelled("stopped".into()))],
             }),
         );
-        assert_eq!((status, umbo_last_error_count()), (UMBO_DATA_LOSS, 2));
+        assert_eq!((status, umbo_last_error_count()), (UMBO_STATUS_DATA_LOSS, 2));
         assert_eq!(
             last_message(),
             "replica 0 (CPU:0): DATA_LOSS: the tape is torn\nreplica 1 (CPU:1): CANCELLED: stopped"
@@ -414,13 +416,13 @@ mod tests {
         // SAFETY: the struct is as long as it says.
         unsafe {
             assert_eq!(umbo_last_error_at(0, &mut info), UMBO_OK);
-            assert_eq!((info.status, info.replica), (UMBO_DATA_LOSS, 0));
+            assert_eq!((info.status, info.replica), (UMBO_STATUS_DATA_LOSS, 0));
             assert_eq!(CStr::from_ptr(info.device), c"CPU:0");
             assert_eq!(CStr::from_ptr(info.message), c"the tape is torn");
             assert_eq!(info.payload.cast_const().cast(), &raw const destroyed);
-            assert_eq!(umbo_last_error_at(2, &mut info), UMBO_OUT_OF_RANGE);
-            assert_eq!(umbo_last_error_at(-1, &mut info), UMBO_OUT_OF_RANGE);
-            assert_eq!(umbo_last_error_at(0, ptr::null_mut()), UMBO_INVALID_ARGUMENT);
+            assert_eq!(umbo_last_error_at(2, &mut info), UMBO_STATUS_OUT_OF_RANGE);
+            assert_eq!(umbo_last_error_at(-1, &mut info), UMBO_STATUS_OUT_OF_RANGE);
+            assert_eq!(umbo_last_error_at(0, ptr::null_mut()), UMBO_STATUS_INVALID_ARGUMENT);
         }
         assert_eq!(umbo_last_error_count(), 2);
         assert_eq!(destroyed.load(Ordering::SeqCst), 0);
@@ -432,9 +434,9 @@ mod tests {
     #[test]
     fn bad_arguments_release_the_payload_too() {
         let destroyed = AtomicUsize::new(0);
-        assert_eq!(fail(UMBO_OK, c"fine", &destroyed), UMBO_INVALID_ARGUMENT);
+        assert_eq!(fail(UMBO_OK, c"fine", &destroyed), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(destroyed.load(Ordering::SeqCst), 1);
-        assert_eq!(fail(99, c"odd", &destroyed), UMBO_UNKNOWN);
+        assert_eq!(fail(99, c"odd", &destroyed), UMBO_STATUS_UNKNOWN);
         assert_eq!(last_message(), "status 99, which is none: odd");
         umbo_clear_last_error();
         assert_eq!(destroyed.load(Ordering::SeqCst), 2);
@@ -447,7 +449,7 @@ mod tests {
         let error = error.unwrap_err();
         assert!(matches!(error.unnamed(), Error::OutOfRange { .. }));
         // The function that the callback called is the one that failed, not the one around it.
-        assert_eq!(set("umbo_run", error), UMBO_OUT_OF_RANGE);
+        assert_eq!(set("umbo_run", error), UMBO_STATUS_OUT_OF_RANGE);
         assert_eq!(last_message(), "umbo_reduce: axis: 3 is too many");
         clear();
     }
@@ -455,7 +457,7 @@ mod tests {
     #[test]
     fn a_payload_is_found_behind_a_name() {
         let destroyed = AtomicUsize::new(0);
-        let own = callback::run(|| fail(UMBO_DATA_LOSS, c"the tape is torn", &destroyed));
+        let own = callback::run(|| fail(UMBO_STATUS_DATA_LOSS, c"the tape is torn", &destroyed));
         set("umbo_iterator_next", own.unwrap_err());
         assert_eq!(last_message(), "umbo_iterator_next: the tape is torn");
         // SAFETY: all zero is a value of the struct.
@@ -479,7 +481,8 @@ mod tests {
             (c"umbo_ is not a name: really", "umbo_iterator_next: umbo_ is not a name: really"),
             (c"name: 'x' is none", "umbo_iterator_next: name: 'x' is none"),
         ] {
-            let passed_on = callback::run(|| fail(UMBO_NOT_FOUND, said, &destroyed)).unwrap_err();
+            let passed_on =
+                callback::run(|| fail(UMBO_STATUS_NOT_FOUND, said, &destroyed)).unwrap_err();
             set("umbo_iterator_next", passed_on);
             assert_eq!(last_message(), shown);
         }
@@ -490,11 +493,11 @@ mod tests {
     #[test]
     fn messages_of_other_failures_are_not_picked_up() {
         set("umbo_device_parse", Error::NotFound("stale".into()));
-        let error = callback::run(|| UMBO_NOT_FOUND).unwrap_err();
+        let error = callback::run(|| UMBO_STATUS_NOT_FOUND).unwrap_err();
         assert_eq!(error.to_string(), "the callback returned NOT_FOUND without a message");
         let error = callback::run(|| {
             set("umbo_device_parse", Error::NotFound("handled".into()));
-            UMBO_ABORTED
+            UMBO_STATUS_ABORTED
         });
         assert_eq!(
             error.unwrap_err().to_string(),
@@ -509,7 +512,7 @@ mod tests {
     #[test]
     fn a_thread_that_ends_releases_its_payload() {
         static DESTROYED: AtomicUsize = AtomicUsize::new(0);
-        std::thread::spawn(|| fail(UMBO_ABORTED, c"end", &DESTROYED)).join().unwrap();
+        std::thread::spawn(|| fail(UMBO_STATUS_ABORTED, c"end", &DESTROYED)).join().unwrap();
         assert_eq!(DESTROYED.load(Ordering::SeqCst), 1);
     }
 }

@@ -17,9 +17,9 @@ pub type umbo_thread_binding = i32;
 
 /// Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
 /// inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
-pub const UMBO_BIND_THREADS: umbo_thread_binding = 0;
+pub const UMBO_THREAD_BINDING_ON: umbo_thread_binding = 0;
 /// Threads run where the operating system puts them.
-pub const UMBO_LEAVE_THREADS: umbo_thread_binding = 1;
+pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
 
 /// How a central storage strategy is set up. Start from UMBO_STRATEGY_OPTIONS_INIT.
 #[derive(Clone, Copy)]
@@ -31,17 +31,15 @@ pub struct umbo_strategy_options {
     /// decides; if that is 0 too, CPU:0. (This version computes on CPU devices.)
     pub compute_devices: *const *const c_char,
     /// How many names there are.
-    pub compute_device_count: i32,
+    pub compute_device_count: i64,
     /// This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
     /// devices. Not together with `compute_devices`.
-    pub cpu_replicas: i32,
+    pub cpu_replicas: i64,
     /// The device that holds the variables. NULL: the compute device if there is exactly one, else
     /// CPU:0.
     pub parameter_device: *const c_char,
-    /// UMBO_BIND_THREADS or UMBO_LEAVE_THREADS.
+    /// UMBO_THREAD_BINDING_ON or UMBO_THREAD_BINDING_OFF.
     pub thread_binding: umbo_thread_binding,
-    /// Zero.
-    pub reserved0: i32,
     /// What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
     pub cluster_resolver: *const umbo_cluster_resolver,
     /// The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
@@ -50,14 +48,23 @@ pub struct umbo_strategy_options {
     /// stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
     /// an array that does not fit ends the process with SIGSEGV.
     pub thread_stack_bytes: usize,
-    /// Zero.
-    pub reserved: [u64; 3],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_strategy_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 3]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_strategy_options {}
+
+impl Default for umbo_strategy_options {
+    fn default() -> Self {
+        umbo_strategy_options {
+            struct_size: size_of::<Self>(),
+            compute_devices: std::ptr::null(),
+            compute_device_count: 0,
+            cpu_replicas: 0,
+            parameter_device: std::ptr::null(),
+            thread_binding: UMBO_THREAD_BINDING_ON,
+            cluster_resolver: std::ptr::null(),
+            thread_stack_bytes: 0,
+        }
     }
 }
 
@@ -74,11 +81,11 @@ unsafe impl Extensible for umbo_strategy_options {
 /// released; runs, assignments, making variables and umbo_strategy_synchronize() are
 /// FAILED_PRECONDITION there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_central_storage_strategy_create(
+pub unsafe extern "C" fn umbo_strategy_create(
     options: *const umbo_strategy_options,
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary("umbo_central_storage_strategy_create", || {
+    boundary("umbo_strategy_create", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
         strategy.write(make(Strategy::new(&options)?)?);
@@ -107,8 +114,8 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     let parameter_device =
         unsafe { optional_text(given.parameter_device, "options.parameter_device") }?;
     let bind_threads = match given.thread_binding {
-        UMBO_BIND_THREADS => Some(true),
-        UMBO_LEAVE_THREADS => Some(false),
+        UMBO_THREAD_BINDING_ON => Some(true),
+        UMBO_THREAD_BINDING_OFF => Some(false),
         _ => None,
     };
     Ok(Options {
@@ -119,7 +126,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
             given.thread_binding,
             bind_threads,
             "options.thread_binding",
-            "UMBO_BIND_THREADS (0) and UMBO_LEAVE_THREADS (1)",
+            "UMBO_THREAD_BINDING_ON (0) and UMBO_THREAD_BINDING_OFF (1)",
         )?,
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
@@ -142,12 +149,12 @@ pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     strategy: *const umbo_strategy,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_strategy_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i32);
+        count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i64);
         Ok(())
     })
 }
@@ -243,12 +250,12 @@ pub unsafe extern "C" fn umbo_strategy_created_variable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_late_replicas(
     strategy: *const umbo_strategy,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary_in_need("umbo_strategy_late_replicas", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(get(strategy, "strategy")?.late_replicas().len() as i32);
+        count.write(get(strategy, "strategy")?.late_replicas().len() as i64);
         Ok(())
     })
 }
@@ -275,7 +282,7 @@ pub struct umbo_metric {
     pub mean: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_metric {}
 
 fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
@@ -310,10 +317,17 @@ pub unsafe extern "C" fn umbo_strategy_metric(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_retain(strategy: *const umbo_strategy) -> umbo_status {
-    boundary("umbo_strategy_retain", || handle::retain(strategy, "strategy"))
+pub unsafe extern "C" fn umbo_strategy_retain(
+    strategy: *const umbo_strategy,
+    retained: *mut *mut umbo_strategy,
+) -> umbo_status {
+    boundary("umbo_strategy_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(strategy, "strategy", retained) }
+    })
 }
 
 /// Releases a reference. With the last one, and no run under way, the replica threads end before

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use super::boundary::{array, boundary, check, constant, out, quietly};
-use super::callback::{UserData, umbo_destroy};
+use super::callback::{UserData, umbo_destroy_fn};
 use super::device::{device_of, tensor_device_from, umbo_device};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
@@ -19,66 +19,100 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 /// The type of a tensor's elements.
 pub type umbo_dtype = i32;
 
+/// No type in particular, where an option may leave it open.
+pub const UMBO_DTYPE_NONE: umbo_dtype = 0;
 /// IEEE 754 binary16.
-pub const UMBO_FLOAT16: umbo_dtype = 1;
+pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 1;
 /// The upper half of an IEEE 754 binary32.
-pub const UMBO_BFLOAT16: umbo_dtype = 2;
+pub const UMBO_DTYPE_BFLOAT16: umbo_dtype = 2;
 /// `float`.
-pub const UMBO_FLOAT32: umbo_dtype = 3;
+pub const UMBO_DTYPE_FLOAT32: umbo_dtype = 3;
 /// `double`.
-pub const UMBO_FLOAT64: umbo_dtype = 4;
+pub const UMBO_DTYPE_FLOAT64: umbo_dtype = 4;
 /// `int8_t`.
-pub const UMBO_INT8: umbo_dtype = 5;
+pub const UMBO_DTYPE_INT8: umbo_dtype = 5;
 /// `int16_t`.
-pub const UMBO_INT16: umbo_dtype = 6;
+pub const UMBO_DTYPE_INT16: umbo_dtype = 6;
 /// `int32_t`.
-pub const UMBO_INT32: umbo_dtype = 7;
+pub const UMBO_DTYPE_INT32: umbo_dtype = 7;
 /// `int64_t`.
-pub const UMBO_INT64: umbo_dtype = 8;
+pub const UMBO_DTYPE_INT64: umbo_dtype = 8;
 /// `uint8_t`.
-pub const UMBO_UINT8: umbo_dtype = 9;
+pub const UMBO_DTYPE_UINT8: umbo_dtype = 9;
 /// `uint16_t`.
-pub const UMBO_UINT16: umbo_dtype = 10;
+pub const UMBO_DTYPE_UINT16: umbo_dtype = 10;
 /// `uint32_t`.
-pub const UMBO_UINT32: umbo_dtype = 11;
+pub const UMBO_DTYPE_UINT32: umbo_dtype = 11;
 /// `uint64_t`.
-pub const UMBO_UINT64: umbo_dtype = 12;
+pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
 /// One byte, 0 or 1.
-pub const UMBO_BOOL: umbo_dtype = 13;
+pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
 
 /// The largest rank of a tensor.
 pub const UMBO_MAX_RANK: i32 = 8;
 
 const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
 
+/// What a view says of its memory: a sum of the UMBO_VIEW_ constants.
+pub type umbo_view_flags = i32;
+
+/// The elements may only be read: `mutable_data` is NULL.
+pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1;
+/// The elements lie one after the other, in row-major order: `strides` need not be looked at.
+pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 2;
+
 /// Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
-/// it was taken from.
+/// it was taken from. Its size stays the same in later versions, which may give `room` a meaning.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_view {
-    /// The first element.
-    pub data: *mut c_void,
+    /// The first element, for reading.
+    pub data: *const c_void,
+    /// The first element, for writing; NULL if the elements may only be read.
+    pub mutable_data: *mut c_void,
     /// The type of the elements.
     pub dtype: umbo_dtype,
     /// How many dimensions there are, 0 to 8.
     pub rank: i32,
+    /// Where the memory is.
+    pub device: umbo_device,
+    /// UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS, as far as they hold.
+    pub flags: umbo_view_flags,
+    /// The size of an element in bytes.
+    pub element_bytes: i32,
     /// The sizes of the dimensions, 0 past `rank`.
     pub shape: [i64; 8],
     /// The distance between neighbours along each dimension, in elements, 0 past `rank`.
     pub strides: [i64; 8],
-    /// Where the memory is.
-    pub device: umbo_device,
+    /// Zero.
+    pub room: [u64; 4],
 }
 
-pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
+/// A view through which elements can be written.
+pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
+    let view = view_to_read(tensor);
+    umbo_view {
+        mutable_data: tensor.data().cast(),
+        flags: view.flags & !UMBO_VIEW_READ_ONLY,
+        ..view
+    }
+}
+
+/// A view through which elements can only be read.
+pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     let layout = tensor.layout();
+    let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
     let mut view = umbo_view {
         data: tensor.data().cast(),
+        mutable_data: std::ptr::null_mut(),
         dtype: tensor.dtype() as i32,
         rank: layout.shape.rank() as i32,
+        device: device_of(tensor.device()),
+        flags: UMBO_VIEW_READ_ONLY | contiguous,
+        element_bytes: tensor.dtype().size() as i32,
         shape: [0; 8],
         strides: [0; 8],
-        device: device_of(tensor.device()),
+        room: [0; 4],
     };
     for (to, &size) in view.shape.iter_mut().zip(layout.shape.iter()) {
         *to = size as i64;
@@ -90,7 +124,12 @@ pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
 }
 
 pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {
-    constant(code, DType::from_code(code), "dtype", "UMBO_FLOAT16 (1) to UMBO_BOOL (13)")
+    constant(
+        code,
+        DType::from_code(code),
+        "dtype",
+        "UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)",
+    )
 }
 
 /// A shape argument.
@@ -121,14 +160,14 @@ pub(crate) unsafe fn shape_from(
 /// `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
 /// umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_zeros(
+pub unsafe extern "C" fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_zeros", || {
+    boundary("umbo_tensor_create_zeros", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
@@ -139,16 +178,16 @@ pub unsafe extern "C" fn umbo_tensor_zeros(
 }
 
 /// A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements are whatever was in memory; for the rest
-/// as umbo_tensor_zeros().
+/// as umbo_tensor_create_zeros().
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_uninitialized(
+pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_uninitialized", || {
+    boundary("umbo_tensor_create_uninitialized", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
@@ -160,7 +199,7 @@ pub unsafe extern "C" fn umbo_tensor_uninitialized(
 
 /// A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of `data`: host memory with as many elements
 /// as `shape` has, in row-major order. `data` may be NULL if there are none. For the rest as
-/// umbo_tensor_zeros().
+/// umbo_tensor_create_zeros().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(
     dtype: umbo_dtype,
@@ -199,7 +238,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     data: *mut c_void,
     device: *const c_char,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
@@ -246,7 +285,7 @@ pub unsafe extern "C" fn umbo_tensor_view(
     boundary("umbo_tensor_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
-        view.write(borrow(tensor, "tensor", view_of)?);
+        view.write(borrow(tensor, "tensor", view_to_write)?);
         Ok(())
     })
 }
@@ -398,10 +437,17 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_retain(tensor: *const umbo_tensor) -> umbo_status {
-    boundary("umbo_tensor_retain", || handle::retain(tensor, "tensor"))
+pub unsafe extern "C" fn umbo_tensor_retain(
+    tensor: *const umbo_tensor,
+    retained: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_tensor_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(tensor, "tensor", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

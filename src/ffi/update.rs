@@ -46,16 +46,14 @@ pub struct umbo_update_options {
     pub struct_size: usize,
     /// UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
     pub grouping: umbo_update_grouping,
-    /// Zero.
-    pub reserved0: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_update_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_update_options {}
+
+impl Default for umbo_update_options {
+    fn default() -> Self {
+        umbo_update_options { struct_size: size_of::<Self>(), grouping: UMBO_UPDATE_GROUPED }
     }
 }
 
@@ -202,8 +200,8 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     strategy: *const umbo_strategy,
-    count: i32,
-    variables: *const *const umbo_variable,
+    count: i64,
+    variables: *const *mut umbo_variable,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
     boundary("umbo_strategy_non_slot_devices", || {

@@ -22,10 +22,8 @@ use crate::optimizer::{Optimizer, UpdateRule};
 pub struct umbo_sgd_options {
     /// sizeof(umbo_sgd_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.01.
+    /// Finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT sets all to default.
@@ -34,16 +32,12 @@ pub struct umbo_sgd_options {
 pub struct umbo_momentum_options {
     /// sizeof(umbo_momentum_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.01.
+    /// Finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The decay factor of the sum of gradients, less than 1; 0 stands for 0.9.
+    /// The decay factor of the sum of gradients, less than 1. By default 0.9.
     pub momentum: f64,
     /// 1: Nesterov's momentum.
     pub nesterov: i32,
-    /// Zero.
-    pub reserved0: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of Adam. UMBO_ADAM_OPTIONS_INIT sets all to default.
@@ -52,16 +46,14 @@ pub struct umbo_momentum_options {
 pub struct umbo_adam_options {
     /// sizeof(umbo_adam_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.001.
+    /// Finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1; 0 stands for 0.9.
+    /// The decay factor of the first moment, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1; 0 stands for 0.999.
+    /// The decay factor of the second moment, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment; 0 stands for 1e-8.
+    /// What is added to the square root of the second moment. By default 1e-8.
     pub epsilon: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT sets all to default.
@@ -70,18 +62,16 @@ pub struct umbo_adam_options {
 pub struct umbo_adamw_options {
     /// sizeof(umbo_adamw_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.001.
+    /// Finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1; 0 stands for 0.9.
+    /// The decay factor of the first moment, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1; 0 stands for 0.999.
+    /// The decay factor of the second moment, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment; 0 stands for 1e-8.
+    /// What is added to the square root of the second moment. By default 1e-8.
     pub epsilon: f64,
-    /// The decay, which is multiplied with the learning rate; 0 stands for 0.01.
+    /// The decay, which is multiplied with the learning rate. By default 0.01.
     pub weight_decay: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of LAMB. UMBO_LAMB_OPTIONS_INIT sets all to default.
@@ -90,18 +80,16 @@ pub struct umbo_adamw_options {
 pub struct umbo_lamb_options {
     /// sizeof(umbo_lamb_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.001.
+    /// Finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1; 0 stands for 0.9.
+    /// The decay factor of the first moment, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1; 0 stands for 0.999.
+    /// The decay factor of the second moment, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment; 0 stands for 1e-6.
+    /// What is added to the square root of the second moment. By default 1e-6.
     pub epsilon: f64,
-    /// The decay, as a part of the direction whose norm is adapted; 0 stands for 0.01.
+    /// The decay, as a part of the direction whose norm is adapted. By default 0.01.
     pub weight_decay: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT sets all to default.
@@ -110,14 +98,12 @@ pub struct umbo_lamb_options {
 pub struct umbo_adagrad_options {
     /// sizeof(umbo_adagrad_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.01.
+    /// Finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
     /// Where the sums of squares start; 0 or more.
     pub initial_accumulator: f64,
-    /// What is added to the square root of the sum of squares; 0 stands for 1e-10.
+    /// What is added to the square root of the sum of squares. By default 1e-10.
     pub epsilon: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT sets all to default.
@@ -126,20 +112,16 @@ pub struct umbo_adagrad_options {
 pub struct umbo_rmsprop_options {
     /// sizeof(umbo_rmsprop_options).
     pub struct_size: usize,
-    /// Finite and 0 or more; 0 stands for 0.01.
+    /// Finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The decay factor of the moments, less than 1; 0 stands for 0.9.
-    pub decay: f64,
+    /// The decay factor of the moments, less than 1. By default 0.9.
+    pub rho: f64,
     /// The decay factor of the sum of steps, less than 1; 0: no momentum.
     pub momentum: f64,
-    /// What is added to the square root of the second moment; 0 stands for 1e-8.
+    /// What is added to the square root of the second moment. By default 1e-8.
     pub epsilon: f64,
     /// 1: the second moment is taken about the mean.
     pub centered: i32,
-    /// Zero.
-    pub reserved0: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
 /// Options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT sets all to default.
@@ -148,9 +130,9 @@ pub struct umbo_rmsprop_options {
 pub struct umbo_ftrl_options {
     /// sizeof(umbo_ftrl_options).
     pub struct_size: usize,
-    /// Finite and more than 0; 0 stands for 0.1.
+    /// Finite and more than 0. By default 0.1.
     pub learning_rate: f64,
-    /// What is added to the square root of the sum of squares; 0 stands for 1.
+    /// What is added to the square root of the sum of squares. By default 1.
     pub beta: f64,
     /// The strength of the L1 regularisation; 0 or more.
     pub l1: f64,
@@ -158,75 +140,128 @@ pub struct umbo_ftrl_options {
     pub l2: f64,
     /// Where the sums of squares start; 0 or more.
     pub initial_accumulator: f64,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_sgd_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_sgd_options {}
+
+impl Default for umbo_sgd_options {
+    fn default() -> Self {
+        umbo_sgd_options { struct_size: size_of::<Self>(), learning_rate: 0.01 }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_momentum_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+unsafe impl Extensible for umbo_momentum_options {}
+
+impl Default for umbo_momentum_options {
+    fn default() -> Self {
+        umbo_momentum_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.01,
+            momentum: 0.9,
+            nesterov: 0,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_adam_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+unsafe impl Extensible for umbo_adam_options {}
+
+impl Default for umbo_adam_options {
+    fn default() -> Self {
+        umbo_adam_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.001,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_adamw_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+unsafe impl Extensible for umbo_adamw_options {}
+
+impl Default for umbo_adamw_options {
+    fn default() -> Self {
+        umbo_adamw_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.001,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_lamb_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+unsafe impl Extensible for umbo_lamb_options {}
+
+impl Default for umbo_lamb_options {
+    fn default() -> Self {
+        umbo_lamb_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.001,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-6,
+            weight_decay: 0.01,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_adagrad_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
+unsafe impl Extensible for umbo_adagrad_options {}
+
+impl Default for umbo_adagrad_options {
+    fn default() -> Self {
+        umbo_adagrad_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.01,
+            initial_accumulator: 0.0,
+            epsilon: 1e-10,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_rmsprop_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+unsafe impl Extensible for umbo_rmsprop_options {}
+
+impl Default for umbo_rmsprop_options {
+    fn default() -> Self {
+        umbo_rmsprop_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.01,
+            rho: 0.9,
+            momentum: 0.0,
+            epsilon: 1e-8,
+            centered: 0,
+        }
     }
 }
 
 // SAFETY: as above.
-unsafe impl Extensible for umbo_ftrl_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved == [0; 4]
-    }
-}
+unsafe impl Extensible for umbo_ftrl_options {}
 
-/// The value of an option, of which zero means default.
-fn or_default(value: f64, default: f64) -> f64 {
-    if value == 0.0 { default } else { value }
+impl Default for umbo_ftrl_options {
+    fn default() -> Self {
+        umbo_ftrl_options {
+            struct_size: size_of::<Self>(),
+            learning_rate: 0.1,
+            beta: 1.0,
+            l1: 0.0,
+            l2: 0.0,
+            initial_accumulator: 0.0,
+        }
+    }
 }
 
 /// # Safety
 /// `output` is NULL or may be written; `options` is NULL or leads to a struct of the size that it
 /// states.
-unsafe fn create<O: Extensible, R: UpdateRule + 'static>(
+unsafe fn create<O: Extensible + Default, R: UpdateRule + 'static>(
     function: &'static str,
     strategy: *mut umbo_strategy,
     options: *const O,
@@ -252,7 +287,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_sgd(
     options: *const umbo_sgd_options,
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
-    let rule = |options: umbo_sgd_options| Ok((Sgd, or_default(options.learning_rate, 0.01)));
+    let rule = |options: umbo_sgd_options| Ok((Sgd, options.learning_rate));
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_sgd", strategy, options, optimizer, rule) }
 }
@@ -268,8 +303,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
 ) -> umbo_status {
     let rule = |options: umbo_momentum_options| {
         let nesterov = flag(options.nesterov, "options.nesterov")?;
-        let rule = Momentum::new(or_default(options.momentum, 0.9), nesterov)?;
-        Ok((rule, or_default(options.learning_rate, 0.01)))
+        let rule = Momentum::new(options.momentum, nesterov)?;
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_momentum", strategy, options, optimizer, rule) }
@@ -286,12 +321,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_adam_options| {
-        let rule = Adam::new(
-            or_default(options.beta1, 0.9),
-            or_default(options.beta2, 0.999),
-            or_default(options.epsilon, 1e-8),
-        )?;
-        Ok((rule, or_default(options.learning_rate, 0.001)))
+        let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?;
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_adam", strategy, options, optimizer, rule) }
@@ -307,13 +338,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_adamw(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_adamw_options| {
-        let rule = AdamW::new(
-            or_default(options.beta1, 0.9),
-            or_default(options.beta2, 0.999),
-            or_default(options.epsilon, 1e-8),
-            or_default(options.weight_decay, 0.01),
-        )?;
-        Ok((rule, or_default(options.learning_rate, 0.001)))
+        let rule = AdamW::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_adamw", strategy, options, optimizer, rule) }
@@ -330,13 +356,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_lamb(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_lamb_options| {
-        let rule = Lamb::new(
-            or_default(options.beta1, 0.9),
-            or_default(options.beta2, 0.999),
-            or_default(options.epsilon, 1e-6),
-            or_default(options.weight_decay, 0.01),
-        )?;
-        Ok((rule, or_default(options.learning_rate, 0.001)))
+        let rule = Lamb::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_lamb", strategy, options, optimizer, rule) }
@@ -352,16 +373,16 @@ pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_adagrad_options| {
-        let epsilon = or_default(options.epsilon, 1e-10);
+        let epsilon = options.epsilon;
         let rule = Adagrad::new(options.initial_accumulator, epsilon)?;
-        Ok((rule, or_default(options.learning_rate, 0.01)))
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_adagrad", strategy, options, optimizer, rule) }
 }
 
-/// RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = decay * v + (1 - decay) *
-/// g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = decay * a + (1 - decay) * g and
+/// RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = rho * v + (1 - rho) *
+/// g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = rho * a + (1 - rho) * g and
 /// d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g / d, or with momentum b = momentum *
 /// b + g / d and w = w - learning_rate * b. The states are "v", "mean" (a) and "momentum" (b), as far
 /// as there are any. `options` may be NULL.
@@ -373,12 +394,12 @@ pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
 ) -> umbo_status {
     let rule = |options: umbo_rmsprop_options| {
         let rule = RmsProp::new(
-            or_default(options.decay, 0.9),
+            options.rho,
             options.momentum,
             flag(options.centered, "options.centered")?,
-            or_default(options.epsilon, 1e-8),
+            options.epsilon,
         )?;
-        Ok((rule, or_default(options.learning_rate, 0.01)))
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_rmsprop", strategy, options, optimizer, rule) }
@@ -395,13 +416,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_ftrl(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_ftrl_options| {
-        let rule = Ftrl::new(
-            or_default(options.beta, 1.0),
-            options.l1,
-            options.l2,
-            options.initial_accumulator,
-        )?;
-        Ok((rule, or_default(options.learning_rate, 0.1)))
+        let rule = Ftrl::new(options.beta, options.l1, options.l2, options.initial_accumulator)?;
+        Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
     unsafe { create("umbo_optimizer_create_ftrl", strategy, options, optimizer, rule) }

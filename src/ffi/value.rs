@@ -6,7 +6,7 @@ use super::boundary::{array, boundary, check, collect, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
-use super::tensor::{umbo_view, view_of};
+use super::tensor::{umbo_view, view_to_read};
 use super::text::{lasting, optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -51,7 +51,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 }
 
 /// An index argument.
-pub(super) fn index_from(index: i32) -> Result<usize> {
+pub(super) fn index_from(index: i64) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
@@ -93,12 +93,12 @@ fn with_room(nest: Value) -> Result<Value> {
 /// A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
 /// deeper than UMBO_MAX_NEST_DEPTH.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_tuple(
-    count: i32,
+pub unsafe extern "C" fn umbo_value_create_tuple(
+    count: i64,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_tuple", || {
+    boundary("umbo_value_create_tuple", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| get(item, "items")))?;
@@ -110,13 +110,13 @@ pub unsafe extern "C" fn umbo_value_tuple(
 /// A struct of `count` values with names, which must differ. Names are copied; the items stay the
 /// caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_struct(
-    count: i32,
+pub unsafe extern "C" fn umbo_value_create_struct(
+    count: i64,
     names: *const *const c_char,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_struct", || {
+    boundary("umbo_value_create_struct", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, names, items) = unsafe {
             (out(value, "value")?, array(names, count, "names")?, array(items, count, "items")?)
@@ -134,12 +134,12 @@ pub unsafe extern "C" fn umbo_value_struct(
 /// A per-replica value: one component per replica, each of them a tensor or indexed slices. The
 /// components need not agree in anything. They stay the caller's to release.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_per_replica(
-    count: i32,
+pub unsafe extern "C" fn umbo_value_create_per_replica(
+    count: i64,
     components: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_per_replica", || {
+    boundary("umbo_value_create_per_replica", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, components) =
             unsafe { (out(value, "value")?, array(components, count, "components")?) };
@@ -151,11 +151,11 @@ pub unsafe extern "C" fn umbo_value_per_replica(
 
 /// What the value is: one of the `UMBO_VALUE_` constants.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_kind_of(
+pub unsafe extern "C" fn umbo_value_get_kind(
     value: *const umbo_value,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary("umbo_value_kind_of", || {
+    boundary("umbo_value_get_kind", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let kind = unsafe { out(kind, "kind") }?;
         kind.write(borrow(value, "value", |value| match value {
@@ -174,12 +174,12 @@ pub unsafe extern "C" fn umbo_value_kind_of(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
-    count: *mut i32,
+    count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_value_count", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(value, "value", Value::count)? as i32);
+        count.write(borrow(value, "value", Value::count)? as i64);
         Ok(())
     })
 }
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn umbo_value_count(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_item(
     value: *const umbo_value,
-    index: i32,
+    index: i64,
     item: *mut *mut umbo_value,
 ) -> umbo_status {
     boundary("umbo_value_item", || {
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn umbo_value_field(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field_name(
     value: *const umbo_value,
-    index: i32,
+    index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
     boundary("umbo_value_field_name", || {
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn umbo_value_view(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
         view.write(borrow(value, "value", |value| {
-            value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_of)
+            value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_to_read)
         })??);
         Ok(())
     })
@@ -320,22 +320,6 @@ pub unsafe extern "C" fn umbo_value_text(
         let text = get(value, "value")?.to_string();
         // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
         unsafe { write_text(&text, buffer, capacity, length) }
-    })
-}
-
-/// A new handle to the same value, which the caller owns. This is how a callback keeps an argument
-/// that it was given for the call. The memory of an element of a dataset is reused for a later one
-/// only if nobody has kept it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_clone(
-    value: *const umbo_value,
-    clone: *mut *mut umbo_value,
-) -> umbo_status {
-    boundary("umbo_value_clone", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let clone = unsafe { out(clone, "clone") }?;
-        clone.write(make(get(value, "value")?)?);
-        Ok(())
     })
 }
 
@@ -377,12 +361,17 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
         .ok_or_else(|| Error::invalid("value", "it is not an element of a distributed dataset"))
 }
 
-/// One more reference to the handle, to be released like the first. FAILED_PRECONDITION for an
-/// argument of a callback, which is borrowed for the call: umbo_value_clone() makes one that you
-/// own.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_retain(value: *const umbo_value) -> umbo_status {
-    boundary("umbo_value_retain", || handle::retain(value, "value"))
+pub unsafe extern "C" fn umbo_value_retain(
+    value: *const umbo_value,
+    retained: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_value_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(value, "value", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

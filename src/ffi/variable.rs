@@ -9,7 +9,9 @@ use super::object::{umbo_replica_context, umbo_strategy, umbo_tensor, umbo_value
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{dtype_from, shape_from, umbo_dtype, umbo_view, view_of};
+use super::tensor::{
+    UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype, umbo_view, view_to_read, view_to_write,
+};
 use super::text::{lasting, optional_text};
 use crate::collectives::Assignment;
 use crate::error::{Error, Result};
@@ -54,7 +56,7 @@ pub const UMBO_TRAINABLE_YES: umbo_trainable = 1;
 pub const UMBO_TRAINABLE_NO: umbo_trainable = 2;
 
 /// Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
-pub type umbo_initializer = Option<
+pub type umbo_initializer_fn = Option<
     unsafe extern "C-unwind" fn(memory: *const umbo_view, user_data: *mut c_void) -> umbo_status,
 >;
 
@@ -65,7 +67,7 @@ pub struct umbo_variable_options {
     /// sizeof(umbo_variable_options).
     pub struct_size: usize,
     /// Called once, during the call, in place of an initial value.
-    pub initializer: umbo_initializer,
+    pub initializer: umbo_initializer_fn,
     /// Given to `initializer`.
     pub initializer_user_data: *mut c_void,
     /// The element type; with an initializer.
@@ -80,16 +82,24 @@ pub struct umbo_variable_options {
     pub synchronization: umbo_synchronization,
     /// One of the UMBO_AGGREGATION_ constants.
     pub aggregation: umbo_aggregation,
-    /// Zero.
-    pub reserved0: i32,
-    /// Zero.
-    pub reserved: [u64; 4],
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is valid for all fields.
-unsafe impl Extensible for umbo_variable_options {
-    fn reserved_is_zero(&self) -> bool {
-        self.reserved0 == 0 && self.reserved == [0; 4]
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_variable_options {}
+
+impl Default for umbo_variable_options {
+    fn default() -> Self {
+        umbo_variable_options {
+            struct_size: size_of::<Self>(),
+            initializer: None,
+            initializer_user_data: std::ptr::null_mut(),
+            dtype: UMBO_DTYPE_NONE,
+            rank: 0,
+            shape: std::ptr::null(),
+            trainable: UMBO_TRAINABLE_DEFAULT,
+            synchronization: UMBO_SYNCHRONIZATION_AUTO,
+            aggregation: UMBO_AGGREGATION_NONE,
+        }
     }
 }
 
@@ -164,7 +174,7 @@ pub unsafe extern "C" fn umbo_variable_create(
             }
             (None, Some(initializer)) => {
                 let mut fill = |memory: &Tensor| {
-                    let view = view_of(memory);
+                    let view = view_to_write(memory);
                     // SAFETY: the caller gives a function of this type and its user data.
                     callback::run(|| unsafe {
                         initializer(&raw const view, options.initializer_user_data)
@@ -196,15 +206,15 @@ pub unsafe extern "C" fn umbo_variable_create(
 /// other thread may write it meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view(
-    ctx: *const umbo_replica_context,
     variable: *const umbo_variable,
+    ctx: *const umbo_replica_context,
     view: *mut umbo_view,
 ) -> umbo_status {
     boundary("umbo_variable_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let look = |context: Option<&_>, variable: &Variable| {
-            variables::current_tensor(context, variable).map(view_of)
+            variables::current_tensor(context, variable).map(view_to_read)
         };
         view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
@@ -214,8 +224,8 @@ pub unsafe extern "C" fn umbo_variable_view(
     })
 }
 
-/// As umbo_variable_view(), with the variable's current value in another type: UMBO_FLOAT16 or
-/// UMBO_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
+/// As umbo_variable_view(), with the variable's current value in another type: UMBO_DTYPE_FLOAT16 or
+/// UMBO_DTYPE_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
 /// gives; all others are INVALID_ARGUMENT.) `ctx` is the replica's context, or NULL outside of runs.
 ///
 /// The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
@@ -226,8 +236,8 @@ pub unsafe extern "C" fn umbo_variable_view(
 /// converts, the others wait for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view_as(
-    ctx: *const umbo_replica_context,
     variable: *const umbo_variable,
+    ctx: *const umbo_replica_context,
     dtype: umbo_dtype,
     view: *mut umbo_view,
 ) -> umbo_status {
@@ -236,7 +246,7 @@ pub unsafe extern "C" fn umbo_variable_view_as(
         let view = unsafe { out(view, "view") }?;
         let dtype = dtype_from(dtype)?;
         let look = |context: Option<&_>, variable: &Variable| {
-            variables::current_copy(context, variable, dtype).map(|copy| copy.map(view_of))
+            variables::current_copy(context, variable, dtype).map(|copy| copy.map(view_to_read))
         };
         let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
@@ -251,7 +261,7 @@ pub unsafe extern "C" fn umbo_variable_view_as(
             false => in_context(ctx, |own| Ok(Some(own.clone())))?,
         };
         let variable = get(variable, "variable")?;
-        view.write(view_of(variables::bring_in_step(context.as_ref(), &variable, dtype)?));
+        view.write(view_to_read(variables::bring_in_step(context.as_ref(), &variable, dtype)?));
         Ok(())
     })
 }
@@ -427,10 +437,17 @@ pub unsafe extern "C" fn umbo_variable_copy(
     })
 }
 
-/// One more reference to the handle, to be released like the first.
+/// Another handle to the same object, to be released like the first; also of what a callback was
+/// only lent, which then stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_retain(variable: *const umbo_variable) -> umbo_status {
-    boundary("umbo_variable_retain", || handle::retain(variable, "variable"))
+pub unsafe extern "C" fn umbo_variable_retain(
+    variable: *const umbo_variable,
+    retained: *mut *mut umbo_variable,
+) -> umbo_status {
+    boundary("umbo_variable_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(variable, "variable", retained) }
+    })
 }
 
 /// Releases a reference. NULL is fine.

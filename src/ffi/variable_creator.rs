@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{boundary, constant, out};
-use super::callback::{self, UserData, umbo_destroy};
+use super::callback::{self, UserData, umbo_destroy_fn};
 use super::handle::{Lent, borrow, consume, get, make, reserve};
 use super::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
 use super::scope::present;
@@ -27,7 +27,7 @@ use crate::values::variable::{Aggregation, Synchronization};
 ///
 /// `request` is borrowed for the call. A creator that makes variables of its own is called for them
 /// too.
-pub type umbo_variable_creator = Option<
+pub type umbo_variable_creator_fn = Option<
     unsafe extern "C-unwind" fn(
         request: *mut umbo_variable_request,
         user_data: *mut c_void,
@@ -48,9 +48,9 @@ pub type umbo_variable_creator = Option<
 /// made, and also if this function fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
-    creator: umbo_variable_creator,
+    creator: umbo_variable_creator_fn,
     user_data: *mut c_void,
-    destroy: umbo_destroy,
+    destroy: umbo_destroy_fn,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.

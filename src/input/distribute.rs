@@ -236,7 +236,7 @@ pub fn distribute_datasets_from_function(
     let context = InputContext {
         num_input_pipelines: 1,
         input_pipeline_id: 0,
-        num_replicas_in_sync: i32::try_from(replicas).unwrap_or(i32::MAX),
+        num_replicas_in_sync: i64::try_from(replicas).unwrap_or(i64::MAX),
     };
     let distributed = deal(&function(&context)?, replicas, devices, options)?;
     Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })

@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputContext {
     /// How many input pipelines there are.
-    pub num_input_pipelines: i32,
+    pub num_input_pipelines: i64,
     /// Which of them this is.
     pub input_pipeline_id: i32,
     /// The replicas of all pipelines together.
-    pub num_replicas_in_sync: i32,
+    pub num_replicas_in_sync: i64,
 }
 
 impl InputContext {

@@ -212,7 +212,7 @@ impl ApplyAction {
         }
         work.prepare(state, sources, plan, self.optimizer.rule(), learning_rate)?;
         let norm = measured.norm.unwrap_or(0.0);
-        let factor = match state.settings.clip_norm {
+        let factor = match state.settings.global_clip_norm {
             Some(largest) if norm > largest => largest / norm,
             _ => 1.0,
         };
@@ -241,7 +241,7 @@ impl ApplyAction {
         sources: &mut Sources<'_>,
     ) -> Result<Measured> {
         let settings = state.settings;
-        let wanted = self.options.measure_norm || settings.clip_norm.is_some();
+        let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
         if !wanted && settings.non_finite() == NonFinite::Ignore {
             return Ok(Measured::default());
         }

@@ -20,7 +20,7 @@ use crate::optimizer::rule::{
 /// least 0.
 #[derive(Clone, Copy, Debug)]
 pub struct RmsProp {
-    decay: f64,
+    rho: f64,
     momentum: f64,
     centered: bool,
     epsilon: f64,
@@ -31,14 +31,14 @@ const MEAN: Slot = Slot { name: "mean", initial: 0.0 };
 const MOMENTUM: Slot = Slot { name: "momentum", initial: 0.0 };
 
 impl RmsProp {
-    /// The rule with decay factor `decay` of the moments (ρ) and `momentum` (μ; 0 for none), both
+    /// The rule with rho factor `rho` of the moments (ρ) and `momentum` (μ; 0 for none), both
     /// at least 0 and less than 1, and `epsilon`, finite and more than 0 also when rounded to
     /// float32.
-    pub fn new(decay: f64, momentum: f64, centered: bool, epsilon: f64) -> Result<RmsProp> {
-        check_decay("decay", decay)?;
+    pub fn new(rho: f64, momentum: f64, centered: bool, epsilon: f64) -> Result<RmsProp> {
+        check_decay("rho", rho)?;
         check_decay("momentum", momentum)?;
         check_epsilon(epsilon)?;
-        Ok(RmsProp { decay, momentum, centered, epsilon })
+        Ok(RmsProp { rho, momentum, centered, epsilon })
     }
 }
 
@@ -63,8 +63,8 @@ impl UpdateRule for RmsProp {
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         for_real!(pass.dtype(), T => {
             let step = RmsPropFormula {
-                decay: T::from_f64(self.decay),
-                rest: T::from_f64(1.0 - self.decay),
+                rho: T::from_f64(self.rho),
+                rest: T::from_f64(1.0 - self.rho),
                 momentum: T::from_f64(self.momentum),
                 epsilon: T::from_f64(self.epsilon),
                 learning_rate: T::from_f64(scalars.rates.learning_rate),
@@ -81,7 +81,7 @@ impl UpdateRule for RmsProp {
 
 #[derive(Clone, Copy)]
 struct RmsPropFormula<T> {
-    decay: T,
+    rho: T,
     /// 1 − ρ, rounded once.
     rest: T,
     momentum: T,
@@ -93,7 +93,7 @@ impl<T: Real> RmsPropFormula<T> {
     /// The next moment, of g or of g².
     #[inline(always)]
     fn moment(self, moment: T, value: T) -> T {
-        self.decay * moment + self.rest * value
+        self.rho * moment + self.rest * value
     }
 
     /// The next v, and g/d.

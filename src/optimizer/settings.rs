@@ -42,7 +42,7 @@ pub enum LossScaling {
         /// What it is multiplied with, less than 1, when an apply was skipped.
         backoff_factor: f64,
         /// The least that it can become.
-        floor: f64,
+        minimum: f64,
     },
 }
 
@@ -73,8 +73,8 @@ impl LossScaling {
     pub(super) fn backed_off(self, scale: f64) -> f64 {
         match self {
             LossScaling::Fixed(_) => scale,
-            LossScaling::Dynamic { backoff_factor, floor, .. } => {
-                (scale * backoff_factor).max(floor)
+            LossScaling::Dynamic { backoff_factor, minimum, .. } => {
+                (scale * backoff_factor).max(minimum)
             }
         }
     }
@@ -88,15 +88,20 @@ impl LossScaling {
             Err(Error::invalid(argument, problem))
         };
         positive("loss_scale", self.initial())?;
-        let LossScaling::Dynamic { initial, growth_factor, growth_interval, backoff_factor, floor } =
-            self
+        let LossScaling::Dynamic {
+            initial,
+            growth_factor,
+            growth_interval,
+            backoff_factor,
+            minimum,
+        } = self
         else {
             return Ok(());
         };
-        positive("loss_scale_floor", floor)?;
-        if floor > initial {
-            let problem = format!("{floor}; must be at most the initial scale, {initial}");
-            return Err(Error::invalid("loss_scale_floor", problem));
+        positive("loss_scale_minimum", minimum)?;
+        if minimum > initial {
+            let problem = format!("{minimum}; must be at most the initial scale, {initial}");
+            return Err(Error::invalid("loss_scale_minimum", problem));
         }
         if !(growth_factor.is_finite() && growth_factor > 1.0) {
             let problem = format!("{growth_factor}; must be finite and more than 1");
@@ -119,11 +124,11 @@ pub struct Settings {
     /// The weight decay, in place of the rule's own.
     pub weight_decay: Option<f64>,
     /// The largest norm of all gradients together: if theirs is larger, all are scaled down to it.
-    pub clip_norm: Option<f64>,
-    /// The largest magnitude of each element, after `clip_norm`.
+    pub global_clip_norm: Option<f64>,
+    /// The largest magnitude of each element, after `global_clip_norm`.
     pub clip_value: Option<f64>,
     /// What happens to gradients that are not finite. If it is not said: skip with a dynamic loss
-    /// scale, fail with `clip_norm` (one element would spoil all variables), else ignore.
+    /// scale, fail with `global_clip_norm` (one element would spoil all variables), else ignore.
     pub non_finite: Option<NonFinite>,
     /// The loss scale; 1 if there is none.
     pub loss_scaling: Option<LossScaling>,
@@ -134,7 +139,7 @@ impl Settings {
     pub fn non_finite(&self) -> NonFinite {
         self.non_finite.unwrap_or(match self.loss_scaling {
             Some(LossScaling::Dynamic { .. }) => NonFinite::Skip,
-            _ if self.clip_norm.is_some() => NonFinite::Fail,
+            _ if self.global_clip_norm.is_some() => NonFinite::Fail,
             _ => NonFinite::Ignore,
         })
     }
@@ -149,9 +154,12 @@ impl Settings {
         if let Some(decay) = self.weight_decay {
             check_not_negative("weight_decay", decay)?;
         }
-        for (argument, bound) in [("clip_norm", self.clip_norm), ("clip_value", self.clip_value)] {
+        for (argument, bound) in
+            [("global_clip_norm", self.global_clip_norm), ("clip_value", self.clip_value)]
+        {
             if let Some(bound) = bound.filter(|bound| !(bound.is_finite() && *bound > 0.0)) {
-                let problem = format!("{bound}; must be finite and more than 0");
+                let problem =
+                    format!("{bound}; must be finite and more than 0; its default is no bound");
                 return Err(Error::invalid(argument, problem));
             }
         }

@@ -363,7 +363,9 @@ impl Scope {
         }
         let popped = with_frames(|frames| {
             if !frames.iter().any(|frame| self.is(frame)) {
-                return Err(Error::precondition("scope: was left already"));
+                return Err(Error::NotFound(
+                    "scope: was left already, by the end of the callback that entered it".into(),
+                ));
             }
             if !frames.last().is_some_and(|frame| self.is(frame)) {
                 return Err(Error::precondition(

@@ -24,32 +24,34 @@ FIELD(umbo_error_info, payload_destroy, 40);
 
 SIZE(umbo_device, 8);
 FIELD(umbo_device, type, 0);
-FIELD(umbo_device, index, 4);
+FIELD(umbo_device, ordinal, 4);
 
 SIZE(umbo_memory_info, 24);
 FIELD(umbo_memory_info, struct_size, 0);
 FIELD(umbo_memory_info, total_bytes, 8);
 FIELD(umbo_memory_info, available_bytes, 16);
 
-SIZE(umbo_view, 152);
+SIZE(umbo_view, 200);
 FIELD(umbo_view, data, 0);
-FIELD(umbo_view, dtype, 8);
-FIELD(umbo_view, rank, 12);
-FIELD(umbo_view, shape, 16);
-FIELD(umbo_view, strides, 80);
-FIELD(umbo_view, device, 144);
+FIELD(umbo_view, mutable_data, 8);
+FIELD(umbo_view, dtype, 16);
+FIELD(umbo_view, rank, 20);
+FIELD(umbo_view, device, 24);
+FIELD(umbo_view, flags, 32);
+FIELD(umbo_view, element_bytes, 36);
+FIELD(umbo_view, shape, 40);
+FIELD(umbo_view, strides, 104);
+FIELD(umbo_view, room, 168);
 
-SIZE(umbo_strategy_options, 80);
+SIZE(umbo_strategy_options, 64);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
-FIELD(umbo_strategy_options, cpu_replicas, 20);
-FIELD(umbo_strategy_options, parameter_device, 24);
-FIELD(umbo_strategy_options, thread_binding, 32);
-FIELD(umbo_strategy_options, reserved0, 36);
-FIELD(umbo_strategy_options, cluster_resolver, 40);
-FIELD(umbo_strategy_options, thread_stack_bytes, 48);
-FIELD(umbo_strategy_options, reserved, 56);
+FIELD(umbo_strategy_options, cpu_replicas, 24);
+FIELD(umbo_strategy_options, parameter_device, 32);
+FIELD(umbo_strategy_options, thread_binding, 40);
+FIELD(umbo_strategy_options, cluster_resolver, 48);
+FIELD(umbo_strategy_options, thread_stack_bytes, 56);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);
@@ -57,12 +59,11 @@ FIELD(umbo_metric, sum, 8);
 FIELD(umbo_metric, weight, 16);
 FIELD(umbo_metric, mean, 24);
 
-SIZE(umbo_run_options, 64);
+SIZE(umbo_run_options, 32);
 FIELD(umbo_run_options, struct_size, 0);
-FIELD(umbo_run_options, deadline_seconds, 8);
+FIELD(umbo_run_options, timeout_seconds, 8);
 FIELD(umbo_run_options, cancellation, 16);
 FIELD(umbo_run_options, user_data_destroy, 24);
-FIELD(umbo_run_options, reserved, 32);
 
 SIZE(umbo_batch_position, 40);
 FIELD(umbo_batch_position, struct_size, 0);
@@ -71,14 +72,12 @@ FIELD(umbo_batch_position, local_examples, 16);
 FIELD(umbo_batch_position, global_examples, 24);
 FIELD(umbo_batch_position, step, 32);
 
-SIZE(umbo_reduce_options, 72);
+SIZE(umbo_reduce_options, 40);
 FIELD(umbo_reduce_options, struct_size, 0);
 FIELD(umbo_reduce_options, axes, 8);
 FIELD(umbo_reduce_options, axis_count, 16);
-FIELD(umbo_reduce_options, reserved0, 20);
 FIELD(umbo_reduce_options, destination, 24);
 FIELD(umbo_reduce_options, output, 32);
-FIELD(umbo_reduce_options, reserved, 40);
 
 SIZE(umbo_destination, 32);
 FIELD(umbo_destination, struct_size, 0);
@@ -86,18 +85,16 @@ FIELD(umbo_destination, device, 8);
 FIELD(umbo_destination, like, 16);
 FIELD(umbo_destination, variable, 24);
 
-SIZE(umbo_update_options, 48);
+SIZE(umbo_update_options, 16);
 FIELD(umbo_update_options, struct_size, 0);
 FIELD(umbo_update_options, grouping, 8);
-FIELD(umbo_update_options, reserved0, 12);
-FIELD(umbo_update_options, reserved, 16);
 
-SIZE(umbo_value_context, 16);
+SIZE(umbo_value_context, 24);
 FIELD(umbo_value_context, struct_size, 0);
 FIELD(umbo_value_context, replica_id_in_sync_group, 8);
-FIELD(umbo_value_context, num_replicas_in_sync, 12);
+FIELD(umbo_value_context, num_replicas_in_sync, 16);
 
-SIZE(umbo_variable_options, 88);
+SIZE(umbo_variable_options, 56);
 FIELD(umbo_variable_options, struct_size, 0);
 FIELD(umbo_variable_options, initializer, 8);
 FIELD(umbo_variable_options, initializer_user_data, 16);
@@ -107,8 +104,6 @@ FIELD(umbo_variable_options, shape, 32);
 FIELD(umbo_variable_options, trainable, 40);
 FIELD(umbo_variable_options, synchronization, 44);
 FIELD(umbo_variable_options, aggregation, 48);
-FIELD(umbo_variable_options, reserved0, 52);
-FIELD(umbo_variable_options, reserved, 56);
 
 SIZE(umbo_generator, 40);
 FIELD(umbo_generator, struct_size, 0);
@@ -121,154 +116,133 @@ SIZE(umbo_map_options, 24);
 FIELD(umbo_map_options, struct_size, 0);
 FIELD(umbo_map_options, element_spec, 8);
 FIELD(umbo_map_options, parallel_calls, 16);
-FIELD(umbo_map_options, reserved0, 20);
 
 SIZE(umbo_shuffle_options, 32);
 FIELD(umbo_shuffle_options, struct_size, 0);
 FIELD(umbo_shuffle_options, buffer_size, 8);
 FIELD(umbo_shuffle_options, seed, 16);
 FIELD(umbo_shuffle_options, keep_order_each_pass, 24);
-FIELD(umbo_shuffle_options, reserved0, 28);
 
-SIZE(umbo_distribute_options, 64);
+SIZE(umbo_distribute_options, 40);
 FIELD(umbo_distribute_options, struct_size, 0);
 FIELD(umbo_distribute_options, split, 8);
 FIELD(umbo_distribute_options, drop_partial_step, 12);
 FIELD(umbo_distribute_options, host_only, 16);
-FIELD(umbo_distribute_options, per_replica_buffer_size, 20);
-FIELD(umbo_distribute_options, replication_mode, 24);
-FIELD(umbo_distribute_options, place_dataset_on_device, 28);
-FIELD(umbo_distribute_options, reserved, 32);
+FIELD(umbo_distribute_options, per_replica_buffer_size, 24);
+FIELD(umbo_distribute_options, replication_mode, 32);
+FIELD(umbo_distribute_options, place_dataset_on_device, 36);
 
-SIZE(umbo_input_context, 24);
+SIZE(umbo_input_context, 32);
 FIELD(umbo_input_context, struct_size, 0);
 FIELD(umbo_input_context, num_input_pipelines, 8);
-FIELD(umbo_input_context, input_pipeline_id, 12);
-FIELD(umbo_input_context, num_replicas_in_sync, 16);
-FIELD(umbo_input_context, reserved0, 20);
+FIELD(umbo_input_context, input_pipeline_id, 16);
+FIELD(umbo_input_context, num_replicas_in_sync, 24);
 
-SIZE(umbo_gradients_options, 48);
+SIZE(umbo_gradients_options, 40);
 FIELD(umbo_gradients_options, struct_size, 0);
 FIELD(umbo_gradients_options, loss_reduction, 8);
-FIELD(umbo_gradients_options, accumulation_steps, 12);
-FIELD(umbo_gradients_options, row_sparse, 16);
-FIELD(umbo_gradients_options, dtype, 24);
-FIELD(umbo_gradients_options, reserved0, 28);
-FIELD(umbo_gradients_options, reserved, 32);
+FIELD(umbo_gradients_options, accumulation_steps, 16);
+FIELD(umbo_gradients_options, row_sparse, 24);
+FIELD(umbo_gradients_options, dtype, 32);
 
-SIZE(umbo_sgd_options, 48);
+SIZE(umbo_sgd_options, 16);
 FIELD(umbo_sgd_options, struct_size, 0);
 FIELD(umbo_sgd_options, learning_rate, 8);
-FIELD(umbo_sgd_options, reserved, 16);
 
-SIZE(umbo_momentum_options, 64);
+SIZE(umbo_momentum_options, 32);
 FIELD(umbo_momentum_options, struct_size, 0);
 FIELD(umbo_momentum_options, learning_rate, 8);
 FIELD(umbo_momentum_options, momentum, 16);
 FIELD(umbo_momentum_options, nesterov, 24);
-FIELD(umbo_momentum_options, reserved0, 28);
-FIELD(umbo_momentum_options, reserved, 32);
 
-SIZE(umbo_adam_options, 72);
+SIZE(umbo_adam_options, 40);
 FIELD(umbo_adam_options, struct_size, 0);
 FIELD(umbo_adam_options, learning_rate, 8);
 FIELD(umbo_adam_options, beta1, 16);
 FIELD(umbo_adam_options, beta2, 24);
 FIELD(umbo_adam_options, epsilon, 32);
-FIELD(umbo_adam_options, reserved, 40);
 
-SIZE(umbo_adamw_options, 80);
+SIZE(umbo_adamw_options, 48);
 FIELD(umbo_adamw_options, struct_size, 0);
 FIELD(umbo_adamw_options, learning_rate, 8);
 FIELD(umbo_adamw_options, beta1, 16);
 FIELD(umbo_adamw_options, beta2, 24);
 FIELD(umbo_adamw_options, epsilon, 32);
 FIELD(umbo_adamw_options, weight_decay, 40);
-FIELD(umbo_adamw_options, reserved, 48);
 
-SIZE(umbo_lamb_options, 80);
+SIZE(umbo_lamb_options, 48);
 FIELD(umbo_lamb_options, struct_size, 0);
 FIELD(umbo_lamb_options, learning_rate, 8);
 FIELD(umbo_lamb_options, beta1, 16);
 FIELD(umbo_lamb_options, beta2, 24);
 FIELD(umbo_lamb_options, epsilon, 32);
 FIELD(umbo_lamb_options, weight_decay, 40);
-FIELD(umbo_lamb_options, reserved, 48);
 
-SIZE(umbo_adagrad_options, 64);
+SIZE(umbo_adagrad_options, 32);
 FIELD(umbo_adagrad_options, struct_size, 0);
 FIELD(umbo_adagrad_options, learning_rate, 8);
 FIELD(umbo_adagrad_options, initial_accumulator, 16);
 FIELD(umbo_adagrad_options, epsilon, 24);
-FIELD(umbo_adagrad_options, reserved, 32);
 
-SIZE(umbo_rmsprop_options, 80);
+SIZE(umbo_rmsprop_options, 48);
 FIELD(umbo_rmsprop_options, struct_size, 0);
 FIELD(umbo_rmsprop_options, learning_rate, 8);
-FIELD(umbo_rmsprop_options, decay, 16);
+FIELD(umbo_rmsprop_options, rho, 16);
 FIELD(umbo_rmsprop_options, momentum, 24);
 FIELD(umbo_rmsprop_options, epsilon, 32);
 FIELD(umbo_rmsprop_options, centered, 40);
-FIELD(umbo_rmsprop_options, reserved0, 44);
-FIELD(umbo_rmsprop_options, reserved, 48);
 
-SIZE(umbo_ftrl_options, 80);
+SIZE(umbo_ftrl_options, 48);
 FIELD(umbo_ftrl_options, struct_size, 0);
 FIELD(umbo_ftrl_options, learning_rate, 8);
 FIELD(umbo_ftrl_options, beta, 16);
 FIELD(umbo_ftrl_options, l1, 24);
 FIELD(umbo_ftrl_options, l2, 32);
 FIELD(umbo_ftrl_options, initial_accumulator, 40);
-FIELD(umbo_ftrl_options, reserved, 48);
 
-SIZE(umbo_optimizer_options, 112);
+SIZE(umbo_optimizer_options, 80);
 FIELD(umbo_optimizer_options, struct_size, 0);
 FIELD(umbo_optimizer_options, weight_decay, 8);
-FIELD(umbo_optimizer_options, clip_norm, 16);
+FIELD(umbo_optimizer_options, global_clip_norm, 16);
 FIELD(umbo_optimizer_options, clip_value, 24);
 FIELD(umbo_optimizer_options, non_finite, 32);
-FIELD(umbo_optimizer_options, dynamic_loss_scale, 36);
+FIELD(umbo_optimizer_options, loss_scaling, 36);
 FIELD(umbo_optimizer_options, loss_scale, 40);
 FIELD(umbo_optimizer_options, loss_scale_growth_factor, 48);
 FIELD(umbo_optimizer_options, loss_scale_backoff_factor, 56);
-FIELD(umbo_optimizer_options, loss_scale_floor, 64);
+FIELD(umbo_optimizer_options, loss_scale_minimum, 64);
 FIELD(umbo_optimizer_options, loss_scale_growth_interval, 72);
-FIELD(umbo_optimizer_options, reserved, 80);
 
-SIZE(umbo_group_options, 64);
+SIZE(umbo_group_options, 32);
 FIELD(umbo_group_options, struct_size, 0);
 FIELD(umbo_group_options, learning_rate_factor, 8);
 FIELD(umbo_group_options, weight_decay, 16);
-FIELD(umbo_group_options, no_weight_decay, 24);
-FIELD(umbo_group_options, frozen, 28);
-FIELD(umbo_group_options, reserved, 32);
+FIELD(umbo_group_options, frozen, 24);
 
-SIZE(umbo_apply_options, 40);
+SIZE(umbo_apply_options, 16);
 FIELD(umbo_apply_options, struct_size, 0);
 FIELD(umbo_apply_options, flush, 8);
 FIELD(umbo_apply_options, measure_norm, 12);
-FIELD(umbo_apply_options, reserved, 16);
 
-SIZE(umbo_apply_report, 80);
+SIZE(umbo_apply_report, 96);
 FIELD(umbo_apply_report, struct_size, 0);
 FIELD(umbo_apply_report, applied, 8);
 FIELD(umbo_apply_report, deferred, 12);
 FIELD(umbo_apply_report, variables_updated, 16);
-FIELD(umbo_apply_report, skipped, 20);
-FIELD(umbo_apply_report, total_weight, 24);
-FIELD(umbo_apply_report, iterations, 32);
-FIELD(umbo_apply_report, gradient_norm, 40);
-FIELD(umbo_apply_report, learning_rate, 48);
-FIELD(umbo_apply_report, loss_scale, 56);
-FIELD(umbo_apply_report, non_finite_variable, 64);
-FIELD(umbo_apply_report, clipped, 72);
-FIELD(umbo_apply_report, accumulated_runs, 76);
+FIELD(umbo_apply_report, skipped, 24);
+FIELD(umbo_apply_report, total_weight, 32);
+FIELD(umbo_apply_report, iterations, 40);
+FIELD(umbo_apply_report, gradient_norm, 48);
+FIELD(umbo_apply_report, learning_rate, 56);
+FIELD(umbo_apply_report, loss_scale, 64);
+FIELD(umbo_apply_report, non_finite_variable, 72);
+FIELD(umbo_apply_report, clipped, 80);
+FIELD(umbo_apply_report, accumulated_runs, 88);
 
-SIZE(umbo_equivalence_options, 56);
+SIZE(umbo_equivalence_options, 24);
 FIELD(umbo_equivalence_options, struct_size, 0);
 FIELD(umbo_equivalence_options, relative_tolerance, 8);
 FIELD(umbo_equivalence_options, absolute_tolerance, 16);
-FIELD(umbo_equivalence_options, reserved, 24);
 
 SIZE(umbo_equivalence_finding, 64);
 FIELD(umbo_equivalence_finding, struct_size, 0);

@@ -74,9 +74,9 @@ static CHECK_MAYBE_UNUSED int finish(void) {
 
 static CHECK_MAYBE_UNUSED umbo_strategy *make_strategy(int32_t replicas) {
     umbo_strategy *strategy = NULL;
-    ZEROED(umbo_strategy_options, options);
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     options.cpu_replicas = replicas;
-    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
     return strategy;
 }
 
@@ -89,12 +89,12 @@ static CHECK_MAYBE_UNUSED umbo_tensor *make_tensor(umbo_dtype dtype, int32_t ran
 
 /* A vector of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
-    return make_tensor(UMBO_FLOAT32, 1, &count, data);
+    return make_tensor(UMBO_DTYPE_FLOAT32, 1, &count, data);
 }
 
 /* A scalar of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_float(float number) {
-    return make_tensor(UMBO_FLOAT32, 0, NULL, &number);
+    return make_tensor(UMBO_DTYPE_FLOAT32, 0, NULL, &number);
 }
 
 /* The tensor as a value; gives the tensor up. */
@@ -117,7 +117,7 @@ static CHECK_MAYBE_UNUSED umbo_value *floats_value(int64_t count, const float *d
 static CHECK_MAYBE_UNUSED umbo_value *into_per_replica(int32_t count, umbo_value **items) {
     umbo_value *value = NULL;
     int32_t index;
-    CHECK_OK(umbo_value_per_replica(count, (const umbo_value *const *)items, &value));
+    CHECK_OK(umbo_value_create_per_replica(count, (const umbo_value *const *)items, &value));
     for (index = 0; index < count; index++) umbo_value_release(items[index]);
     return value;
 }
@@ -135,10 +135,10 @@ static CHECK_MAYBE_UNUSED umbo_value *per_replica_floats(int32_t count, const fl
 static CHECK_MAYBE_UNUSED umbo_value *make_slices(int64_t count, const float *rows,
                                                   const int64_t *indices, int64_t dense_rows) {
     const int64_t rows_shape[2] = {count, 2}, dense_shape[2] = {dense_rows, 2};
-    umbo_tensor *values = make_tensor(UMBO_FLOAT32, 2, rows_shape, rows);
-    umbo_tensor *numbers = make_tensor(UMBO_INT64, 1, &count, indices);
+    umbo_tensor *values = make_tensor(UMBO_DTYPE_FLOAT32, 2, rows_shape, rows);
+    umbo_tensor *numbers = make_tensor(UMBO_DTYPE_INT64, 1, &count, indices);
     umbo_value *slices = NULL;
-    CHECK_OK(umbo_value_indexed_slices(values, numbers, 2, dense_shape, &slices));
+    CHECK_OK(umbo_value_create_indexed_slices(values, numbers, 2, dense_shape, &slices));
     umbo_tensor_release(numbers);
     umbo_tensor_release(values);
     return slices;
@@ -151,7 +151,7 @@ static CHECK_MAYBE_UNUSED int has_floats(const umbo_value *value, int64_t count,
     int64_t size = 1;
     int32_t axis;
     CHECK_OK(umbo_value_view(value, NULL, &view));
-    CHECK(view.dtype == UMBO_FLOAT32);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32);
     for (axis = 0; axis < view.rank; axis++) size *= view.shape[axis];
     return size == count &&
            (size == 0 || memcmp(view.data, expected, (size_t)size * sizeof(float)) == 0);
@@ -162,7 +162,7 @@ static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, 
                                                        umbo_aggregation aggregation) {
     umbo_variable *variable = NULL;
     umbo_tensor *initial = make_float(number);
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.aggregation = aggregation;
     CHECK_OK(umbo_variable_create(strategy, "v", initial, &options, &variable));
     umbo_tensor_release(initial);
@@ -171,12 +171,12 @@ static CHECK_MAYBE_UNUSED umbo_variable *make_variable(umbo_strategy *strategy, 
 
 /* Gradients of one variable, the mean over the examples of so many runs (0: of one). */
 static CHECK_MAYBE_UNUSED umbo_gradients *make_mean_gradients(umbo_strategy *strategy,
-                                                              const umbo_variable *variable,
-                                                              int32_t accumulation_steps) {
+                                                              umbo_variable *variable,
+                                                              int64_t accumulation_steps) {
     umbo_gradients *gradients = NULL;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     options.loss_reduction = UMBO_LOSS_MEAN;
-    options.accumulation_steps = accumulation_steps;
+    if (accumulation_steps != 0) options.accumulation_steps = accumulation_steps;
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));
     return gradients;
 }
@@ -191,7 +191,7 @@ static CHECK_MAYBE_UNUSED int is_close(double value, double expected) {
 static CHECK_MAYBE_UNUSED float float_of(const umbo_value *value) {
     umbo_view view;
     CHECK_OK(umbo_value_view(value, NULL, &view));
-    CHECK(view.dtype == UMBO_FLOAT32);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32);
     return *(const float *)view.data;
 }
 
@@ -207,12 +207,12 @@ static CHECK_MAYBE_UNUSED float float_at(const umbo_value *value, int32_t index)
 
 static CHECK_MAYBE_UNUSED umbo_value_kind kind_of(const umbo_value *value) {
     umbo_value_kind kind = 0;
-    CHECK_OK(umbo_value_kind_of(value, &kind));
+    CHECK_OK(umbo_value_get_kind(value, &kind));
     return kind;
 }
 
 static CHECK_MAYBE_UNUSED int32_t count_of(const umbo_value *value) {
-    int32_t count = -1;
+    int64_t count = -1;
     CHECK_OK(umbo_value_count(value, &count));
     return count;
 }
@@ -224,7 +224,7 @@ static CHECK_MAYBE_UNUSED float float_of_variable(const umbo_variable *variable)
     umbo_view view;
     CHECK_OK(umbo_variable_read(variable, &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.dtype == UMBO_FLOAT32);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32);
     number = *(const float *)view.data;
     umbo_tensor_release(tensor);
     return number;

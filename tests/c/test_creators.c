@@ -47,9 +47,9 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     CHECK_OK(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
     CHECK_OK(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_WRITE));
-    CHECK_STATUS(umbo_variable_request_set_aggregation(request, 9), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_trainable(request, 9), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_synchronization(request, 9), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_aggregation(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_trainable(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_synchronization(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(other);
     return UMBO_OK; /* made from the request as it now is */
 }
@@ -114,14 +114,14 @@ static void order(umbo_strategy *strategy) {
     const char *device = NULL;
     int index;
     CHECK_OK(umbo_variable_creator_scope_enter(append, &around, NULL, &scopes[0]));
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &scopes[1]));
+    CHECK_OK(umbo_scope_enter(strategy, &scopes[1]));
     CHECK_OK(umbo_variable_creator_scope_enter(append, &outer, NULL, &scopes[2]));
     CHECK_OK(umbo_variable_creator_scope_enter(append, &inner, NULL, &scopes[3]));
     variable = create(NULL, "v");
     CHECK(has_name(variable, "vcba"));
     CHECK_OK(umbo_variable_device(variable, &device));
     CHECK(strstr(device, "CPU:0") != NULL);
-    CHECK_STATUS(umbo_scope_exit(scopes[2]), UMBO_FAILED_PRECONDITION); /* not the innermost */
+    CHECK_STATUS(umbo_scope_exit(scopes[2]), UMBO_STATUS_FAILED_PRECONDITION); /* not the innermost */
     for (index = 3; index >= 0; index--) CHECK_OK(umbo_scope_exit(scopes[index]));
     umbo_variable_release(variable);
 }
@@ -130,8 +130,7 @@ static umbo_status substitute(umbo_variable_request *request, void *user_data,
                               umbo_variable **variable) {
     umbo_variable *other = (umbo_variable *)user_data;
     (void)request;
-    CHECK_OK(umbo_variable_retain(other));
-    *variable = other;
+    CHECK_OK(umbo_variable_retain(other, variable));
     return UMBO_OK;
 }
 
@@ -146,7 +145,7 @@ static umbo_status refuse(umbo_variable_request *request, void *user_data,
                           umbo_variable **variable) {
     *(umbo_variable_request **)user_data = request;
     (void)variable;
-    return umbo_set_last_error(UMBO_PERMISSION_DENIED, "no more variables", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_PERMISSION_DENIED, "no more variables", NULL, NULL);
 }
 
 static void other_results(umbo_strategy *strategy) {
@@ -171,10 +170,10 @@ static void other_results(umbo_strategy *strategy) {
     made = NULL;
     CHECK_OK(umbo_variable_creator_scope_enter(refuse, &stale, NULL, &scope));
     CHECK_STATUS(umbo_variable_create(strategy, "x", initial, NULL, &made),
-                 UMBO_PERMISSION_DENIED);
+                 UMBO_STATUS_PERMISSION_DENIED);
     CHECK_MESSAGE("no more variables");
     CHECK(made == NULL);
-    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_scope_exit(scope));
     umbo_tensor_release(initial);
     umbo_variable_release(existing);
@@ -230,7 +229,7 @@ int main(void) {
     other_results(strategy);
     in_a_run(strategy);
     CHECK_STATUS(umbo_variable_creator_scope_enter(NULL, &calls, count_destroyed, &scope),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(calls == 100 && scope == NULL); /* destroyed also by a call that fails */
     umbo_strategy_release(strategy);
     return finish();

@@ -25,7 +25,7 @@ static int drain(umbo_dataset *dataset, float *into, int room) {
     umbo_iterator *iterator = NULL;
     umbo_value *element = NULL;
     int count = 0;
-    CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     for (;;) {
         umbo_view view;
         int64_t index, size;
@@ -75,11 +75,11 @@ static void transformations(void) {
     CHECK(drain(a, seen, 64) == 0);
 
     a = NULL;
-    CHECK_STATUS(umbo_dataset_batch(source, 0, 0, &a), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_batch(source, 0, 0, &a), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("size");
-    CHECK_STATUS(umbo_dataset_take(source, -5, &a), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_take(source, -5, &a), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count");
-    CHECK_STATUS(umbo_dataset_prefetch(source, -1, &a), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_prefetch(source, -1, &a), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("depth");
     CHECK(a == NULL);
     umbo_dataset_release(source);
@@ -89,7 +89,7 @@ static void shuffling(void) {
     umbo_dataset *source = numbers(20), *a = NULL;
     float first[20], second[20], repeated[40];
     int present[20] = {0}, index, moved = 0;
-    ZEROED(umbo_shuffle_options, options);
+    umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
     options.seed = 7;
     CHECK_OK(umbo_dataset_shuffle(source, &options, &a));
     CHECK(drain(a, first, 20) == 20);
@@ -127,7 +127,7 @@ static void zipping_and_resetting(void) {
     both[1] = short_one;
     CHECK_OK(umbo_dataset_zip(2, both, names, &zipped));
     CHECK(cardinality(zipped) == 3);
-    CHECK_OK(umbo_dataset_iterator(zipped, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(zipped, &iterator));
     for (pass = 0; pass < 2; pass++) {
         CHECK_OK(umbo_iterator_next(iterator, &element));
         CHECK_OK(umbo_value_view(element, "y", &view));
@@ -138,7 +138,7 @@ static void zipping_and_resetting(void) {
     umbo_iterator_release(iterator);
     umbo_dataset_release(zipped);
     CHECK_OK(umbo_dataset_zip(2, both, NULL, &zipped));
-    CHECK_OK(umbo_dataset_iterator(zipped, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(zipped, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK(kind_of(element) == UMBO_VALUE_TUPLE);
     umbo_value_release(element);
@@ -169,12 +169,12 @@ static void idx_files(void) {
     write_file(path, good, sizeof(good));
     CHECK_OK(umbo_dataset_from_idx_file(path, &dataset));
     CHECK(cardinality(dataset) == 3);
-    CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK_OK(umbo_value_view(element, NULL, &view));
-    CHECK(view.dtype == UMBO_UINT8 && view.rank == 1 && view.shape[0] == 2);
+    CHECK(view.dtype == UMBO_DTYPE_UINT8 && view.rank == 1 && view.shape[0] == 2);
     CHECK(((const uint8_t *)view.data)[0] == 12 && ((const uint8_t *)view.data)[1] == 13);
     umbo_value_release(element);
     umbo_iterator_release(iterator);
@@ -182,16 +182,16 @@ static void idx_files(void) {
 
     dataset = NULL;
     write_file(path, good, sizeof(good) - 1); /* one byte is missing */
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     write_file(path, wrong_magic, sizeof(wrong_magic));
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
     write_file(path, huge, sizeof(huge));
     CHECK(umbo_dataset_from_idx_file(path, &dataset) != UMBO_OK);
     write_file(path, good, 0);
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(remove(path) == 0);
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_NOT_FOUND);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     CHECK(dataset == NULL);
 }
@@ -209,8 +209,8 @@ static void distributed(void) {
     int step, replica;
     CHECK_OK(umbo_dataset_batch(source, 4, 0, &batches));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &other)); /* independent passes */
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &other)); /* independent passes */
     for (step = 0; step < 2; step++) {
         float next = (float)(4 * step);
         CHECK_OK(umbo_iterator_next(iterator, &element));
@@ -245,7 +245,7 @@ static void distributed(void) {
 
     distributed = NULL; /* scalars cannot be split: said at once, not in next */
     CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, source, NULL, &distributed),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("batch");
     CHECK(distributed == NULL);
     umbo_dataset_release(batches);

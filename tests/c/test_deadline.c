@@ -90,7 +90,7 @@ static umbo_status polling(umbo_replica_context *context, const umbo_value *args
         CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
         sched_yield();
     }
-    return umbo_set_last_error(UMBO_CANCELLED, "told to stop", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_CANCELLED, "told to stop", NULL, NULL);
 }
 
 /* Replica 0 waits in a merge call, replica 1 polls. */
@@ -112,7 +112,7 @@ static umbo_status well_behaved(umbo_replica_context *context, const umbo_value 
 }
 
 static int32_t late(const umbo_strategy *strategy) {
-    int32_t count = -1;
+    int64_t count = -1;
     CHECK_OK(umbo_strategy_late_replicas(strategy, &count));
     return count;
 }
@@ -135,22 +135,22 @@ static void deadline(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
     const float before = float_of_variable(self->variable);
     umbo_value *result = NULL, *one = float_value(1);
     umbo_view view;
-    ZEROED(umbo_run_options, options);
-    options.deadline_seconds = 1;
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    options.timeout_seconds = 1;
     options.user_data_destroy = gate_destroy;
     CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, &result),
-                 UMBO_DEADLINE_EXCEEDED);
+                 UMBO_STATUS_DEADLINE_EXCEEDED);
     CHECK_MESSAGE("replica 1");
     CHECK(result == NULL && self->destroyed == 0);
     /* Draining: reads work, everything that changes or runs names the late replica. */
     gate_wait(self, &self->arrived, 2);
     CHECK(late(strategy) >= 1);
     CHECK(float_of_variable(self->variable) == before);
-    CHECK_OK(umbo_variable_view(NULL, self->variable, &view));
+    CHECK_OK(umbo_variable_view(self->variable, NULL, &view));
     CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");
-    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");
     umbo_value_release(one);
     gate_add(self, &self->open);
@@ -168,21 +168,21 @@ static void cancel(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
     const float before = float_of_variable(self->variable);
     pthread_t thread;
     int32_t cancelled = -1;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     CHECK_OK(umbo_cancellation_create(&self->cancellation));
     CHECK_OK(umbo_cancellation_is_cancelled(self->cancellation, &cancelled));
     CHECK(cancelled == 0);
     options.cancellation = self->cancellation;
     options.user_data_destroy = gate_destroy;
     CHECK(pthread_create(&thread, NULL, cancel_when_all_are_there, self) == 0);
-    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_CANCELLED);
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_STATUS_CANCELLED);
     CHECK(pthread_join(thread, NULL) == 0);
     usable_again(strategy, self, before);
 
     /* A token that was cancelled before: nothing starts. */
     CHECK_OK(umbo_cancellation_is_cancelled(self->cancellation, &cancelled));
     CHECK(cancelled == 1);
-    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_CANCELLED);
+    CHECK_STATUS(umbo_strategy_run(strategy, fn, self, NULL, &options, NULL), UMBO_STATUS_CANCELLED);
     gate_wait(self, &self->destroyed, 1);
     CHECK(self->arrived == 0);
     self->destroyed = 0;
@@ -193,12 +193,12 @@ static void cancel(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
 static void release_while_draining(gate *self) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_variable *kept = self->variable;
-    ZEROED(umbo_run_options, options);
-    options.deadline_seconds = 1;
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    options.timeout_seconds = 1;
     options.user_data_destroy = gate_destroy;
     self->variable = make_variable(strategy, 1, UMBO_AGGREGATION_SUM);
     CHECK_STATUS(umbo_strategy_run(strategy, deaf, self, NULL, &options, NULL),
-                 UMBO_DEADLINE_EXCEEDED);
+                 UMBO_STATUS_DEADLINE_EXCEEDED);
     gate_wait(self, &self->arrived, 2);
     umbo_variable_release(self->variable);
     umbo_strategy_release(strategy);
@@ -212,14 +212,14 @@ int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_value *result = NULL;
     gate self;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     memset(&self, 0, sizeof(self));
     CHECK(pthread_mutex_init(&self.mutex, NULL) == 0);
     CHECK(pthread_cond_init(&self.changed, NULL) == 0);
     self.variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
 
     /* One that is met changes nothing. */
-    options.deadline_seconds = 3600;
+    options.timeout_seconds = 3600;
     CHECK_OK(umbo_strategy_run(strategy, well_behaved, &self, NULL, &options, &result));
     CHECK(float_of_variable(self.variable) == 12);
     umbo_value_release(result);

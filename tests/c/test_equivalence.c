@@ -27,17 +27,17 @@ static umbo_status reduce_rows(umbo_replica_context *context, const umbo_value *
     UMBO_TRY(umbo_value_view(args, NULL, &rows));
     UMBO_TRY(umbo_replica_context_batch_position(context, &position));
     if (rows.shape[0] == 0 && plan->fails_without) {
-        return umbo_set_last_error(UMBO_OUT_OF_RANGE, "there are no rows", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_OUT_OF_RANGE, "there are no rows", NULL, NULL);
     }
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", (double)sum, (double)rows.shape[0]));
     if (plan->written == UMBO_LOSS_MEAN && rows.shape[0] > 0) sum /= (float)rows.shape[0];
     if (plan->written == UMBO_LOSS_GLOBAL_MEAN) sum /= (float)position.global_examples;
     if (rows.shape[0] == 0 && plan->silent_without) return UMBO_OK;
-    UMBO_TRY(umbo_gradients_view(context, plan->gradients, 0, plan->mode, &gradient));
-    *(float *)gradient.data = plan->adds ? *(float *)gradient.data + sum : sum;
-    if (plan->weight == 0) return umbo_gradients_submit(context, plan->gradients);
-    return umbo_gradients_submit_weighted(context, plan->gradients, plan->weight);
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, plan->mode, &gradient));
+    *(float *)gradient.mutable_data = plan->adds ? *(float *)gradient.mutable_data + sum : sum;
+    if (plan->weight == 0) return umbo_gradients_submit(plan->gradients, context);
+    return umbo_gradients_submit_weighted(plan->gradients, context, plan->weight);
 }
 
 typedef struct {
@@ -47,10 +47,10 @@ typedef struct {
 } world;
 
 static step_plan right_plan(const world *at, umbo_loss_reduction declared) {
-    step_plan plan = {NULL, UMBO_LOSS_SUM, UMBO_OVERWRITE, 0, 0, 0, 0};
-    ZEROED(umbo_gradients_options, options);
+    step_plan plan = {NULL, UMBO_LOSS_SUM, UMBO_GRADIENT_OVERWRITE, 0, 0, 0, 0};
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     options.loss_reduction = declared;
-    CHECK_OK(umbo_gradients_create(at->strategy, 1, (const umbo_variable *const *)&at->variable,
+    CHECK_OK(umbo_gradients_create(at->strategy, 1, &at->variable,
                                    &options, &plan.gradients));
     plan.written = declared;
     return plan;
@@ -71,7 +71,8 @@ static void says(umbo_equivalence *equivalence, umbo_equivalence_subject subject
                  umbo_equivalence_verdict verdict, const char *words) {
     umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
     const char *text = NULL;
-    int32_t holds = -1, count = 0, index;
+    int32_t holds = -1, index;
+    int64_t count = 0;
     int found = 0;
     CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
     CHECK_OK(umbo_equivalence_text(equivalence, &text));
@@ -96,10 +97,11 @@ static void right(const world *at) {
     umbo_loss_reduction reduction;
     for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN; reduction++) {
         step_plan plan = right_plan(at, reduction);
-        umbo_equivalence *equivalence = check_plan(at, &plan);
+        umbo_equivalence *equivalence = check_plan(at, &plan), *another = NULL;
         umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
         const char *text = NULL;
-        int32_t holds = -1, count = 0;
+        int32_t holds = -1;
+        int64_t count = 0;
         CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
         CHECK_OK(umbo_equivalence_count(equivalence, &count));
         CHECK_OK(umbo_equivalence_text(equivalence, &text));
@@ -112,11 +114,12 @@ static void right(const world *at) {
         CHECK_OK(umbo_equivalence_at(equivalence, 1, &finding));
         CHECK(finding.subject == UMBO_EQUIVALENCE_OF_METRIC && finding.variable == -1);
         CHECK(strcmp(finding.name, "loss") == 0);
-        CHECK_STATUS(umbo_equivalence_at(equivalence, 2, &finding), UMBO_OUT_OF_RANGE);
-        CHECK_STATUS(umbo_equivalence_at(equivalence, -1, &finding), UMBO_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_equivalence_at(equivalence, 2, &finding), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_equivalence_at(equivalence, -1, &finding), UMBO_STATUS_OUT_OF_RANGE);
         CHECK_MESSAGE("there are 2 findings");
-        CHECK_OK(umbo_equivalence_retain(equivalence));
+        CHECK_OK(umbo_equivalence_retain(equivalence, &another));
         umbo_equivalence_release(equivalence);
+        equivalence = another;
         CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
         umbo_equivalence_release(equivalence);
     }
@@ -135,7 +138,7 @@ static void wrong(const world *at) {
     says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_WRONG_REDUCTION, "times too small");
     plan = right_plan(at, UMBO_LOSS_SUM);
     plan.adds = 1;
-    says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_NOT_OVERWRITTEN, "UMBO_ADD");
+    says(check_plan(at, &plan), gradient, UMBO_EQUIVALENCE_NOT_OVERWRITTEN, "UMBO_GRADIENT_ADD");
     plan = right_plan(at, UMBO_LOSS_MEAN);
     plan.weight = 1;
     says(check_plan(at, &plan), step, UMBO_EQUIVALENCE_WRONG_WEIGHT, "each replica counts the same");
@@ -154,7 +157,7 @@ static void nothing_left(const world *at) {
     umbo_optimizer *sgd = NULL;
     umbo_value *items[2];
     umbo_value *parts;
-    ZEROED(umbo_sgd_options, options);
+    umbo_sgd_options options = UMBO_SGD_OPTIONS_INIT;
     ZEROED(umbo_metric, loss);
     const float first[1] = {3}, second[3] = {1, 2, 6};
     options.learning_rate = 1;
@@ -170,7 +173,7 @@ static void nothing_left(const world *at) {
     CHECK(float_of_variable(at->variable) == 0);
     CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
     CHECK(float_of_variable(at->variable) == -3);
-    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     umbo_value_release(parts);
     umbo_equivalence_release(equivalence);
     umbo_optimizer_release(sgd);
@@ -183,7 +186,7 @@ static umbo_status always_fails(umbo_replica_context *context, const umbo_value 
     (void)user_data;
     (void)result;
     if (replica_id(context) == 0) return UMBO_OK;
-    return umbo_set_last_error(UMBO_DATA_LOSS, "the weights are gone", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "the weights are gone", NULL, NULL);
 }
 
 static void refusals(const world *at) {
@@ -192,21 +195,17 @@ static void refusals(const world *at) {
     umbo_value *few = float_value(1);
     step_plan plan = right_plan(at, UMBO_LOSS_SUM);
     CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, always_fails, NULL, at->batch, NULL,
-                                                 NULL, &equivalence), UMBO_DATA_LOSS);
+                                                 NULL, &equivalence), UMBO_STATUS_DATA_LOSS);
     CHECK_MESSAGE("the weights are gone");
     CHECK(umbo_last_error_count() == 1);
     CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, few, NULL, NULL,
-                                                 &equivalence), UMBO_INVALID_ARGUMENT);
+                                                 &equivalence), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("batch");
-    options.relative_tolerance = -1;
+    options.relative_tolerance = -2;
     CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch, NULL,
-                                                 &options, &equivalence), UMBO_INVALID_ARGUMENT);
+                                                 &options, &equivalence), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("relative_tolerance");
-    options.relative_tolerance = 0;
-    options.reserved[2] = 1;
-    CHECK_STATUS(umbo_strategy_check_equivalence(at->strategy, reduce_rows, &plan, at->batch, NULL,
-                                                 &options, &equivalence), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_equivalence_retain(NULL), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_equivalence_retain(NULL, &equivalence), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(equivalence == NULL);
     umbo_gradients_release(plan.gradients);
     umbo_value_release(few);

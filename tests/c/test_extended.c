@@ -2,21 +2,21 @@
 #include "check.h"
 
 static umbo_destination on_device(const char *device) {
-    ZEROED(umbo_destination, destination);
+    umbo_destination destination = UMBO_DESTINATION_INIT;
     destination.device = device;
     return destination;
 }
 
 static umbo_destination on_devices_of(const umbo_value *like) {
-    ZEROED(umbo_destination, destination);
+    umbo_destination destination = UMBO_DESTINATION_INIT;
     destination.like = like;
     return destination;
 }
 
-static int lies_on(const umbo_value *value, umbo_device_type type, int32_t index) {
+static int lies_on(const umbo_value *value, umbo_device_type type, int32_t ordinal) {
     umbo_view view;
     CHECK_OK(umbo_value_view(value, NULL, &view));
-    return view.device.type == type && view.device.index == index;
+    return view.device.type == type && view.device.ordinal == ordinal;
 }
 
 /* A copy on each device of a per-replica destination, which lie on different ones. */
@@ -24,8 +24,8 @@ static umbo_value *on_two_devices(void) {
     const float number = 0;
     umbo_tensor *tensors[2] = {NULL, NULL};
     umbo_value *items[2];
-    CHECK_OK(umbo_tensor_from_data(UMBO_FLOAT32, 0, NULL, &number, "CPU:0", &tensors[0]));
-    CHECK_OK(umbo_tensor_from_data(UMBO_FLOAT32, 0, NULL, &number, "CPU:1", &tensors[1]));
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, "CPU:0", &tensors[0]));
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, "CPU:1", &tensors[1]));
     items[0] = into_value(tensors[0]);
     items[1] = into_value(tensors[1]);
     return into_per_replica(2, items);
@@ -36,7 +36,7 @@ static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_value *value = per_replica_floats(2, numbers), *like = on_two_devices();
     umbo_value *plain = float_value(5), *result = NULL, *item = NULL;
     umbo_destination device = on_device("CPU:1"), devices = on_devices_of(like);
-    ZEROED(umbo_destination, beside);
+    umbo_destination beside = UMBO_DESTINATION_INIT;
     beside.variable = variable;
     CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
@@ -55,17 +55,17 @@ static void reduce_to(umbo_strategy *strategy, const umbo_variable *variable) {
 
     result = NULL;
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, plain, &device, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     device = on_device(NULL); /* no field at all, and two of them */
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("destination");
     devices.device = "CPU:0";
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &devices, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     device = on_device("");
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &device, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL);
     umbo_value_release(plain);
     umbo_value_release(like);
@@ -76,12 +76,13 @@ static void batch_reduce_to(umbo_strategy *strategy) {
     const float numbers[2] = {1, 2};
     umbo_value *first = per_replica_floats(2, numbers), *plain = float_value(5);
     umbo_value *like = on_two_devices(), *results = NULL, *item = NULL;
+    const umbo_destination first_place = on_device("CPU:1"), both_places = on_devices_of(like);
     const umbo_value *values[2];
-    umbo_destination destinations[2];
+    const umbo_destination *destinations[2];
     values[0] = first;
     values[1] = plain; /* one component: its sum is itself */
-    destinations[0] = on_device("CPU:1");
-    destinations[1] = on_devices_of(like);
+    destinations[0] = &first_place;
+    destinations[1] = &both_places;
     CHECK_OK(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 2, values, destinations,
                                            &results));
     CHECK(kind_of(results) == UMBO_VALUE_TUPLE && count_of(results) == 2);
@@ -95,7 +96,7 @@ static void batch_reduce_to(umbo_strategy *strategy) {
     results = NULL;
     CHECK_STATUS(umbo_strategy_batch_reduce_to(strategy, UMBO_REDUCE_SUM, 0, values, destinations,
                                                &results),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("values");
     CHECK(results == NULL);
     umbo_value_release(like);
@@ -124,14 +125,14 @@ static void broadcast_to(umbo_strategy *strategy, const umbo_variable *variable)
     umbo_value_release(result);
 
     result = NULL;
-    CHECK_OK(umbo_value_tuple(1, (const umbo_value *const *)&plain, &tuple));
+    CHECK_OK(umbo_value_create_tuple(1, (const umbo_value *const *)&plain, &tuple));
     CHECK_STATUS(umbo_strategy_broadcast_to(strategy, tuple, &device, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_broadcast_to(strategy, like, &device, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_default_strategy(&fallback));
     CHECK_STATUS(umbo_strategy_broadcast_to(fallback, plain, &device, &result),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK(result == NULL);
     umbo_strategy_release(fallback);
     umbo_value_release(tuple);
@@ -148,7 +149,7 @@ static umbo_status add(umbo_variable *variable, const umbo_value *args, void *us
     CHECK(cross_replica == 1);
     *(int *)user_data += 1;
     UMBO_TRY(umbo_variable_assign_add(variable, args));
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 typedef umbo_status (*update_function)(umbo_strategy *strategy, umbo_variable *variable,
@@ -162,7 +163,7 @@ static void updates(umbo_strategy *strategy, update_function update) {
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     umbo_value *args = per_replica_floats(2, numbers), *result = NULL;
     int calls = 0;
-    ZEROED(umbo_update_options, options);
+    umbo_update_options options = UMBO_UPDATE_OPTIONS_INIT;
     CHECK_OK(update(strategy, variable, add, &calls, args, NULL, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
     CHECK(calls == 1 && float_of_variable(variable) == 4);
@@ -177,7 +178,7 @@ static void updates(umbo_strategy *strategy, update_function update) {
     result = NULL;
     options.grouping = 7;
     CHECK_STATUS(update(strategy, variable, add, &calls, args, &options, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("grouping");
     CHECK(result == NULL && calls == 3);
     umbo_value_release(args);
@@ -199,7 +200,7 @@ static umbo_status update_inside(umbo_replica_context *context, const umbo_value
     (void)args;
     CHECK_STATUS(umbo_strategy_update_non_slot(updates_->strategy, updates_->variable, add,
                                                &updates_->calls[id], own, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_strategy_update(updates_->strategy, updates_->variable, add,
                                   &updates_->calls[id], own, NULL, &part));
     CHECK(float_of(part) == 1);
@@ -236,14 +237,14 @@ static void non_slot_devices(umbo_strategy *strategy) {
     variables[1] = named(strategy, "bias");
     variables[2] = named(strategy, "scale");
     CHECK_OK(umbo_strategy_non_slot_devices(
-        strategy, 3, (const umbo_variable *const *)variables, &chosen));
+        strategy, 3, variables, &chosen));
     CHECK_OK(umbo_variable_name(chosen, &name));
     CHECK(strcmp(name, "bias") == 0);
     umbo_variable_release(chosen);
     chosen = NULL;
     CHECK_STATUS(umbo_strategy_non_slot_devices(
-                     strategy, 0, (const umbo_variable *const *)variables, &chosen),
-                 UMBO_INVALID_ARGUMENT);
+                     strategy, 0, variables, &chosen),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(chosen == NULL);
     for (index = 0; index < 3; index++) umbo_variable_release(variables[index]);
 }
@@ -257,7 +258,7 @@ static umbo_status make_one(umbo_strategy *strategy, void *user_data) {
 static umbo_status refuse(umbo_strategy *strategy, void *user_data) {
     (void)strategy;
     (void)user_data;
-    return umbo_set_last_error(UMBO_ABORTED, "not here", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_ABORTED, "not here", NULL, NULL);
 }
 
 static void colocation(umbo_strategy *strategy, const umbo_variable *variable) {
@@ -265,8 +266,8 @@ static void colocation(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_scope *scope = NULL;
     const char *device = NULL, *expected = NULL;
     CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made),
-                 UMBO_FAILED_PRECONDITION);
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &scope));
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_OK(umbo_scope_enter(strategy, &scope));
     CHECK_OK(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made));
     CHECK_OK(umbo_variable_device(made, &device));
     CHECK_OK(umbo_variable_device(variable, &expected));
@@ -274,8 +275,8 @@ static void colocation(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_variable_release(made);
     made = NULL;
     CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, foreign, make_one, &made),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, refuse, NULL), UMBO_ABORTED);
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, refuse, NULL), UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("not here");
     CHECK(made == NULL);
     CHECK_OK(umbo_scope_exit(scope));
@@ -306,12 +307,12 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
     CHECK_OK(umbo_tensor_view(read, &view));
     CHECK(*(const float *)view.data == float_of_variable(variable));
     umbo_tensor_release(read);
-    CHECK_OK(umbo_dataset_range(0, 3, 1, &dataset));
-    CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+    CHECK_OK(umbo_dataset_from_range(0, 3, 1, &dataset));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     result = NULL;
     CHECK_STATUS(umbo_strategy_run_steps_on_iterator(strategy, double_it, NULL, iterator, 1,
                                                      &result),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK_MESSAGE("umbo_strategy_run");
     CHECK(result == NULL);
     umbo_iterator_release(iterator);
@@ -322,7 +323,7 @@ static void running_and_reading(umbo_strategy *strategy, const umbo_variable *va
 static void devices(umbo_strategy *strategy) {
     umbo_strategy *fallback = NULL;
     const char *names[3] = {NULL, NULL, NULL};
-    int32_t count = 0;
+    int64_t count = 0;
     CHECK_OK(umbo_strategy_worker_devices(strategy, 0, NULL, &count));
     CHECK(count == 2);
     CHECK_OK(umbo_strategy_worker_devices(strategy, 1, names, &count)); /* as many as fit */
@@ -332,12 +333,12 @@ static void devices(umbo_strategy *strategy) {
     CHECK(names[2] == NULL);
     CHECK_OK(umbo_strategy_parameter_devices(strategy, 3, names, &count));
     CHECK(count == 1 && strcmp(names[0], "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
-    CHECK_STATUS(umbo_strategy_worker_devices(strategy, -1, names, &count), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_worker_devices(strategy, -1, names, &count), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_default_strategy(&fallback));
     CHECK_STATUS(umbo_strategy_worker_devices(fallback, 3, names, &count),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_parameter_devices(fallback, 3, names, &count),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     umbo_strategy_release(fallback);
 }
 
@@ -346,25 +347,25 @@ static void logical_devices(umbo_strategy *strategy) {
     const int64_t shape[2] = {2, 4}, whole[2] = {1, 1}, split[2] = {1, 2}, uneven[2] = {1, 3};
     const int64_t none[2] = {1, 0};
     const float numbers[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    umbo_tensor *tensor = make_tensor(UMBO_FLOAT32, 2, shape, numbers), *annotated = NULL;
+    umbo_tensor *tensor = make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, numbers), *annotated = NULL;
     CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, 0, &annotated),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, 1, &annotated),
-                 UMBO_OUT_OF_RANGE);
+                 UMBO_STATUS_OUT_OF_RANGE);
     CHECK_STATUS(umbo_strategy_assign_to_logical_device(strategy, tensor, -1, &annotated),
-                 UMBO_OUT_OF_RANGE);
+                 UMBO_STATUS_OUT_OF_RANGE);
     CHECK_STATUS(umbo_strategy_replicate_to_logical_devices(strategy, tensor, &annotated),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, whole, &annotated),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 1, whole, &annotated),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, split, &annotated),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, uneven, &annotated),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_split_to_logical_devices(strategy, tensor, 2, none, &annotated),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(annotated == NULL);
     umbo_tensor_release(tensor);
 }

@@ -21,7 +21,7 @@ static void destroy_payload(void *payload) { ++*(int *)payload; }
 static umbo_status fail(plan *self, int32_t id) {
     char message[64];
     snprintf(message, sizeof(message), "trouble number %d", (int)id);
-    return umbo_set_last_error(UMBO_DATA_LOSS, message, &self->destroyed, destroy_payload);
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, message, &self->destroyed, destroy_payload);
 }
 
 static umbo_status merge(umbo_strategy *strategy, const umbo_value *args, void *user_data,
@@ -32,7 +32,7 @@ static umbo_status merge(umbo_strategy *strategy, const umbo_value *args, void *
     (void)result;
     self->merges++;
     if (self->where == IN_MERGE) {
-        return umbo_set_last_error(UMBO_UNAVAILABLE, "trouble in the merge", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_UNAVAILABLE, "trouble in the merge", NULL, NULL);
     }
     return UMBO_OK;
 }
@@ -52,9 +52,9 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     umbo_value *own;
     umbo_status status;
     (void)args;
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
-    *(float *)gradient.data = 1;
-    UMBO_TRY(umbo_gradients_submit_weighted(context, self->gradients, 1));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    *(float *)gradient.mutable_data = 1;
+    UMBO_TRY(umbo_gradients_submit_weighted(self->gradients, context, 1));
     UMBO_TRY(umbo_replica_context_add_metric(context, "steps", 1, 1));
     own = float_value(1);
     status = umbo_variable_assign_add(self->variable, own);
@@ -119,7 +119,7 @@ static void failing_replicas(umbo_strategy *strategy, plan *self, unsigned faili
     self->failing = failing;
     self->where = where;
     self->destroyed = 0;
-    CHECK_STATUS(umbo_strategy_run(strategy, step, self, NULL, NULL, &result), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_strategy_run(strategy, step, self, NULL, NULL, &result), UMBO_STATUS_DATA_LOSS);
     CHECK(result == NULL);
     count = umbo_last_error_count();
     CHECK(count >= 1 && count <= REPLICAS);
@@ -129,7 +129,7 @@ static void failing_replicas(umbo_strategy *strategy, plan *self, unsigned faili
         CHECK(info.replica > previous && info.replica < REPLICAS); /* in replica order */
         previous = info.replica;
         CHECK(strstr(info.device, "/device:CPU:") != NULL);
-        if (info.status == UMBO_DATA_LOSS) {
+        if (info.status == UMBO_STATUS_DATA_LOSS) {
             char words[64];
             snprintf(words, sizeof(words), "trouble number %d", (int)info.replica);
             CHECK(strstr(info.message, words) != NULL);
@@ -137,7 +137,7 @@ static void failing_replicas(umbo_strategy *strategy, plan *self, unsigned faili
             CHECK(info.payload == &self->destroyed && info.payload_destroy == destroy_payload);
             reported |= 1u << info.replica;
         } else {
-            CHECK(info.status == UMBO_CANCELLED); /* stopped because of the others */
+            CHECK(info.status == UMBO_STATUS_CANCELLED); /* stopped because of the others */
         }
     }
     CHECK(reported == failing); /* all of them, not only the first */
@@ -156,7 +156,7 @@ static void failing_merge(umbo_strategy *strategy, plan *self) {
     self->failing = 0;
     self->where = IN_MERGE;
     self->merges = 0;
-    CHECK_STATUS(umbo_strategy_run(strategy, step, self, NULL, NULL, NULL), UMBO_UNAVAILABLE);
+    CHECK_STATUS(umbo_strategy_run(strategy, step, self, NULL, NULL, NULL), UMBO_STATUS_UNAVAILABLE);
     CHECK_MESSAGE("trouble in the merge");
     CHECK(self->merges == 1);
     CHECK(hash_state(strategy, self) == before);
@@ -194,7 +194,7 @@ static void disagreement(umbo_strategy *strategy, plan *self) {
         self->absent_from_merge = absent[index];
         self->merges = 0;
         CHECK_STATUS(umbo_strategy_run(strategy, step, self, NULL, NULL, NULL),
-                     UMBO_FAILED_PRECONDITION);
+                     UMBO_STATUS_FAILED_PRECONDITION);
         CHECK_MESSAGE("merge");
         CHECK_MESSAGE("replica");
         CHECK(self->merges == 0);
@@ -203,11 +203,11 @@ static void disagreement(umbo_strategy *strategy, plan *self) {
     }
     self->merges = 0;
     CHECK_STATUS(umbo_strategy_run(strategy, different_functions, self, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 2");
     CHECK(self->merges == 0);
     CHECK_STATUS(umbo_strategy_run(strategy, different_operations, self, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");
     succeed(strategy, self);
 }
@@ -225,7 +225,7 @@ static umbo_status silent_failure(umbo_replica_context *context, const umbo_valu
     (void)args;
     (void)user_data;
     (void)result;
-    return replica_id(context) == 1 ? UMBO_ABORTED : UMBO_OK;
+    return replica_id(context) == 1 ? UMBO_STATUS_ABORTED : UMBO_OK;
 }
 
 static umbo_status foreign_result(umbo_replica_context *context, const umbo_value *args,
@@ -245,10 +245,10 @@ static void nonsense(umbo_strategy *strategy) {
     CHECK(umbo_strategy_run(strategy, unknown_status, NULL, NULL, NULL, NULL) != UMBO_OK);
     CHECK_MESSAGE("12345");
     CHECK_MESSAGE("replica 1");
-    CHECK_STATUS(umbo_strategy_run(strategy, silent_failure, NULL, NULL, NULL, NULL), UMBO_ABORTED);
+    CHECK_STATUS(umbo_strategy_run(strategy, silent_failure, NULL, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("replica 1");
     CHECK_STATUS(umbo_strategy_run(strategy, foreign_result, &no_handle, NULL, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("replica 1");
     CHECK(result == NULL);
 }
@@ -256,13 +256,13 @@ static void nonsense(umbo_strategy *strategy) {
 int main(void) {
     umbo_strategy *strategy = make_strategy(REPLICAS);
     plan self;
-    ZEROED(umbo_gradients_options, gradients_options);
-    ZEROED(umbo_momentum_options, momentum_options);
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_momentum_options momentum_options = UMBO_MOMENTUM_OPTIONS_INIT;
     memset(&self, 0, sizeof(self));
     self.where = NOWHERE;
     self.variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
-    CHECK_OK(umbo_gradients_create(strategy, 1, (const umbo_variable *const *)&self.variable,
+    CHECK_OK(umbo_gradients_create(strategy, 1, &self.variable,
                                    &gradients_options, &self.gradients));
     CHECK_OK(umbo_optimizer_create_momentum(strategy, &momentum_options, &self.optimizer));
     succeed(strategy, &self);

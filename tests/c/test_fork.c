@@ -55,7 +55,7 @@ static umbo_value *large_values(void) {
     int32_t replica;
     for (replica = 0; replica < REPLICAS; replica++) {
         umbo_tensor *tensor = NULL;
-        CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &tensor));
+        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
         items[replica] = into_value(tensor);
     }
     return into_per_replica(REPLICAS, items);
@@ -68,7 +68,7 @@ static void make_world(world *self) {
     self->variable = make_variable(self->strategy, 0, UMBO_AGGREGATION_MEAN);
     self->plain = make_variable(NULL, 7, UMBO_AGGREGATION_NONE);
     self->values = large_values();
-    CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &self->large));
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &self->large));
     CHECK_OK(umbo_strategy_run(self->strategy, add_one, self->variable, NULL, NULL, NULL));
     /* Makes the threads for central work. */
     CHECK_OK(umbo_strategy_reduce(self->strategy, UMBO_REDUCE_SUM, self->values, NULL, &sum));
@@ -89,20 +89,20 @@ static void old_strategy_is_refused(world *self) {
     umbo_variable *made = NULL;
     umbo_value *one = float_value(1);
     umbo_tensor *initial = make_float(1);
-    int32_t late = -1;
+    int64_t late = -1;
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("forked");
     CHECK_MESSAGE("make a new one");
-    options.deadline_seconds = 1;
+    options.timeout_seconds = 1;
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, &options, NULL),
-                 UMBO_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("forked");
-    CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("forked");
     CHECK_STATUS(umbo_variable_create(self->strategy, "w", initial, NULL, &made),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_strategy_late_replicas(self->strategy, &late));
     CHECK(late == 0);
     umbo_tensor_release(initial);
@@ -113,10 +113,10 @@ static void old_values_are_read(world *self, float at_least) {
     umbo_view view;
     umbo_tensor *copy = NULL;
     const char *name = NULL;
-    int32_t devices = 0;
+    int64_t devices = 0;
     CHECK(float_of_variable(self->variable) >= at_least);
     CHECK(float_of_variable(self->plain) == 7);
-    CHECK_OK(umbo_variable_view(NULL, self->variable, &view));
+    CHECK_OK(umbo_variable_view(self->variable, NULL, &view));
     CHECK(*(const float *)view.data >= at_least);
     CHECK_OK(umbo_tensor_view(self->large, &view));
     CHECK_OK(umbo_tensor_copy(self->large, NULL, &copy));
@@ -230,7 +230,7 @@ static void *names(void *argument) {
     traffic *self = (traffic *)argument;
     while (!stopped(self)) {
         const char *name = NULL;
-        int32_t devices = 0;
+        int64_t devices = 0;
         umbo_variable *variable = make_variable(self->of->strategy, 1, UMBO_AGGREGATION_SUM);
         CHECK_OK(umbo_variable_name(variable, &name));
         CHECK_OK(umbo_strategy_compute_device(self->of->strategy, 0, &name));
@@ -283,10 +283,10 @@ static umbo_status forking(umbo_replica_context *context, const umbo_value *args
     if (self->pid > 0) return UMBO_OK;
     alarm(60);
     self->in_child = 1;
-    CHECK_OK(umbo_variable_view(context, self->of->variable, &view));
+    CHECK_OK(umbo_variable_view(self->of->variable, context, &view));
     CHECK(*(const float *)view.data >= 1);
     CHECK_STATUS(umbo_replica_context_merge_call(context, merge, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("forked");
     if (self->own_end) end_child(self->ends[1]);
     return UMBO_OK;
@@ -302,12 +302,12 @@ static void fork_in_callback(world *self, int32_t replica, int own_end, int with
     run.of = self;
     run.replica = replica;
     run.own_end = own_end;
-    if (with_deadline) options.deadline_seconds = 600;
+    if (with_deadline) options.timeout_seconds = 600;
     CHECK(pipe(run.ends) == 0);
     status = umbo_strategy_run(self->strategy, forking, &run, NULL, &options, NULL);
     if (run.in_child) {
         /* Only replica 0 of a plain run comes back to its caller. */
-        if (status != UMBO_FAILED_PRECONDITION || replica != 0 || with_deadline) _exit(3);
+        if (status != UMBO_STATUS_FAILED_PRECONDITION || replica != 0 || with_deadline) _exit(3);
         CHECK_MESSAGE("forked");
         new_strategy_works();
         release_world(self);

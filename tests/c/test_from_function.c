@@ -16,7 +16,7 @@ static umbo_status make_dataset(const umbo_input_context *context, void *user_da
     CHECK(context->struct_size == sizeof(*context));
     CHECK(context->num_input_pipelines == 1 && context->input_pipeline_id == 0);
     CHECK(context->num_replicas_in_sync == 2);
-    CHECK_OK(umbo_dataset_range(0, self->elements, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, self->elements, 1, &numbers));
     if (self->batch_size == 0) {
         *dataset = numbers;
         return UMBO_OK;
@@ -33,7 +33,7 @@ static umbo_iterator *distribute(umbo_strategy *strategy, made_by *user_data,
     umbo_iterator *iterator = NULL;
     CHECK_OK(umbo_strategy_distribute_datasets_from_function(strategy, make_dataset, user_data,
                                                              options, &distributed));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     umbo_distributed_dataset_release(distributed);
     return iterator;
 }
@@ -48,7 +48,7 @@ static void check_step(umbo_iterator *iterator, const int64_t *first, const int6
     for (replica = 0; replica < 2; replica++) {
         CHECK_OK(umbo_value_item(element, replica, &component));
         CHECK_OK(umbo_value_view(component, NULL, &view));
-        CHECK(view.dtype == UMBO_INT64);
+        CHECK(view.dtype == UMBO_DTYPE_INT64);
         CHECK(rows[replica] < 0 ? view.rank == 0 : view.shape[0] == rows[replica]);
         if (rows[replica] != 0) CHECK(*(const int64_t *)view.data == first[replica]);
         umbo_value_release(component);
@@ -71,7 +71,7 @@ static void dealing(umbo_strategy *strategy) {
     made_by self = {0, 9, 4};
     umbo_iterator *iterator = distribute(strategy, &self, NULL);
     int step;
-    ZEROED(umbo_distribute_options, options);
+    umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
     CHECK(self.calls == 1); /* before the call returns, and only once */
     for (step = 0; step < 3; step++) check_step(iterator, firsts[step], rows[step]);
     check_end(iterator);
@@ -96,7 +96,7 @@ static void batch_sizes(void) {
     CHECK_OK(umbo_input_context_per_replica_batch_size(&context, 0, &size));
     CHECK(size == 0);
     CHECK_STATUS(umbo_input_context_per_replica_batch_size(&context, 10, &size),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("10");
 }
 
@@ -105,7 +105,7 @@ static umbo_status fail(const umbo_input_context *context, void *user_data,
     (void)context;
     (void)user_data;
     (void)dataset;
-    return umbo_set_last_error(UMBO_DATA_LOSS, "the files are gone", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "the files are gone", NULL, NULL);
 }
 
 static umbo_status store_nothing(const umbo_input_context *context, void *user_data,
@@ -119,23 +119,23 @@ static umbo_status store_nothing(const umbo_input_context *context, void *user_d
 static void failures(umbo_strategy *strategy) {
     made_by self = {0, 8, 0};
     umbo_distributed_dataset *distributed = NULL;
-    ZEROED(umbo_distribute_options, options);
+    umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, fail, NULL, NULL,
                                                                  &distributed),
-                 UMBO_DATA_LOSS);
+                 UMBO_STATUS_DATA_LOSS);
     CHECK_MESSAGE("the files are gone");
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, store_nothing, NULL,
                                                                  NULL, &distributed),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     options.place_dataset_on_device = 1; /* with replication per worker */
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, make_dataset, &self,
                                                                  &options, &distributed),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     options.place_dataset_on_device = 0;
     options.replication_mode = UMBO_REPLICATION_PER_REPLICA;
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, make_dataset, &self,
                                                                  &options, &distributed),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK(distributed == NULL);
 }
 
@@ -148,19 +148,19 @@ static void splitting(umbo_strategy *strategy) {
     umbo_distributed_dataset *distributed = NULL;
     umbo_iterator *iterator = NULL;
     int buffer, split, drop, step;
-    CHECK_OK(umbo_dataset_range(0, 11, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, 11, 1, &numbers));
     CHECK_OK(umbo_dataset_batch(numbers, 5, 0, &batches));
     for (buffer = 0; buffer < 3; buffer++) {
         for (split = UMBO_SPLIT_CEIL; split <= UMBO_SPLIT_BALANCED; split++) {
             for (drop = 0; drop < 2; drop++) {
-                ZEROED(umbo_distribute_options, options);
+                umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
                 options.split = split;
                 options.drop_partial_step = drop;
                 options.host_only = drop;
                 options.per_replica_buffer_size = buffers[buffer];
                 CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, &options,
                                                           &distributed));
-                CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+                CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
                 umbo_distributed_dataset_release(distributed);
                 /* Split by itself each batch is a step, so that none is left out. */
                 for (step = 0; step < 3 - (split == UMBO_SPLIT_BALANCED ? drop : 0); step++) {
@@ -172,15 +172,15 @@ static void splitting(umbo_strategy *strategy) {
     }
     distributed = NULL;
     {
-        ZEROED(umbo_distribute_options, options);
+        umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
         options.split = 5;
         CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, batches, &options, &distributed),
-                     UMBO_INVALID_ARGUMENT);
+                     UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("split");
         options.split = UMBO_SPLIT_CEIL;
         options.per_replica_buffer_size = -2;
         CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, batches, &options, &distributed),
-                     UMBO_INVALID_ARGUMENT);
+                     UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("per_replica_buffer_size");
     }
     CHECK(distributed == NULL);

@@ -9,10 +9,10 @@ static umbo_value *matrices(int64_t first_rows, int64_t second_rows, int64_t sec
     for (index = 0; index < 12; index++) data[index] = (float)index;
     shape[0] = first_rows;
     shape[1] = 2;
-    items[0] = into_value(make_tensor(UMBO_FLOAT32, 2, shape, data));
+    items[0] = into_value(make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, data));
     shape[0] = second_rows;
     shape[1] = second_columns;
-    items[1] = into_value(make_tensor(UMBO_FLOAT32, 2, shape, data));
+    items[1] = into_value(make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, data));
     return into_per_replica(2, items);
 }
 
@@ -49,9 +49,9 @@ int main(void) {
     umbo_value_release(result);
 
     result = NULL;
-    CHECK_STATUS(umbo_strategy_gather(strategy, rows, 1, NULL, &result), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_gather(strategy, rows, 1, NULL, &result), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("axis 0"); /* the axis that would work */
-    CHECK_STATUS(umbo_strategy_gather(strategy, rows, 2, NULL, &result), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_gather(strategy, rows, 2, NULL, &result), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("axis");
     CHECK(umbo_strategy_gather(strategy, scalars, 0, NULL, &result) != UMBO_OK);
     CHECK_MESSAGE("scalar");

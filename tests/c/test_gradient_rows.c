@@ -17,7 +17,7 @@ typedef struct {
 static umbo_variable *make_zeros(umbo_strategy *strategy, int32_t rank, const char *name) {
     static const float numbers[ROWS * WIDTH] = {0};
     const int64_t shape[2] = {ROWS, WIDTH};
-    umbo_tensor *initial = make_tensor(UMBO_FLOAT32, rank, shape, numbers);
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_FLOAT32, rank, shape, numbers);
     umbo_variable *variable = NULL;
     CHECK_OK(umbo_variable_create(strategy, name, initial, NULL, &variable));
     umbo_tensor_release(initial);
@@ -39,17 +39,17 @@ static umbo_status add_twice(umbo_replica_context *context, umbo_gradients *grad
     umbo_view indices[2], values[2];
     int32_t call, position;
     for (call = 0; call < 2; call++) {
-        UMBO_TRY(umbo_gradients_add_rows(context, gradients, 1, call + 1, &indices[call],
+        UMBO_TRY(umbo_gradients_add_rows(gradients, context, 1, call + 1, &indices[call],
                                          &values[call]));
     }
-    CHECK(indices[1].dtype == UMBO_INT64 && indices[1].rank == 1 && indices[1].shape[0] == 2);
-    CHECK(values[1].dtype == UMBO_FLOAT32 && values[1].rank == 2);
+    CHECK(indices[1].dtype == UMBO_DTYPE_INT64 && indices[1].rank == 1 && indices[1].shape[0] == 2);
+    CHECK(values[1].dtype == UMBO_DTYPE_FLOAT32 && values[1].rank == 2);
     CHECK(values[1].shape[0] == 2 && values[1].shape[1] == WIDTH && values[1].strides[0] == WIDTH);
     for (call = 0; call < 2; call++) {
         for (position = 0; position <= call; position++) {
-            ((int64_t *)indices[call].data)[position] = row;
-            ((float *)values[call].data)[WIDTH * position] = number;
-            ((float *)values[call].data)[WIDTH * position + 1] = -number;
+            ((int64_t *)indices[call].mutable_data)[position] = row;
+            ((float *)values[call].mutable_data)[WIDTH * position] = number;
+            ((float *)values[call].mutable_data)[WIDTH * position + 1] = -number;
         }
     }
     return UMBO_OK;
@@ -62,37 +62,37 @@ static umbo_status add_rows(umbo_replica_context *context, const umbo_value *arg
     umbo_view dense, indices, values;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, plan->gradients, 0, UMBO_OVERWRITE, &dense));
-    *(float *)dense.data = 1;
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &dense));
+    *(float *)dense.mutable_data = 1;
     if (plan->weight[id] == 0) { /* never read, so neither NaN nor a wrong index matters */
         UMBO_TRY(add_twice(context, plan->gradients, ROWS, (float)NAN));
-        return umbo_gradients_submit_weighted(context, plan->gradients, 0);
+        return umbo_gradients_submit_weighted(plan->gradients, context, 0);
     }
     UMBO_TRY(add_twice(context, plan->gradients, id == 0 ? 3 : 1, 1));
     if (id == 1) {
-        UMBO_TRY(umbo_gradients_add_rows(context, plan->gradients, 1, 1, &indices, &values));
-        *(int64_t *)indices.data = plan->wrong;
-        ((float *)values.data)[0] = 8;
-        ((float *)values.data)[1] = 4;
+        UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 1, 1, &indices, &values));
+        *(int64_t *)indices.mutable_data = plan->wrong;
+        ((float *)values.mutable_data)[0] = 8;
+        ((float *)values.mutable_data)[1] = 4;
         if (plan->slices != NULL) {
-            UMBO_TRY(umbo_gradients_add_indexed_slices(context, plan->gradients, 1, plan->slices));
+            UMBO_TRY(umbo_gradients_add_indexed_slices(plan->gradients, context, 1, plan->slices));
         }
     }
     /* A vector is a table of numbers. */
-    UMBO_TRY(umbo_gradients_add_rows(context, plan->gradients, 2, id, &indices, &values));
+    UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 2, id, &indices, &values));
     CHECK(values.rank == 1 && values.shape[0] == id);
     if (id == 1) {
-        *(int64_t *)indices.data = 2;
-        *(float *)values.data = 2;
+        *(int64_t *)indices.mutable_data = 2;
+        *(float *)values.mutable_data = 2;
     }
-    UMBO_TRY(umbo_gradients_submit_weighted(context, plan->gradients, plan->weight[id]));
+    UMBO_TRY(umbo_gradients_submit_weighted(plan->gradients, context, plan->weight[id]));
     if (plan->applies == NULL) return UMBO_OK;
     return umbo_optimizer_apply(plan->applies, plan->gradients, NULL, NULL);
 }
 
 static umbo_optimizer *make_sgd(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = NULL;
-    ZEROED(umbo_sgd_options, options);
+    umbo_sgd_options options = UMBO_SGD_OPTIONS_INIT;
     options.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &optimizer));
     return optimizer;
@@ -110,7 +110,7 @@ static void training(umbo_strategy *strategy) {
     row_plan plan = {NULL, NULL, 0, {1, 1}, NULL};
     umbo_variable *variables[3];
     umbo_optimizer *sgd = make_sgd(strategy), *lamb = NULL;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     ZEROED(umbo_apply_report, report);
     int32_t index;
     variables[0] = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
@@ -118,23 +118,23 @@ static void training(umbo_strategy *strategy) {
     variables[2] = make_zeros(strategy, 1, "vector");
     options.loss_reduction = UMBO_LOSS_SUM;
     options.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(strategy, 3, (const umbo_variable *const *)variables, &options,
+    CHECK_OK(umbo_gradients_create(strategy, 3, variables, &options,
                                    &plan.gradients));
     plan.slices = make_slices(2, slice_rows, slice_indices, ROWS);
 
     /* A wrong index: the step fails and names all that is needed. */
     plan.wrong = ROWS;
-    CHECK_STATUS(umbo_strategy_run(strategy, add_rows, &plan, NULL, NULL, NULL), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_run(strategy, add_rows, &plan, NULL, NULL, NULL), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("4, at position 3");
     CHECK_MESSAGE("replica 1");
     CHECK_MESSAGE("'table'");
     CHECK_MESSAGE("[0, 4)");
-    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     plan.wrong = 0;
 
     CHECK_OK(umbo_strategy_run(strategy, add_rows, &plan, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_create_lamb(strategy, NULL, &lamb));
-    CHECK_STATUS(umbo_optimizer_apply(lamb, plan.gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_apply(lamb, plan.gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("lamb");
     CHECK_MESSAGE("'table'");
     CHECK(float_of_variable(variables[0]) == 0);
@@ -171,25 +171,25 @@ static umbo_status add_wrongly(umbo_replica_context *context, const umbo_value *
     umbo_view first, second;
     (void)args;
     (void)result;
-    CHECK_STATUS(umbo_gradients_view(context, gradients, 0, UMBO_ADD, &first),
-                 UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_ADD, &first),
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("'table'");
-    CHECK_STATUS(umbo_gradients_add_rows(context, gradients, 1, 1, &first, &second),
-                 UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, context, 1, 1, &first, &second),
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("row_sparse");
-    CHECK_STATUS(umbo_gradients_add_rows(context, gradients, 2, 1, &first, &second),
-                 UMBO_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_gradients_add_rows(context, gradients, -1, 1, &first, &second),
-                 UMBO_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_gradients_add_rows(context, gradients, 0, -1, &first, &second),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_gradients_add_rows(context, gradients, 0, INT64_MAX, &first, &second),
-                 UMBO_RESOURCE_EXHAUSTED);
-    CHECK_STATUS(umbo_gradients_add_indexed_slices(context, gradients, 0, other),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, context, 2, 1, &first, &second),
+                 UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, context, -1, 1, &first, &second),
+                 UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, context, 0, -1, &first, &second),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, context, 0, INT64_MAX, &first, &second),
+                 UMBO_STATUS_RESOURCE_EXHAUSTED);
+    CHECK_STATUS(umbo_gradients_add_indexed_slices(gradients, context, 0, other),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("[5, 2]");
-    CHECK_STATUS(umbo_gradients_add_indexed_slices(context, gradients, 0, number),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_add_indexed_slices(gradients, context, 0, number),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("indexed slices");
     umbo_value_release(number);
     umbo_value_release(other);
@@ -201,25 +201,25 @@ static void refused(umbo_strategy *strategy) {
     umbo_variable *variables[2];
     umbo_gradients *gradients = NULL;
     umbo_view first, second;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     variables[0] = make_zeros(strategy, 2, "table");
     variables[1] = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
     options.loss_reduction = UMBO_LOSS_SUM;
     options.row_sparse = scalars;
-    CHECK_STATUS(umbo_gradients_create(strategy, 2, (const umbo_variable *const *)variables,
+    CHECK_STATUS(umbo_gradients_create(strategy, 2, variables,
                                        &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("row_sparse[1]");
     options.row_sparse = unclear;
-    CHECK_STATUS(umbo_gradients_create(strategy, 2, (const umbo_variable *const *)variables,
+    CHECK_STATUS(umbo_gradients_create(strategy, 2, variables,
                                        &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     options.row_sparse = tables;
-    CHECK_OK(umbo_gradients_create(strategy, 2, (const umbo_variable *const *)variables, &options,
+    CHECK_OK(umbo_gradients_create(strategy, 2, variables, &options,
                                    &gradients));
     CHECK_OK(umbo_strategy_run(strategy, add_wrongly, gradients, NULL, NULL, NULL));
-    CHECK_STATUS(umbo_gradients_add_rows(NULL, gradients, 0, 1, &first, &second),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_add_rows(gradients, NULL, 0, 1, &first, &second),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     umbo_gradients_release(gradients);
     umbo_variable_release(variables[1]);
     umbo_variable_release(variables[0]);

@@ -10,20 +10,20 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     int32_t element;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, gradients, 0, UMBO_ADD, &view));
-    CHECK(view.dtype == UMBO_BFLOAT16 || view.dtype == UMBO_FLOAT16);
+    UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_ADD, &view));
+    CHECK(view.dtype == UMBO_DTYPE_BFLOAT16 || view.dtype == UMBO_DTYPE_FLOAT16);
     CHECK(view.rank == 1 && view.shape[0] == ELEMENTS);
     for (element = 0; element < ELEMENTS; element++) {
-        uint16_t *number = (uint16_t *)view.data + element;
+        uint16_t *number = (uint16_t *)view.mutable_data + element;
         CHECK(*number == 0);
         /* 1.5, and on the second replica 2^-14 more of it than either type holds as one number. */
-        if (view.dtype == UMBO_BFLOAT16) {
+        if (view.dtype == UMBO_DTYPE_BFLOAT16) {
             *number = replica_id(context) == 0 ? 0x3fc0 : 0x3880;
         } else {
             *number = replica_id(context) == 0 ? 0x3e00 : 0x0400;
         }
     }
-    return umbo_gradients_submit_weighted(context, gradients, 1);
+    return umbo_gradients_submit_weighted(gradients, context, 1);
 }
 
 static umbo_variable *make_vector(umbo_strategy *strategy, umbo_dtype dtype) {
@@ -37,16 +37,16 @@ static umbo_variable *make_vector(umbo_strategy *strategy, umbo_dtype dtype) {
 }
 
 static void sums_are_wider_than_what_is_added(umbo_strategy *strategy, umbo_dtype dtype) {
-    umbo_variable *variable = make_vector(strategy, UMBO_FLOAT32);
-    const umbo_variable *variables[1];
+    umbo_variable *variable = make_vector(strategy, UMBO_DTYPE_FLOAT32);
+    umbo_variable *variables[1];
     umbo_gradients *gradients = NULL;
     umbo_optimizer *optimizer = NULL;
     umbo_tensor *tensor = NULL;
     umbo_value *value;
     float expected[ELEMENTS];
     int32_t element;
-    ZEROED(umbo_gradients_options, options);
-    ZEROED(umbo_sgd_options, sgd);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
     variables[0] = variable;
     options.loss_reduction = UMBO_LOSS_GLOBAL_MEAN;
     options.dtype = dtype;
@@ -68,25 +68,25 @@ static void sums_are_wider_than_what_is_added(umbo_strategy *strategy, umbo_dtyp
 }
 
 static void types_that_do_not_fit_are_refused(umbo_strategy *strategy) {
-    umbo_variable *single = make_vector(strategy, UMBO_FLOAT32);
-    umbo_variable *twice = make_vector(strategy, UMBO_FLOAT64);
-    const umbo_variable *variables[2];
+    umbo_variable *single = make_vector(strategy, UMBO_DTYPE_FLOAT32);
+    umbo_variable *twice = make_vector(strategy, UMBO_DTYPE_FLOAT64);
+    umbo_variable *variables[2];
     umbo_gradients *gradients = NULL;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     variables[0] = single;
     variables[1] = twice;
     options.loss_reduction = UMBO_LOSS_SUM;
-    options.dtype = UMBO_FLOAT16;
+    options.dtype = UMBO_DTYPE_FLOAT16;
     CHECK_STATUS(umbo_gradients_create(strategy, 2, variables, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("variables[1]");
-    options.dtype = UMBO_INT32;
+    options.dtype = UMBO_DTYPE_INT32;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, variables, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
     options.dtype = 99;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, variables, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
     CHECK(gradients == NULL);
     umbo_variable_release(twice);
@@ -95,8 +95,8 @@ static void types_that_do_not_fit_are_refused(umbo_strategy *strategy) {
 
 int main(void) {
     umbo_strategy *strategy = make_strategy(2);
-    sums_are_wider_than_what_is_added(strategy, UMBO_BFLOAT16);
-    sums_are_wider_than_what_is_added(strategy, UMBO_FLOAT16);
+    sums_are_wider_than_what_is_added(strategy, UMBO_DTYPE_BFLOAT16);
+    sums_are_wider_than_what_is_added(strategy, UMBO_DTYPE_FLOAT16);
     types_that_do_not_fit_are_refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

@@ -18,32 +18,32 @@ static umbo_status plan_step(umbo_replica_context *context, const umbo_value *ar
     umbo_view view;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, plan->gradients, 0, UMBO_OVERWRITE, &view));
-    CHECK(view.dtype == UMBO_FLOAT32 && view.rank == 0);
-    *(float *)view.data = plan->gradient[id];
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32 && view.rank == 0);
+    *(float *)view.mutable_data = plan->gradient[id];
     if (plan->writes_second == id) {
-        UMBO_TRY(umbo_gradients_view(context, plan->gradients, 1, UMBO_ADD, &view));
-        CHECK(*(float *)view.data == 0); /* zeroed first */
-        *(float *)view.data += 6;
+        UMBO_TRY(umbo_gradients_view(plan->gradients, context, 1, UMBO_GRADIENT_ADD, &view));
+        CHECK(*(const float *)view.data == 0); /* zeroed first */
+        *(float *)view.mutable_data += 6;
     }
     if (plan->silent == id) return UMBO_OK;
-    if (plan->weight[id] < 0) return umbo_gradients_submit(context, plan->gradients);
-    return umbo_gradients_submit_weighted(context, plan->gradients, plan->weight[id]);
+    if (plan->weight[id] < 0) return umbo_gradients_submit(plan->gradients, context);
+    return umbo_gradients_submit_weighted(plan->gradients, context, plan->weight[id]);
 }
 
 static umbo_gradients *make_gradients(umbo_strategy *strategy, int32_t count,
                                       umbo_variable **variables, umbo_loss_reduction reduction) {
     umbo_gradients *gradients = NULL;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     options.loss_reduction = reduction;
-    CHECK_OK(umbo_gradients_create(strategy, count, (const umbo_variable *const *)variables,
+    CHECK_OK(umbo_gradients_create(strategy, count, variables,
                                    &options, &gradients));
     return gradients;
 }
 
 static umbo_optimizer *make_sgd(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = NULL;
-    ZEROED(umbo_sgd_options, options);
+    umbo_sgd_options options = UMBO_SGD_OPTIONS_INIT;
     options.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &optimizer));
     return optimizer;
@@ -89,7 +89,7 @@ static void weights_of_zero(umbo_strategy *strategy) {
 
     plan.weight[0] = NAN;
     CHECK_STATUS(umbo_strategy_run(strategy, plan_step, &plan, NULL, NULL, NULL),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("weight");
     CHECK_MESSAGE("replica 0");
     umbo_optimizer_release(sgd);
@@ -124,7 +124,7 @@ static void not_submitted(umbo_strategy *strategy) {
     umbo_optimizer *sgd = make_sgd(strategy);
     plan.gradients = make_gradients(strategy, 1, &variable, UMBO_LOSS_SUM);
     CHECK_OK(umbo_strategy_run(strategy, plan_step, &plan, NULL, NULL, NULL));
-    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");
     CHECK(float_of_variable(variable) == 0);
     umbo_optimizer_release(sgd);
@@ -138,10 +138,10 @@ static umbo_status look_wrong(umbo_replica_context *context, const umbo_value *a
     umbo_view view;
     (void)args;
     (void)result;
-    CHECK_STATUS(umbo_gradients_view(context, gradients, 1, UMBO_OVERWRITE, &view),
-                 UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_gradients_view(gradients, context, 1, UMBO_GRADIENT_OVERWRITE, &view),
+                 UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("index");
-    CHECK_STATUS(umbo_gradients_view(context, gradients, 0, 0, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_view(gradients, context, 0, 0, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("mode");
     return UMBO_OK;
 }
@@ -149,19 +149,19 @@ static umbo_status look_wrong(umbo_replica_context *context, const umbo_value *a
 static void refused(umbo_strategy *strategy) {
     umbo_strategy *other = make_strategy(2);
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
-    const umbo_variable *listed[2];
+    umbo_variable *listed[2];
     umbo_gradients *gradients = NULL;
-    ZEROED(umbo_gradients_options, options);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     listed[0] = variable;
     listed[1] = variable;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, listed, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("loss_reduction");
     options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_STATUS(umbo_gradients_create(strategy, 0, listed, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_gradients_create(strategy, 2, listed, &options, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("variables");
     CHECK(umbo_gradients_create(other, 1, listed, &options, &gradients) != UMBO_OK);
     CHECK(gradients == NULL);

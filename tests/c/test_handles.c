@@ -4,13 +4,14 @@
 static umbo_tensor *as_tensor(const void *address) { return (umbo_tensor *)address; }
 
 static void refuse_tensor(const umbo_tensor *tensor, const char *words) {
+    umbo_tensor *another = NULL;
     umbo_view view;
     memset(&view, 0x5a, sizeof(view));
-    CHECK_STATUS(umbo_tensor_view(tensor, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_view(tensor, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("tensor");
     CHECK(strstr(umbo_last_error_message(), words) != NULL);
     CHECK(view.rank == 0x5a5a5a5a); /* untouched */
-    CHECK_STATUS(umbo_tensor_retain(tensor), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_retain(tensor, &another), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(tensor); /* nothing happens */
 }
 
@@ -24,9 +25,12 @@ int main(void) {
     int on_the_stack = 0, index;
     char *on_the_heap = (char *)malloc(64);
 
-    /* References are counted. */
-    CHECK_OK(umbo_tensor_retain(tensor));
+    /* Each handle is released by itself; the tensor lives as long as there is one. */
+    CHECK_OK(umbo_tensor_retain(tensor, &recycled));
+    CHECK(recycled != tensor && live(UMBO_HANDLE_TENSOR) == 2);
     umbo_tensor_release(tensor);
+    refuse_tensor(tensor, "released");
+    tensor = recycled;
     CHECK_OK(umbo_tensor_view(tensor, &view));
     CHECK(live(UMBO_HANDLE_TENSOR) == 1 && live(UMBO_HANDLE_VALUE) == 1);
     CHECK(live(UMBO_HANDLE_STRATEGY) == 1);
@@ -59,13 +63,13 @@ int main(void) {
         noise ^= noise << 17;
         if (as_tensor((void *)(uintptr_t)noise) == recycled) continue;
         status = umbo_tensor_view(as_tensor((void *)(uintptr_t)noise), &view);
-        CHECK(status == UMBO_INVALID_ARGUMENT);
+        CHECK(status == UMBO_STATUS_INVALID_ARGUMENT);
         umbo_tensor_release(as_tensor((void *)(uintptr_t)noise));
     }
     /* One bit away from a true one. */
     for (index = 0; index < 64; index++) {
         const uintptr_t bits = (uintptr_t)recycled ^ ((uintptr_t)1 << index);
-        CHECK_STATUS(umbo_tensor_view(as_tensor((void *)bits), &view), UMBO_INVALID_ARGUMENT);
+        CHECK_STATUS(umbo_tensor_view(as_tensor((void *)bits), &view), UMBO_STATUS_INVALID_ARGUMENT);
     }
     CHECK(live(UMBO_HANDLE_ANY) == before);
 

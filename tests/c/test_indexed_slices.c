@@ -10,7 +10,7 @@ static int has_row_numbers(const umbo_value *slices, int64_t count, const int64_
     int same;
     CHECK_OK(umbo_value_slices_indices(slices, &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.dtype == UMBO_INT64 && view.rank == 1);
+    CHECK(view.dtype == UMBO_DTYPE_INT64 && view.rank == 1);
     same = view.shape[0] == count &&
            memcmp(view.data, expected, (size_t)count * sizeof(int64_t)) == 0;
     umbo_tensor_release(tensor);
@@ -30,14 +30,14 @@ static int has_rows(const umbo_value *slices, int64_t count, const float *expect
 
 static void parts(void) {
     const int64_t rows_shape[2] = {3, 2}, dense_shape[2] = {4, 2}, three = 3;
-    umbo_tensor *values = make_tensor(UMBO_FLOAT32, 2, rows_shape, rows), *kept = NULL;
-    umbo_tensor *numbers = make_tensor(UMBO_INT64, 1, &three, indices);
+    umbo_tensor *values = make_tensor(UMBO_DTYPE_FLOAT32, 2, rows_shape, rows), *kept = NULL;
+    umbo_tensor *numbers = make_tensor(UMBO_DTYPE_INT64, 1, &three, indices);
     umbo_value *slices = NULL, *plain = float_value(1);
     umbo_view given, found;
     int32_t rank = 0;
     int64_t shape[UMBO_MAX_RANK];
     memset(shape, 1, sizeof(shape));
-    CHECK_OK(umbo_value_indexed_slices(values, numbers, 2, dense_shape, &slices));
+    CHECK_OK(umbo_value_create_indexed_slices(values, numbers, 2, dense_shape, &slices));
     CHECK(kind_of(slices) == UMBO_VALUE_INDEXED_SLICES && count_of(slices) == 1);
     CHECK(has_rows(slices, 3, rows) && has_row_numbers(slices, 3, indices));
     CHECK_OK(umbo_value_slices_values(slices, &kept)); /* the same tensor, not a copy */
@@ -52,11 +52,11 @@ static void parts(void) {
     CHECK(has_rows(slices, 3, rows) && has_row_numbers(slices, 3, indices));
 
     kept = NULL;
-    CHECK_STATUS(umbo_value_slices_values(plain, &kept), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_slices_values(plain, &kept), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("value");
-    CHECK_STATUS(umbo_value_slices_indices(plain, &kept), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_slices_dense_shape(plain, &rank, shape), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_tensor(slices, &kept), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_slices_indices(plain, &kept), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_slices_dense_shape(plain, &rank, shape), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_tensor(slices, &kept), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(kept == NULL);
     umbo_value_release(plain);
     umbo_value_release(slices);
@@ -66,22 +66,22 @@ static void refused(void) {
     const int64_t rows_shape[2] = {3, 2}, dense_shape[2] = {4, 2}, other_shape[2] = {4, 3};
     const int64_t three = 3, two = 2;
     const int32_t narrow[3] = {0, 1, 2};
-    umbo_tensor *values = make_tensor(UMBO_FLOAT32, 2, rows_shape, rows);
-    umbo_tensor *numbers = make_tensor(UMBO_INT64, 1, &three, indices);
-    umbo_tensor *too_few = make_tensor(UMBO_INT64, 1, &two, indices);
-    umbo_tensor *too_narrow = make_tensor(UMBO_INT32, 1, &three, narrow);
+    umbo_tensor *values = make_tensor(UMBO_DTYPE_FLOAT32, 2, rows_shape, rows);
+    umbo_tensor *numbers = make_tensor(UMBO_DTYPE_INT64, 1, &three, indices);
+    umbo_tensor *too_few = make_tensor(UMBO_DTYPE_INT64, 1, &two, indices);
+    umbo_tensor *too_narrow = make_tensor(UMBO_DTYPE_INT32, 1, &three, narrow);
     umbo_value *slices = NULL;
-    CHECK_STATUS(umbo_value_indexed_slices(values, too_few, 2, dense_shape, &slices),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_indexed_slices(values, too_narrow, 2, dense_shape, &slices),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_indexed_slices(values, too_few, 2, dense_shape, &slices),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_indexed_slices(values, too_narrow, 2, dense_shape, &slices),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("indices");
-    CHECK_STATUS(umbo_value_indexed_slices(values, numbers, 2, other_shape, &slices),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_indexed_slices(values, numbers, 1, dense_shape, &slices),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_indexed_slices(values, numbers, -1, dense_shape, &slices),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_indexed_slices(values, numbers, 2, other_shape, &slices),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_indexed_slices(values, numbers, 1, dense_shape, &slices),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_indexed_slices(values, numbers, -1, dense_shape, &slices),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("rank");
     CHECK(slices == NULL);
     umbo_tensor_release(too_narrow);
@@ -105,9 +105,9 @@ static void reduced(umbo_strategy *strategy) {
     static const float halves[8] = {0.5f, 1, 1.5f, 2, 2.5f, 3, 5, 10};
     static const int64_t numbers[4] = {2, 0, 2, 3};
     static const float over_rows[2] = {19, 32};
-    const int64_t axis = 0;
+    const int32_t axis = 0;
     umbo_value *value = on_two_replicas(), *result = NULL;
-    ZEROED(umbo_reduce_options, options);
+    umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, NULL, &result));
     CHECK(kind_of(result) == UMBO_VALUE_INDEXED_SLICES); /* duplicates are kept */
     CHECK(has_rows(result, 4, all) && has_row_numbers(result, 4, numbers));
@@ -128,7 +128,7 @@ static void mixed(umbo_strategy *strategy) {
     static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, sum[8] = {4, 5, 1, 1, 7, 9, 1, 1};
     const int64_t shape[2] = {4, 2}, beyond = 4;
     umbo_value *items[2], *value, *result = NULL;
-    items[0] = into_value(make_tensor(UMBO_FLOAT32, 2, shape, ones));
+    items[0] = into_value(make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, ones));
     items[1] = make_slices(3, rows, indices, 4);
     value = into_per_replica(2, items);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, NULL, &result));
@@ -137,17 +137,17 @@ static void mixed(umbo_strategy *strategy) {
     umbo_value_release(value);
 
     result = NULL; /* rows are counted where they matter */
-    items[0] = into_value(make_tensor(UMBO_FLOAT32, 2, shape, ones));
+    items[0] = into_value(make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, ones));
     items[1] = make_slices(1, rows, &beyond, 4);
     value = into_per_replica(2, items);
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, NULL, &result),
-                 UMBO_OUT_OF_RANGE);
+                 UMBO_STATUS_OUT_OF_RANGE);
     umbo_value_release(value);
     items[0] = make_slices(1, rows, indices, 4);
     items[1] = make_slices(1, rows, indices, 5);
     value = into_per_replica(2, items);
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL);
     umbo_value_release(value);
 }
@@ -160,7 +160,7 @@ static void gathered(umbo_strategy *strategy) {
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && has_floats(result, 16, dense));
     umbo_value_release(result);
     result = NULL;
-    CHECK_STATUS(umbo_strategy_gather(strategy, plain, 0, NULL, &result), UMBO_UNIMPLEMENTED);
+    CHECK_STATUS(umbo_strategy_gather(strategy, plain, 0, NULL, &result), UMBO_STATUS_UNIMPLEMENTED);
     CHECK(result == NULL);
     umbo_value_release(plain);
     umbo_value_release(value);
@@ -185,7 +185,7 @@ static umbo_status all_reduce(umbo_replica_context *context, const umbo_value *a
     umbo_value_release(reduced_value);
     reduced_value = NULL;
     CHECK_STATUS(umbo_replica_context_all_gather(context, slices, 0, &reduced_value),
-                 UMBO_UNIMPLEMENTED);
+                 UMBO_STATUS_UNIMPLEMENTED);
     CHECK(reduced_value == NULL);
     umbo_value_release(slices);
     return UMBO_OK;

@@ -27,7 +27,7 @@ static umbo_status merge(umbo_strategy *strategy, const umbo_value *args, void *
     CHECK(kind_of(args) == UMBO_VALUE_PER_REPLICA && count_of(args) == 3);
     CHECK(float_at(args, 0) == 1 && float_at(args, 1) == 2 && float_at(args, 2) == 3);
     record->merges++;
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &scope)); /* the same strategy's scope is fine */
+    CHECK_OK(umbo_scope_enter(strategy, &scope)); /* the same strategy's scope is fine */
     CHECK_OK(umbo_scope_exit(scope));
     /* A run inside of a merge function is served by the waiting replicas. */
     CHECK_OK(umbo_strategy_run(strategy, nested, NULL, NULL, NULL, &of_run));
@@ -52,7 +52,7 @@ static umbo_status split(umbo_strategy *strategy, const umbo_value *args, void *
                          umbo_value **result) {
     (void)strategy;
     (void)user_data;
-    return args == NULL ? UMBO_OK : umbo_value_clone(args, result);
+    return args == NULL ? UMBO_OK : umbo_value_retain(args, result);
 }
 
 /* What goes in per replica comes back per replica. */
@@ -120,7 +120,7 @@ static umbo_status structures_differ(umbo_replica_context *context, const umbo_v
     (void)result;
     items[0] = own;
     items[1] = own;
-    CHECK_OK(umbo_value_tuple(replica_id(context) == 2 ? 2 : 1, items, &tuple));
+    CHECK_OK(umbo_value_create_tuple(replica_id(context) == 2 ? 2 : 1, items, &tuple));
     status = umbo_replica_context_merge_call(context, split, NULL, tuple, &back);
     umbo_value_release(tuple);
     umbo_value_release(own);
@@ -142,12 +142,12 @@ int main(void) {
     CHECK_OK(umbo_strategy_run(strategy, splitting, NULL, NULL, NULL, NULL));
     CHECK_OK(umbo_strategy_run(strategy, reducing, NULL, NULL, NULL, NULL));
     CHECK_STATUS(umbo_strategy_run(strategy, shapes_differ, NULL, NULL, NULL, NULL),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("[1]"); /* the shapes of all replicas */
     CHECK_MESSAGE("[2]");
     CHECK_MESSAGE("[3]");
     CHECK_STATUS(umbo_strategy_run(strategy, structures_differ, NULL, NULL, NULL, NULL),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("replica 2");
     CHECK_OK(umbo_strategy_run(strategy, reducing, NULL, NULL, NULL, NULL)); /* still usable */
     CHECK_OK(umbo_strategy_run(one, splitting, NULL, NULL, NULL, NULL));

@@ -29,8 +29,8 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
     (void)result;
     UMBO_TRY(umbo_value_view(args, "image", &images));
     UMBO_TRY(umbo_value_view(args, "label", &labels));
-    UMBO_TRY(umbo_variable_view(context, self->weights, &weights));
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
+    UMBO_TRY(umbo_variable_view(self->weights, context, &weights));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     pixels = weights.shape[0];
     UMBO_TRY(umbo_replica_context_scratch(context, (size_t)(pixels * CLASSES) * sizeof(double),
                                           &memory));
@@ -67,11 +67,11 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
         }
     }
     for (index = 0; index < pixels * CLASSES; index++) {
-        ((float *)gradient.data)[index] = (float)sums[index];
+        ((float *)gradient.mutable_data)[index] = (float)sums[index];
     }
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", loss, (double)images.shape[0]));
     UMBO_TRY(umbo_replica_context_add_metric(context, "correct", correct, (double)images.shape[0]));
-    return umbo_gradients_submit(context, self->gradients);
+    return umbo_gradients_submit(self->gradients, context);
 }
 
 static umbo_dataset *idx_file(const char *folder, const char *name) {
@@ -104,10 +104,10 @@ static int64_t pixels_of(const umbo_dataset *batches) {
     umbo_iterator *iterator = NULL;
     umbo_value *element = NULL;
     umbo_view view;
-    CHECK_OK(umbo_dataset_iterator(batches, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(batches, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK_OK(umbo_value_view(element, "image", &view));
-    CHECK(view.rank == 3 && view.dtype == UMBO_UINT8);
+    CHECK(view.rank == 3 && view.dtype == UMBO_DTYPE_UINT8);
     umbo_value_release(element);
     umbo_iterator_release(iterator);
     return view.shape[1] * view.shape[2];
@@ -134,18 +134,18 @@ static outcome train(const umbo_dataset *batches, int32_t replicas, umbo_dtype d
     outcome made = {NULL, 0, 0, 0, 0};
     model self;
     int pass;
-    ZEROED(umbo_variable_options, variable_options);
-    ZEROED(umbo_gradients_options, gradients_options);
-    ZEROED(umbo_sgd_options, sgd_options);
+    umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd_options = UMBO_SGD_OPTIONS_INIT;
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
     sgd_options.learning_rate = rate;
-    CHECK_OK(umbo_tensor_zeros(dtype, rank, shape, NULL, &zeros));
+    CHECK_OK(umbo_tensor_create_zeros(dtype, rank, shape, NULL, &zeros));
     CHECK_OK(umbo_variable_create(strategy, "weights", zeros, &variable_options, &self.weights));
-    CHECK_OK(umbo_gradients_create(strategy, 1, (const umbo_variable *const *)&self.weights,
+    CHECK_OK(umbo_gradients_create(strategy, 1, &self.weights,
                                    &gradients_options, &self.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd_options, &sgd));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     for (pass = 0; pass < passes; pass++) {
         for (;;) {
             int32_t replica;
@@ -196,7 +196,7 @@ static void digits(const char *folder) {
     shape[1] = CLASSES;
     bytes = (size_t)(shape[0] * shape[1]) * sizeof(float);
     for (run = 0; run < 4; run++) {
-        outcome many = train(batches, replica_counts[run], UMBO_FLOAT32, 2, shape, 0.05, 1,
+        outcome many = train(batches, replica_counts[run], UMBO_DTYPE_FLOAT32, 2, shape, 0.05, 1,
                              classify, bytes);
         double largest = 0, difference = 0;
         int64_t index;
@@ -234,10 +234,10 @@ static umbo_status fit(umbo_replica_context *context, const umbo_value *args, vo
     (void)result;
     UMBO_TRY(umbo_value_view(args, "x", &x));
     UMBO_TRY(umbo_value_view(args, "y", &y));
-    UMBO_TRY(umbo_variable_view(context, self->weights, &weights));
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_ADD, &gradient));
+    UMBO_TRY(umbo_variable_view(self->weights, context, &weights));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_ADD, &gradient));
     w = (const double *)weights.data;
-    g = (double *)gradient.data;
+    g = (double *)gradient.mutable_data;
     for (row = 0; row < x.shape[0]; row++) {
         const double *features = (const double *)x.data + row * x.strides[0];
         double error = -((const double *)y.data)[row * y.strides[0]];
@@ -248,7 +248,7 @@ static umbo_status fit(umbo_replica_context *context, const umbo_value *args, vo
     }
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", loss, (double)x.shape[0]));
     UMBO_TRY(umbo_replica_context_add_metric(context, "correct", correct, (double)x.shape[0]));
-    return umbo_gradients_submit(context, self->gradients);
+    return umbo_gradients_submit(self->gradients, context);
 }
 
 /* All numbers are small multiples of powers of two and so are all divisors (batches of 8 and 4,
@@ -264,15 +264,15 @@ static void dyadic(void) {
     int index, run;
     for (index = 0; index < 36; index++) x[index] = ((index * 7) % 17 - 8) / 4.0;
     for (index = 0; index < 12; index++) y[index] = ((index * 5) % 13 - 6) / 2.0;
-    features = into_value(make_tensor(UMBO_FLOAT64, 2, x_shape, x));
-    targets = into_value(make_tensor(UMBO_FLOAT64, 1, y_shape, y));
+    features = into_value(make_tensor(UMBO_DTYPE_FLOAT64, 2, x_shape, x));
+    targets = into_value(make_tensor(UMBO_DTYPE_FLOAT64, 1, y_shape, y));
     items[0] = features;
     items[1] = targets;
-    CHECK_OK(umbo_value_struct(2, names, items, &both));
+    CHECK_OK(umbo_value_create_struct(2, names, items, &both));
     CHECK_OK(umbo_dataset_from_tensor_slices(both, &slices));
     CHECK_OK(umbo_dataset_batch(slices, 8, 0, &batches));
     for (run = 0; run < 4; run++) {
-        outcome many = train(batches, replica_counts[run], UMBO_FLOAT64, 1, shape, 0.25, 1, fit,
+        outcome many = train(batches, replica_counts[run], UMBO_DTYPE_FLOAT64, 1, shape, 0.25, 1, fit,
                              3 * sizeof(double));
         CHECK(many.steps == 2);
         CHECK((many.empty_parts > 0) == (replica_counts[run] > 2));

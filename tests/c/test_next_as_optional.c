@@ -3,7 +3,7 @@
 
 static umbo_dataset *batches_of_two(int64_t count) {
     umbo_dataset *numbers = NULL, *batches = NULL;
-    CHECK_OK(umbo_dataset_range(0, count, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, count, 1, &numbers));
     CHECK_OK(umbo_dataset_batch(numbers, 2, 0, &batches));
     umbo_dataset_release(numbers);
     return batches;
@@ -34,7 +34,7 @@ static void count_steps(umbo_iterator *iterator, int expected) {
 
 static umbo_iterator *iterator_of(const umbo_dataset *dataset) {
     umbo_iterator *iterator = NULL;
-    CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     return iterator;
 }
 
@@ -42,7 +42,7 @@ static umbo_iterator *distributed_iterator(umbo_strategy *strategy, const umbo_d
     umbo_distributed_dataset *distributed = NULL;
     umbo_iterator *iterator = NULL;
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     umbo_distributed_dataset_release(distributed);
     return iterator;
 }
@@ -55,7 +55,7 @@ static void mixed_with_next(void) {
     umbo_view view;
     int64_t expected;
     int32_t has_value;
-    CHECK_OK(umbo_dataset_range(0, 4, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, 4, 1, &numbers));
     iterator = iterator_of(numbers);
     for (expected = 0; expected < 4; expected++) {
         if (expected % 2 == 0) {
@@ -80,7 +80,7 @@ static umbo_status fetch(umbo_replica_context *context, const umbo_value *args, 
     (void)args;
     (void)result;
     CHECK_STATUS(umbo_iterator_next_as_optional((umbo_iterator *)user_data, &has_value, &element),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(element == NULL && has_value == -1);
     return UMBO_OK;
 }

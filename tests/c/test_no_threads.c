@@ -53,19 +53,19 @@ static void replicas(void) {
     umbo_strategy *strategy = NULL;
     int had;
     options.cpu_replicas = REPLICAS;
-    limited.deadline_seconds = 600;
+    limited.timeout_seconds = 600;
     for (had = 0; had < REPLICAS - 1; had++) {
         left = had;
-        CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy),
-                     UMBO_RESOURCE_EXHAUSTED);
+        CHECK_STATUS(umbo_strategy_create(&options, &strategy),
+                     UMBO_STATUS_RESOURCE_EXHAUSTED);
         CHECK_MESSAGE("umbo-replica-");
         CHECK(strategy == NULL);
     }
     left = REPLICAS - 1;
-    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
     /* Replica 0 needs a thread where there is a deadline. */
     CHECK_STATUS(umbo_strategy_run(strategy, nothing, NULL, NULL, &limited, NULL),
-                 UMBO_RESOURCE_EXHAUSTED);
+                 UMBO_STATUS_RESOURCE_EXHAUSTED);
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
     left = -1;
     CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, &limited, NULL));
@@ -87,7 +87,7 @@ static void central_work(void) {
     CHECK_OK(umbo_default_strategy(&strategy));
     for (item = 0; item < 2; item++) {
         umbo_tensor *tensor = NULL;
-        CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &tensor));
+        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
         items[item] = into_value(tensor);
     }
     values = into_per_replica(2, items);

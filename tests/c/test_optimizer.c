@@ -16,9 +16,9 @@ static umbo_status constant_gradient(umbo_replica_context *context, const umbo_v
     umbo_view gradient;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
-    *(float *)gradient.data = (float)(replica_id(context) + 1);
-    return umbo_gradients_submit_weighted(context, self->gradients, 1);
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    *(float *)gradient.mutable_data = (float)(replica_id(context) + 1);
+    return umbo_gradients_submit_weighted(self->gradients, context, 1);
 }
 
 /* The mean gradient of each step is 1.5. */
@@ -60,7 +60,7 @@ static void sgd(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_set_learning_rate(optimizer, 0.5));
     steps(strategy, optimizer, variable, 2);
     CHECK(float_of_variable(variable) == 1 - 2 * 0.75f);
-    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, (double)NAN), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, (double)NAN), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate");
     CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
     CHECK(rate == 0.5);
@@ -74,12 +74,12 @@ static void momentum(umbo_strategy *strategy, int32_t nesterov) {
     umbo_tensor *state = NULL;
     double weight = 1, velocity = 0;
     int step;
-    ZEROED(umbo_momentum_options, options);
+    umbo_momentum_options options = UMBO_MOMENTUM_OPTIONS_INIT;
     options.learning_rate = 0.1;
     options.momentum = 0.5;
     options.nesterov = nesterov;
     CHECK_OK(umbo_optimizer_create_momentum(strategy, &options, &optimizer));
-    CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "momentum", &state), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "momentum", &state), UMBO_STATUS_NOT_FOUND);
     steps(strategy, optimizer, variable, 3);
     for (step = 0; step < 3; step++) {
         velocity = 0.5 * velocity - 0.1 * 1.5;
@@ -87,7 +87,7 @@ static void momentum(umbo_strategy *strategy, int32_t nesterov) {
     }
     CHECK(is_close(float_of_variable(variable), weight));
     CHECK(state_of(optimizer, variable, "momentum") != 0);
-    CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "m", &state), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_optimizer_state(optimizer, variable, "m", &state), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("'m'");
     CHECK(state == NULL);
     umbo_optimizer_release(optimizer);
@@ -121,7 +121,7 @@ static umbo_status apply_inside(umbo_replica_context *context, const umbo_value 
     UMBO_TRY(constant_gradient(context, args, user_data, result));
     UMBO_TRY(umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL));
     if (self->fail && replica_id(context) == 1) {
-        return umbo_set_last_error(UMBO_ABORTED, "after apply", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_ABORTED, "after apply", NULL, NULL);
     }
     return UMBO_OK;
 }
@@ -131,11 +131,11 @@ static void deferred(umbo_strategy *strategy) {
     training self = {NULL, NULL, 1};
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     int64_t iterations = -1;
-    ZEROED(umbo_sgd_options, options);
+    umbo_sgd_options options = UMBO_SGD_OPTIONS_INIT;
     options.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &self.inside));
     self.gradients = make_mean_gradients(strategy, variable, 0);
-    CHECK_STATUS(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL), UMBO_ABORTED);
+    CHECK_STATUS(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK_OK(umbo_optimizer_iterations(self.inside, &iterations));
     CHECK(iterations == 0 && float_of_variable(variable) == 1);
     self.fail = 0;
@@ -149,20 +149,20 @@ static void deferred(umbo_strategy *strategy) {
 
 static void refused(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = NULL;
-    ZEROED(umbo_sgd_options, sgd_options);
-    ZEROED(umbo_momentum_options, momentum_options);
-    ZEROED(umbo_adam_options, adam_options);
+    umbo_sgd_options sgd_options = UMBO_SGD_OPTIONS_INIT;
+    umbo_momentum_options momentum_options = UMBO_MOMENTUM_OPTIONS_INIT;
+    umbo_adam_options adam_options = UMBO_ADAM_OPTIONS_INIT;
     sgd_options.learning_rate = -1;
     CHECK_STATUS(umbo_optimizer_create_sgd(strategy, &sgd_options, &optimizer),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate");
     momentum_options.momentum = 1.5;
     CHECK_STATUS(umbo_optimizer_create_momentum(strategy, &momentum_options, &optimizer),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("momentum");
     adam_options.beta2 = 1;
     CHECK_STATUS(umbo_optimizer_create_adam(strategy, &adam_options, &optimizer),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("beta2");
     CHECK(optimizer == NULL);
 }

@@ -17,9 +17,9 @@ static umbo_status give_gradient(umbo_replica_context *context, const umbo_value
     umbo_view gradient;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
-    *(float *)gradient.data = self->gradient;
-    UMBO_TRY(umbo_gradients_submit_weighted(context, self->gradients, 1));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    *(float *)gradient.mutable_data = self->gradient;
+    UMBO_TRY(umbo_gradients_submit_weighted(self->gradients, context, 1));
     if (self->inside == NULL) return UMBO_OK;
     return umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL);
 }
@@ -87,7 +87,7 @@ static void clipping_and_decay(umbo_strategy *strategy) {
     umbo_apply_report report;
     report = step(strategy, optimizer, gradients, 0);
     CHECK(report.gradient_norm == -1 && report.loss_scale == 1 && report.learning_rate == 1);
-    options.clip_norm = 2;
+    options.global_clip_norm = 2;
     options.weight_decay = 0.25;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     report = step(strategy, optimizer, gradients, -5);
@@ -104,7 +104,7 @@ static void clipping_and_decay(umbo_strategy *strategy) {
         training self = {NULL, NULL, NULL, (float)INFINITY};
         self.gradients = gradients;
         CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
-        CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
+        CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("not finite");
     }
     CHECK_OK(umbo_optimizer_configure(optimizer, NULL));
@@ -124,7 +124,7 @@ static void loss_scale(umbo_strategy *strategy) {
     umbo_apply_report report;
     training self = {NULL, NULL, NULL, (float)NAN};
     double scale = 0;
-    options.dynamic_loss_scale = 1;
+    options.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
     options.loss_scale = 8;
     options.loss_scale_growth_interval = 2;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
@@ -181,7 +181,7 @@ typedef struct {
 static umbo_status schedule(int64_t step_number, void *user_data, double *learning_rate) {
     schedule_log *log = (schedule_log *)user_data;
     log->steps[log->calls++] = step_number;
-    if (log->calls == 2) return umbo_set_last_error(UMBO_UNAVAILABLE, "no rate today", NULL, NULL);
+    if (log->calls == 2) return umbo_set_last_error(UMBO_STATUS_UNAVAILABLE, "no rate today", NULL, NULL);
     if (log->calls < 4) *learning_rate = 0.5 * log->calls; /* else it is forgotten */
     return UMBO_OK;
 }
@@ -192,11 +192,11 @@ static umbo_status reentrant(int64_t step_number, void *user_data, double *learn
     umbo_strategy *strategy = self->strategy;
     (void)step_number;
     CHECK_STATUS(umbo_optimizer_apply(self->inside, self->gradients, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("schedule");
-    CHECK_STATUS(umbo_strategy_synchronize(strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_synchronize(strategy), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_run(strategy, give_gradient, user_data, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_optimizer_learning_rate(self->inside, learning_rate));
     return UMBO_OK;
 }
@@ -221,7 +221,7 @@ static void release_log(void *user_data) { ((schedule_log *)user_data)->released
 
 static void schedules_and_groups(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 4, UMBO_AGGREGATION_NONE);
-    const umbo_variable *member = variable;
+    umbo_variable *member = variable;
     umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
     umbo_optimizer *optimizer = sgd_of(strategy);
     umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
@@ -233,21 +233,21 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     options.weight_decay = 0.5;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     group.learning_rate_factor = 2;
-    group.no_weight_decay = 1;
+    group.weight_decay = 0;
     CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
-    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("variables[0]");
     CHECK_OK(umbo_optimizer_set_schedule(optimizer, schedule, &log, release_log));
     CHECK(step(strategy, optimizer, gradients, 1).learning_rate == 0.5);
     CHECK(float_of_variable(variable) == 3);
     CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
-    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_UNAVAILABLE);
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_UNAVAILABLE);
     CHECK_MESSAGE("no rate today");
     CHECK(float_of_variable(variable) == 3);
     CHECK_OK(umbo_optimizer_apply(optimizer, gradients, NULL, NULL)); /* the gradients are there */
     CHECK(float_of_variable(variable) == 0 && log.steps[1] == 1 && log.steps[2] == 1);
     CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
-    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate");
     CHECK(log.steps[3] == 2 && log.released == 0);
     CHECK_OK(umbo_optimizer_set_schedule(optimizer, NULL, NULL, NULL));
@@ -259,7 +259,7 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     /* A frozen variable stays; what it is given is not even looked at. */
     optimizer = sgd_of(strategy);
     group.frozen = 1;
-    options.clip_norm = 1;
+    options.global_clip_norm = 1;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
     CHECK(step(strategy, optimizer, gradients, (float)NAN).variables_updated == 0);
@@ -272,50 +272,52 @@ static void schedules_and_groups(umbo_strategy *strategy) {
 static void refused(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = sgd_of(strategy), *other = NULL;
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
-    const umbo_variable *member = variable;
+    umbo_variable *member = variable;
     umbo_gradients *gradients = NULL;
     umbo_gradients_options of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
     umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
     umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
-    options.clip_norm = -1;
-    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("clip_norm");
-    options.clip_norm = 0;
+    options.global_clip_norm = 0;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("global_clip_norm");
+    options.global_clip_norm = UMBO_NO_CLIPPING;
     options.non_finite = 4;
-    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("UMBO_NON_FINITE_SKIP");
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("UMBO_NON_FINITE_FAIL");
     options.non_finite = UMBO_NON_FINITE_FAIL;
-    options.dynamic_loss_scale = 1;
-    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    options.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dynamic");
     options.non_finite = UMBO_NON_FINITE_SKIP;
     options.loss_scale_backoff_factor = 1;
-    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("loss_scale_backoff_factor");
     options.loss_scale_backoff_factor = 0;
-    options.loss_scale_growth_interval = -1;
-    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("loss_scale_backoff_factor: 0");
+    options.loss_scale_backoff_factor = 0.5;
+    options.loss_scale_growth_interval = 0;
+    CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("loss_scale_growth_interval");
-    group.no_weight_decay = 1;
-    group.weight_decay = 1;
-    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("no_weight_decay");
+    group.weight_decay = -2;
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("weight_decay: -2");
     group.weight_decay = 0;
     group.learning_rate_factor = -1;
-    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_add_group(optimizer, 1, &member, &group), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate_factor");
-    rmsprop.decay = 1;
-    CHECK_STATUS(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &other), UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("decay");
+    rmsprop.rho = 1;
+    CHECK_STATUS(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &other), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("rho");
     ftrl.l1 = -1;
-    CHECK_STATUS(umbo_optimizer_create_ftrl(strategy, &ftrl, &other), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_create_ftrl(strategy, &ftrl, &other), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("l1");
     of_gradients.loss_reduction = UMBO_LOSS_SUM;
     of_gradients.accumulation_steps = -2;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, &member, &of_gradients, &gradients),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("accumulation_steps");
     CHECK(other == NULL && gradients == NULL);
     umbo_variable_release(variable);

@@ -4,14 +4,14 @@
 static void refuse(int32_t rank, const int64_t *shape, umbo_status expected, const char *word) {
     float memory[4] = {0};
     umbo_tensor *tensor = NULL;
-    CHECK_STATUS(umbo_tensor_zeros(UMBO_FLOAT32, rank, shape, NULL, &tensor), expected);
+    CHECK_STATUS(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, rank, shape, NULL, &tensor), expected);
     CHECK(strstr(umbo_last_error_message(), word) != NULL);
-    CHECK_STATUS(umbo_tensor_uninitialized(UMBO_FLOAT32, rank, shape, NULL, &tensor), expected);
+    CHECK_STATUS(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, rank, shape, NULL, &tensor), expected);
     CHECK(strstr(umbo_last_error_message(), word) != NULL);
-    if (expected == UMBO_INVALID_ARGUMENT) {
-        CHECK_STATUS(umbo_tensor_from_data(UMBO_FLOAT32, rank, shape, memory, NULL, &tensor),
+    if (expected == UMBO_STATUS_INVALID_ARGUMENT) {
+        CHECK_STATUS(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, rank, shape, memory, NULL, &tensor),
                      expected);
-        CHECK_STATUS(umbo_tensor_from_memory(UMBO_FLOAT32, rank, shape, NULL, memory, NULL, NULL,
+        CHECK_STATUS(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, rank, shape, NULL, memory, NULL, NULL,
                                              NULL, &tensor),
                      expected);
     }
@@ -30,20 +30,20 @@ int main(void) {
     float memory[2] = {0};
     umbo_tensor *tensor = NULL;
 
-    refuse(3, product, UMBO_INVALID_ARGUMENT, "shape");
-    refuse(1, bytes, UMBO_INVALID_ARGUMENT, "shape");
-    refuse(2, negative, UMBO_INVALID_ARGUMENT, "shape");
-    refuse(1, smallest, UMBO_INVALID_ARGUMENT, "shape");
-    refuse(9, nine, UMBO_INVALID_ARGUMENT, "rank");
-    refuse(-1, nine, UMBO_INVALID_ARGUMENT, "rank");
-    refuse(1, not_here, UMBO_RESOURCE_EXHAUSTED, "");
+    refuse(3, product, UMBO_STATUS_INVALID_ARGUMENT, "shape");
+    refuse(1, bytes, UMBO_STATUS_INVALID_ARGUMENT, "shape");
+    refuse(2, negative, UMBO_STATUS_INVALID_ARGUMENT, "shape");
+    refuse(1, smallest, UMBO_STATUS_INVALID_ARGUMENT, "shape");
+    refuse(9, nine, UMBO_STATUS_INVALID_ARGUMENT, "rank");
+    refuse(-1, nine, UMBO_STATUS_INVALID_ARGUMENT, "rank");
+    refuse(1, not_here, UMBO_STATUS_RESOURCE_EXHAUSTED, "");
 
     /* A dimension of zero makes no elements, but may not hide a shape that cannot be. */
-    refuse(3, hidden_by_zero, UMBO_INVALID_ARGUMENT, "shape");
+    refuse(3, hidden_by_zero, UMBO_STATUS_INVALID_ARGUMENT, "shape");
 
-    CHECK_STATUS(umbo_tensor_from_memory(UMBO_FLOAT32, 1, two, far_stride, memory, NULL, NULL,
+    CHECK_STATUS(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 1, two, far_stride, memory, NULL, NULL,
                                          NULL, &tensor),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("stride");
     CHECK(tensor == NULL);
     return finish();

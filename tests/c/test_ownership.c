@@ -76,10 +76,11 @@ static void test_refused_options(void) {
         shared_init(&user_data);
         memset(&given, 0, sizeof(given));
         given.options.struct_size = sizeof(given.options);
+        given.options.timeout_seconds = UMBO_NO_TIMEOUT;
         given.options.user_data_destroy = shared_destroy;
         switch (number) {
-            case 0: given.options.deadline_seconds = -1; break;
-            case 1: given.options.reserved[0] = 1; break;
+            case 0: given.options.timeout_seconds = -2; break;
+            case 1: given.options.timeout_seconds = 0.0 - 1e-9; break;
             case 2: given.options.struct_size = sizeof(given), given.newer = 1; break;
             case 3: given.options.cancellation = (const umbo_cancellation *)(const void *)strategy; break;
             case 4: of = NULL; break;
@@ -87,7 +88,7 @@ static void test_refused_options(void) {
             default: break; /* nothing is wrong */
         }
         CHECK_STATUS(umbo_strategy_run(of, function, &user_data, NULL, &given.options, NULL),
-                     number == 6 ? UMBO_OK : UMBO_INVALID_ARGUMENT);
+                     number == 6 ? UMBO_OK : UMBO_STATUS_INVALID_ARGUMENT);
         CHECK(destroyed(&user_data) == 1);
     }
     /* A struct that ends before the function does not name one. */
@@ -95,6 +96,7 @@ static void test_refused_options(void) {
         umbo_run_options options;
         shared_init(&user_data);
         memset(&options, 0, sizeof(options));
+        options.timeout_seconds = UMBO_NO_TIMEOUT;
         options.struct_size = offsetof(umbo_run_options, user_data_destroy);
         options.user_data_destroy = shared_destroy;
         CHECK_OK(umbo_strategy_run(strategy, nothing, &user_data, NULL, &options, NULL));
@@ -128,7 +130,7 @@ static void nesting_destroy(void *user_data) { shared_destroy(&((nesting *)user_
 static umbo_status run_inside(umbo_strategy *strategy, const umbo_value *args, void *user_data,
                               umbo_value **result) {
     nesting *self = (nesting *)user_data;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     (void)args;
     (void)result;
     options.user_data_destroy = nesting_destroy;
@@ -146,7 +148,7 @@ static umbo_status merging(umbo_replica_context *context, const umbo_value *args
 static void test_nested_run(int with_token) {
     umbo_strategy *strategy = make_strategy(2);
     nesting self;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     shared_init(&self.own);
     self.token = NULL;
     self.nested = UMBO_OK;
@@ -154,11 +156,11 @@ static void test_nested_run(int with_token) {
         CHECK_OK(umbo_cancellation_create(&self.token));
         options.cancellation = self.token;
     } else {
-        options.deadline_seconds = 2; /* the inner callbacks have begun by then */
+        options.timeout_seconds = 2; /* the inner callbacks have begun by then */
     }
     CHECK_STATUS(umbo_strategy_run(strategy, merging, &self, NULL, &options, NULL),
-                 with_token ? UMBO_CANCELLED : UMBO_DEADLINE_EXCEEDED);
-    CHECK(self.nested == (with_token ? UMBO_CANCELLED : UMBO_DEADLINE_EXCEEDED));
+                 with_token ? UMBO_STATUS_CANCELLED : UMBO_STATUS_DEADLINE_EXCEEDED);
+    CHECK(self.nested == (with_token ? UMBO_STATUS_CANCELLED : UMBO_STATUS_DEADLINE_EXCEEDED));
     CHECK(destroyed(&self.own) == 0);
     set_open(&self.own);
     CHECK_OK(umbo_strategy_synchronize(strategy));
@@ -182,8 +184,8 @@ static umbo_status look(umbo_replica_context *context, const umbo_value *args, v
     (void)args;
     (void)result;
     for (index = 0; index < 3; index++) {
-        CHECK_OK(umbo_variable_view(context, self->variables[index], &views[index]));
-        CHECK_OK(umbo_variable_view_as(context, self->variables[index], UMBO_BFLOAT16,
+        CHECK_OK(umbo_variable_view(self->variables[index], context, &views[index]));
+        CHECK_OK(umbo_variable_view_as(self->variables[index], context, UMBO_DTYPE_BFLOAT16,
                                        &narrow[index]));
     }
     for (round = 0; round < 2; round++) {
@@ -228,19 +230,19 @@ static void call_back(void *user_data) {
     calling *self = (calling *)user_data;
     umbo_value *one = float_value(1);
     umbo_equivalence *equivalence = NULL;
-    int32_t late = 0;
+    int64_t late = 0;
     CHECK_OK(umbo_strategy_late_replicas(self->strategy, &late));
     CHECK(late == 1);
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("draining");
     CHECK_STATUS(umbo_strategy_call_for_each_replica(self->strategy, nothing, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_check_equivalence(self->strategy, nothing, NULL, self->batch, NULL,
                                                  NULL, &equivalence),
-                 UMBO_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_strategy_synchronize(self->strategy), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_variable_assign(self->variable, one), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(float_of_variable(self->variable) == 2);
     umbo_value_release(one);
     self->answers = 1;
@@ -262,7 +264,7 @@ static umbo_status wait_for_it(umbo_replica_context *context, const umbo_value *
 static void test_release_that_calls_back(void) {
     const float rows[] = {1, 2, 3, 4};
     calling self;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     memset(&self, 0, sizeof(self));
     shared_init(&self.own);
     self.strategy = make_strategy(2);
@@ -272,7 +274,7 @@ static void test_release_that_calls_back(void) {
     options.cancellation = self.token;
     options.user_data_destroy = call_back;
     CHECK_STATUS(umbo_strategy_run(self.strategy, wait_for_it, &self, NULL, &options, NULL),
-                 UMBO_CANCELLED);
+                 UMBO_STATUS_CANCELLED);
     set_open(&self.own);
     CHECK_OK(umbo_strategy_synchronize(self.strategy));
     CHECK(self.answers == 1 && destroyed(&self.own) == 1);

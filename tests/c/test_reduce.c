@@ -15,14 +15,14 @@ static void over_replicas(umbo_strategy *strategy) {
     umbo_view view;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, &view));
-    CHECK(view.shape[0] == 4 && ((float *)view.data)[0] == 4 && ((float *)view.data)[3] == 10);
+    CHECK(view.shape[0] == 4 && ((const float *)view.data)[0] == 4 && ((const float *)view.data)[3] == 10);
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, even, NULL, &result));
     CHECK(float_of(result) == 2);
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, uneven, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("[4]");
     CHECK_MESSAGE("[2]");
     CHECK_MESSAGE("axes = {0}"); /* the fix */
@@ -33,10 +33,10 @@ static void over_replicas(umbo_strategy *strategy) {
 
 /* Weighted by examples: 15 over 6, not a mean of means. */
 static void over_an_axis(umbo_strategy *strategy) {
-    const int64_t axis[1] = {0}, negative[1] = {-1}, beyond[1] = {1}, twice[2] = {0, 0};
+    const int32_t axis[1] = {0}, negative[1] = {-1}, beyond[1] = {1}, twice[2] = {0, 0};
     umbo_value *uneven = two_parts(2), *half_empty = two_parts(0), *even = two_parts(4);
     umbo_value *result = NULL, *again = NULL;
-    ZEROED(umbo_reduce_options, options);
+    umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     options.axes = axis;
     options.axis_count = 1;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, uneven, &options, &result));
@@ -58,12 +58,12 @@ static void over_an_axis(umbo_strategy *strategy) {
     result = NULL;
     options.axes = beyond;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
-                 UMBO_OUT_OF_RANGE);
+                 UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("axis");
     options.axes = twice;
     options.axis_count = 2;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(result == NULL);
     umbo_value_release(even);
     umbo_value_release(half_empty);
@@ -77,9 +77,9 @@ static void plain_values(umbo_strategy *strategy) {
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, five, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("value");
-    CHECK_STATUS(umbo_strategy_reduce(strategy, 0, five, NULL, &result), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_reduce(strategy, 0, five, NULL, &result), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("op");
     CHECK(result == NULL);
     umbo_value_release(five);
@@ -95,23 +95,23 @@ static umbo_value *two_of(umbo_dtype dtype, const void *first, const void *secon
 static void dtypes(umbo_strategy *strategy) {
     const uint8_t a8 = 200, b8 = 100, yes = 1;
     const int32_t a32 = 1, b32 = 2;
-    umbo_value *bytes = two_of(UMBO_UINT8, &a8, &b8), *ints = two_of(UMBO_INT32, &a32, &b32);
-    umbo_value *bools = two_of(UMBO_BOOL, &yes, &yes), *result = NULL;
+    umbo_value *bytes = two_of(UMBO_DTYPE_UINT8, &a8, &b8), *ints = two_of(UMBO_DTYPE_INT32, &a32, &b32);
+    umbo_value *bools = two_of(UMBO_DTYPE_BOOL, &yes, &yes), *result = NULL;
     umbo_view view;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bytes, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, &view));
-    CHECK(view.dtype == UMBO_UINT8 && *(uint8_t *)view.data == 44); /* wraps */
+    CHECK(view.dtype == UMBO_DTYPE_UINT8 && *(const uint8_t *)view.data == 44); /* wraps */
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, bytes, NULL, &result));
     CHECK(float_of(result) == 150);
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, ints, NULL, &result));
     CHECK_OK(umbo_value_view(result, NULL, &view));
-    CHECK(view.dtype == UMBO_FLOAT64 && *(double *)view.data == 1.5);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT64 && *(const double *)view.data == 1.5);
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bools, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("bool");
     CHECK(result == NULL);
     umbo_value_release(bools);
@@ -128,12 +128,12 @@ static void structures(umbo_strategy *strategy) {
     umbo_view view;
     items[0] = a;
     items[1] = b;
-    CHECK_OK(umbo_value_struct(2, names, items, &nest));
+    CHECK_OK(umbo_value_create_struct(2, names, items, &nest));
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, nest, NULL, &result));
     CHECK_OK(umbo_value_view(result, "a", &view));
-    CHECK(((float *)view.data)[1] == 6);
+    CHECK(((const float *)view.data)[1] == 6);
     CHECK_OK(umbo_value_view(result, "b", &view));
-    CHECK(*(float *)view.data == 30);
+    CHECK(*(const float *)view.data == 30);
     umbo_value_release(result);
     umbo_value_release(nest);
     umbo_value_release(b);
@@ -146,8 +146,8 @@ static void destinations(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
     umbo_tensor *output = make_floats(4, zero), *same = NULL;
     umbo_view view, of_output;
-    ZEROED(umbo_destination, destination);
-    ZEROED(umbo_reduce_options, options);
+    umbo_destination destination = UMBO_DESTINATION_INIT;
+    umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
     destination.device = "cpu:0";
     CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result));
     CHECK(kind_of(result) == UMBO_VALUE_TENSOR && float_of(result) == 3);
@@ -155,7 +155,7 @@ static void destinations(umbo_strategy *strategy) {
     result = NULL;
     destination.variable = variable; /* two at once */
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("destination");
     destination.device = NULL;
     CHECK_OK(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_MEAN, value, &destination, &result));
@@ -164,22 +164,22 @@ static void destinations(umbo_strategy *strategy) {
     result = NULL;
     destination.variable = NULL; /* none */
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     destination.device = "";
     CHECK_STATUS(umbo_strategy_reduce_to(strategy, UMBO_REDUCE_SUM, value, &destination, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
 
     options.output = output;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, &options, &result));
     CHECK_OK(umbo_value_tensor(result, &same));
     CHECK_OK(umbo_tensor_view(same, &view));
     CHECK_OK(umbo_tensor_view(output, &of_output));
-    CHECK(view.data == of_output.data && ((float *)view.data)[3] == 10);
+    CHECK(view.data == of_output.data && ((const float *)view.data)[3] == 10);
     umbo_tensor_release(same);
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &options, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("output");
     umbo_tensor_release(output);
     umbo_variable_release(variable);
@@ -215,7 +215,7 @@ static umbo_status fail_update(umbo_variable *variable, const umbo_value *args, 
     (void)args;
     (void)user_data;
     (void)result;
-    return umbo_set_last_error(UMBO_ABORTED, "no update", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_ABORTED, "no update", NULL, NULL);
 }
 
 static void update(umbo_strategy *strategy) {
@@ -228,7 +228,7 @@ static void update(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, NULL));
     CHECK(calls == 2 && float_of_variable(variable) == 14);
     CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL, NULL),
-                 UMBO_ABORTED);
+                 UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("no update");
     umbo_value_release(two);
     umbo_variable_release(variable);

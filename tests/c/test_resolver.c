@@ -23,7 +23,7 @@ static void check_task(const umbo_cluster_resolver *resolver, const char *job, i
 }
 
 static void check_cluster(const umbo_cluster_resolver *resolver) {
-    int32_t count = 0;
+    int64_t count = 0;
     int64_t index = 0;
     const char *name = NULL;
     CHECK_OK(umbo_cluster_resolver_job_count(resolver, &count));
@@ -32,18 +32,18 @@ static void check_cluster(const umbo_cluster_resolver *resolver) {
     CHECK(strcmp(name, "ps") == 0);
     CHECK_OK(umbo_cluster_resolver_job_name(resolver, 1, &name));
     CHECK(strcmp(name, "worker") == 0);
-    CHECK_STATUS(umbo_cluster_resolver_job_name(resolver, 2, &name), UMBO_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_cluster_resolver_job_name(resolver, -1, &name), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_cluster_resolver_job_name(resolver, 2, &name), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_cluster_resolver_job_name(resolver, -1, &name), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_OK(umbo_cluster_resolver_task_count(resolver, "worker", &count));
     CHECK(count == 2);
-    CHECK_STATUS(umbo_cluster_resolver_task_count(resolver, "chief", &count), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_cluster_resolver_task_count(resolver, "chief", &count), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("chief");
     check_task(resolver, "worker", 0, 0, "a:1");
     check_task(resolver, "worker", 1, 1, "b:2");
     check_task(resolver, "ps", 0, 3, "c:3"); /* in the order of their numbers */
     check_task(resolver, "ps", 1, 7, "d:4");
-    CHECK_STATUS(umbo_cluster_resolver_task(resolver, "ps", 2, &index, &name), UMBO_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_cluster_resolver_task(resolver, "chief", 0, &index, &name), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_cluster_resolver_task(resolver, "ps", 2, &index, &name), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_cluster_resolver_task(resolver, "chief", 0, &index, &name), UMBO_STATUS_NOT_FOUND);
     CHECK_OK(umbo_cluster_resolver_task_type(resolver, &name));
     CHECK(strcmp(name, "worker") == 0);
     CHECK_OK(umbo_cluster_resolver_task_index(resolver, &index));
@@ -51,7 +51,7 @@ static void check_cluster(const umbo_cluster_resolver *resolver) {
 }
 
 static void check_empty(umbo_cluster_resolver *resolver) {
-    int32_t count = -1;
+    int64_t count = -1;
     int64_t index = 0;
     const char *type = "x";
     CHECK_OK(umbo_cluster_resolver_job_count(resolver, &count));
@@ -91,12 +91,12 @@ static void refused(void) {
     int32_t index;
     for (index = 0; index < COUNT_OF(wrong); index++) {
         if (umbo_cluster_resolver_from_tf_config(wrong[index], &resolver) !=
-            UMBO_INVALID_ARGUMENT) {
+            UMBO_STATUS_INVALID_ARGUMENT) {
             check_failed(__FILE__, __LINE__, wrong[index]);
         }
     }
     CHECK_STATUS(umbo_cluster_resolver_from_tf_config("{\n  oops}", &resolver),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("line 2"); /* the place */
     CHECK(resolver == NULL);
 }
@@ -111,7 +111,7 @@ static void environment(void) {
     umbo_cluster_resolver_release(resolver);
     CHECK(setenv("TF_CONFIG", "{", 1) == 0);
     resolver = NULL;
-    CHECK_STATUS(umbo_cluster_resolver_from_tf_config(NULL, &resolver), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_cluster_resolver_from_tf_config(NULL, &resolver), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("TF_CONFIG");
     CHECK(resolver == NULL);
     CHECK(setenv("TF_CONFIG", cluster, 1) == 0);
@@ -121,14 +121,15 @@ static void environment(void) {
 static void of_a_strategy(void) {
     umbo_cluster_resolver *resolver = resolver_from(cluster), *found = NULL;
     umbo_strategy *strategy = NULL, *copy = NULL, *without = make_strategy(1);
-    ZEROED(umbo_strategy_options, options);
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     options.cluster_resolver = resolver;
-    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
     umbo_cluster_resolver_release(resolver); /* the strategy keeps a reference */
     CHECK_OK(umbo_strategy_cluster_resolver(strategy, &found));
     check_cluster(found);
-    CHECK_OK(umbo_cluster_resolver_retain(found));
+    CHECK_OK(umbo_cluster_resolver_retain(found, &resolver));
     umbo_cluster_resolver_release(found);
+    found = resolver;
     check_cluster(found);
     umbo_cluster_resolver_release(found);
     CHECK_OK(umbo_strategy_copy(strategy, &copy));

@@ -15,7 +15,7 @@ static umbo_status pass_through(umbo_replica_context *context, const umbo_value 
                                 void *user_data, umbo_value **result) {
     (void)context;
     (void)user_data;
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 /* The very same tensor from every replica stays plain; equal ones do not. */
@@ -45,7 +45,7 @@ static umbo_status make_struct(umbo_replica_context *context, const umbo_value *
     CHECK_OK(umbo_value_field(args, "shared", &shared));
     items[0] = own;
     items[1] = shared;
-    status = umbo_value_struct(user_data != NULL && replica_id(context) == 1 ? 1 : 2, names, items,
+    status = umbo_value_create_struct(user_data != NULL && replica_id(context) == 1 ? 1 : 2, names, items,
                                result);
     umbo_value_release(shared);
     umbo_value_release(own);
@@ -59,7 +59,7 @@ static void structures(umbo_strategy *strategy) {
     umbo_value *shared = float_value(8), *args = NULL, *result = NULL, *field = NULL;
     int disagree = 1;
     items[0] = shared;
-    CHECK_OK(umbo_value_struct(1, names, items, &args));
+    CHECK_OK(umbo_value_create_struct(1, names, items, &args));
     CHECK_OK(umbo_strategy_run(strategy, make_struct, NULL, args, NULL, &result));
     CHECK(kind_of(result) == UMBO_VALUE_STRUCT);
     CHECK_OK(umbo_value_field(result, "id", &field));
@@ -71,7 +71,7 @@ static void structures(umbo_strategy *strategy) {
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_run(strategy, make_struct, &disagree, args, NULL, &result),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("replica 1");
     CHECK(result == NULL);
     umbo_value_release(args);
@@ -82,7 +82,8 @@ static umbo_status look_around(umbo_replica_context *context, const umbo_value *
                                void *user_data, umbo_value **result) {
     const char *device = NULL, *expected = NULL;
     const umbo_strategy *strategy = (const umbo_strategy *)user_data;
-    int32_t count = 0, cancelled = -1;
+    int32_t cancelled = -1;
+    int64_t count = 0;
     void *stream = &count;
     CHECK(args == NULL && *result == NULL);
     CHECK_OK(umbo_replica_context_num_replicas_in_sync(context, &count));
@@ -99,7 +100,7 @@ static umbo_status look_around(umbo_replica_context *context, const umbo_value *
 
 static void no_arguments_no_result(umbo_strategy *strategy) {
     umbo_value *result = NULL;
-    int32_t count = 0;
+    int64_t count = 0;
     CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, &result));
     CHECK(result == NULL);
     CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, NULL));
@@ -114,7 +115,7 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     (void)result;
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1 + id, 2));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1, 1)); /* adds up */
-    if (user_data != NULL) return umbo_set_last_error(UMBO_ABORTED, "not this time", NULL, NULL);
+    if (user_data != NULL) return umbo_set_last_error(UMBO_STATUS_ABORTED, "not this time", NULL, NULL);
     return UMBO_OK;
 }
 
@@ -124,10 +125,10 @@ static void metrics(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_run(strategy, measure, NULL, NULL, NULL, NULL));
     CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
     CHECK(metric.sum == 1 + 2 + 3 + 3 && metric.weight == 9 && metric.mean == 1);
-    CHECK_STATUS(umbo_strategy_metric(strategy, "accuracy", &metric), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_strategy_metric(strategy, "accuracy", &metric), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("accuracy");
     /* A failed step has no metrics: those of the last committed one stay. */
-    CHECK_STATUS(umbo_strategy_run(strategy, measure, &fail, NULL, NULL, NULL), UMBO_ABORTED);
+    CHECK_STATUS(umbo_strategy_run(strategy, measure, &fail, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
     CHECK_OK(umbo_strategy_metric(strategy, "loss", &metric));
     CHECK(metric.sum == 9 && metric.weight == 9);
 }
@@ -149,7 +150,7 @@ static umbo_status use_scratch(umbo_replica_context *context, const umbo_value *
     memset(a, 1, 1000);
     memset(b, 2, 100000);
     CHECK(((char *)a)[999] == 1);
-    CHECK_STATUS(umbo_replica_context_scratch(context, SIZE_MAX, &b), UMBO_RESOURCE_EXHAUSTED);
+    CHECK_STATUS(umbo_replica_context_scratch(context, SIZE_MAX, &b), UMBO_STATUS_RESOURCE_EXHAUSTED);
     addresses->first[replica_id(context)] = a;
     return UMBO_OK;
 }
@@ -194,7 +195,7 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     CHECK_OK(umbo_dataset_from_tensor_slices(components, &slices));
     CHECK_OK(umbo_dataset_batch(slices, 4, 0, &batches));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &iterator));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK_OK(umbo_value_examples(element, -1, &examples));
     CHECK(examples == 4);
@@ -237,15 +238,20 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
 /* user_data_destroy runs exactly once, also when the run is refused. */
 static void destroy_once(umbo_strategy *strategy) {
     int destroyed = 0;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = count_destroyed;
     CHECK_OK(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL));
     CHECK(destroyed == 1);
-    options.deadline_seconds = -1;
+    options.timeout_seconds = -2;
     CHECK_STATUS(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL),
-                 UMBO_INVALID_ARGUMENT);
-    CHECK_MESSAGE("deadline_seconds");
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("timeout_seconds");
     CHECK(destroyed == 2);
+    options.timeout_seconds = 0; /* no time at all */
+    CHECK_STATUS(umbo_strategy_run(strategy, nothing, &destroyed, NULL, &options, NULL),
+                 UMBO_STATUS_DEADLINE_EXCEEDED);
+    CHECK_OK(umbo_strategy_synchronize(strategy));
+    CHECK(destroyed == 3);
 }
 
 static void wrong_arguments(umbo_strategy *strategy) {
@@ -253,7 +259,7 @@ static void wrong_arguments(umbo_strategy *strategy) {
     umbo_value *too_few = per_replica_floats(2, numbers), *result = NULL;
     umbo_status status =
         umbo_strategy_run(strategy, pass_through, NULL, too_few, NULL, &result);
-    CHECK(status == UMBO_OUT_OF_RANGE || status == UMBO_INVALID_ARGUMENT);
+    CHECK(status == UMBO_STATUS_OUT_OF_RANGE || status == UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("replica");
     CHECK(result == NULL);
     umbo_value_release(too_few);

@@ -7,9 +7,9 @@ typedef umbo_status (*scatter_function)(umbo_variable *variable, const umbo_valu
 static umbo_variable *make_matrix(umbo_strategy *strategy, umbo_aggregation aggregation) {
     const float numbers[6] = {10, 20, 30, 40, 50, 60};
     const int64_t shape[2] = {3, 2};
-    umbo_tensor *initial = make_tensor(UMBO_FLOAT32, 2, shape, numbers);
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, numbers);
     umbo_variable *variable = NULL;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.aggregation = aggregation;
     CHECK_OK(umbo_variable_create(strategy, "m", initial, &options, &variable));
     umbo_tensor_release(initial);
@@ -60,15 +60,15 @@ static void refused(umbo_strategy *strategy) {
     static const int64_t beyond[2] = {0, 3}, negative[2] = {0, -1}, fine[2] = {0, 1};
     umbo_variable *variable = make_matrix(strategy, UMBO_AGGREGATION_NONE);
     umbo_value *slices = make_slices(2, rows, beyond, 3), *plain = float_value(1);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_OUT_OF_RANGE);
     umbo_value_release(slices);
     slices = make_slices(2, rows, negative, 3);
-    CHECK_STATUS(umbo_variable_scatter_update(variable, slices), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_variable_scatter_update(variable, slices), UMBO_STATUS_OUT_OF_RANGE);
     umbo_value_release(slices);
     slices = make_slices(2, rows, fine, 4); /* slices of another shape */
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_value_release(slices);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, plain), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter_add(variable, plain), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("slices");
     CHECK(matrix_is(variable, before));
     umbo_value_release(plain);
@@ -80,19 +80,19 @@ static void integers(umbo_strategy *strategy) {
     const int64_t shape[2] = {2, 1}, one[2] = {1, 1};
     const int32_t two[1] = {2}, zero[1] = {0};
     const int64_t first[1] = {0};
-    umbo_tensor *initial = make_tensor(UMBO_INT32, 2, shape, numbers), *now = NULL;
-    umbo_tensor *index = make_tensor(UMBO_INT64, 1, one, first);
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_INT32, 2, shape, numbers), *now = NULL;
+    umbo_tensor *index = make_tensor(UMBO_DTYPE_INT64, 1, one, first);
     umbo_tensor *divisors[2];
     umbo_variable *variable = NULL;
     umbo_value *slices = NULL;
     umbo_view view;
     CHECK_OK(umbo_variable_create(strategy, "i", initial, NULL, &variable));
-    divisors[0] = make_tensor(UMBO_INT32, 2, one, zero);
-    divisors[1] = make_tensor(UMBO_INT32, 2, one, two);
-    CHECK_OK(umbo_value_indexed_slices(divisors[0], index, 2, shape, &slices));
-    CHECK_STATUS(umbo_variable_scatter_div(variable, slices), UMBO_INVALID_ARGUMENT);
+    divisors[0] = make_tensor(UMBO_DTYPE_INT32, 2, one, zero);
+    divisors[1] = make_tensor(UMBO_DTYPE_INT32, 2, one, two);
+    CHECK_OK(umbo_value_create_indexed_slices(divisors[0], index, 2, shape, &slices));
+    CHECK_STATUS(umbo_variable_scatter_div(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_value_release(slices);
-    CHECK_OK(umbo_value_indexed_slices(divisors[1], index, 2, shape, &slices));
+    CHECK_OK(umbo_value_create_indexed_slices(divisors[1], index, 2, shape, &slices));
     CHECK_OK(umbo_variable_scatter_div(variable, slices));
     umbo_value_release(slices);
     CHECK_OK(umbo_variable_read(variable, &now));
@@ -116,7 +116,7 @@ static void components(umbo_strategy *strategy) {
     items[0] = make_slices(1, rows, &row, 3);
     items[1] = make_slices(1, other, &row, 3);
     slices = into_per_replica(2, items);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("inside of a run");
     CHECK(matrix_is(variable, after));
     umbo_value_release(slices);
@@ -153,7 +153,7 @@ static void by_aggregation(umbo_strategy *strategy) {
         {UMBO_AGGREGATION_SUM, UMBO_OK, {13, 23, 30, 40, 50, 60}},
         {UMBO_AGGREGATION_MEAN, UMBO_OK, {11.5f, 21.5f, 30, 40, 50, 60}},
         {UMBO_AGGREGATION_ONLY_FIRST_REPLICA, UMBO_OK, {11, 21, 30, 40, 50, 60}},
-        {UMBO_AGGREGATION_NONE, UMBO_INVALID_ARGUMENT, {10, 20, 30, 40, 50, 60}},
+        {UMBO_AGGREGATION_NONE, UMBO_STATUS_INVALID_ARGUMENT, {10, 20, 30, 40, 50, 60}},
     };
     int32_t index;
     for (index = 0; index < COUNT_OF(cases); index++) {
@@ -171,7 +171,7 @@ static void by_aggregation(umbo_strategy *strategy) {
 static umbo_status add_and_fail(umbo_replica_context *context, const umbo_value *args,
                                 void *user_data, umbo_value **result) {
     UMBO_TRY(add_own(context, args, user_data, result));
-    return umbo_set_last_error(UMBO_ABORTED, "after the update", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_ABORTED, "after the update", NULL, NULL);
 }
 
 static void dropped(umbo_strategy *strategy) {
@@ -180,7 +180,7 @@ static void dropped(umbo_strategy *strategy) {
     this_case.variable = make_matrix(strategy, UMBO_AGGREGATION_SUM);
     this_case.expected = UMBO_OK;
     CHECK_STATUS(umbo_strategy_run(strategy, add_and_fail, &this_case, NULL, NULL, NULL),
-                 UMBO_ABORTED);
+                 UMBO_STATUS_ABORTED);
     CHECK(matrix_is(this_case.variable, before));
     umbo_variable_release(this_case.variable);
 }

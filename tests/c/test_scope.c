@@ -36,7 +36,7 @@ static void check_contexts(int has, int cross_replica) {
 static void default_context(void) {
     umbo_strategy *strategy = NULL;
     umbo_replica_context *context = NULL;
-    int32_t count = 0;
+    int64_t count = 0;
     check_contexts(0, 0);
     CHECK_OK(umbo_default_strategy(&strategy));
     CHECK(is_current(strategy));
@@ -57,7 +57,7 @@ static umbo_status inside(umbo_strategy *strategy, void *user_data) {
 static umbo_status fail_inside(umbo_strategy *strategy, void *user_data) {
     (void)strategy;
     (void)user_data;
-    return umbo_set_last_error(UMBO_DATA_LOSS, "the disk is gone", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "the disk is gone", NULL, NULL);
 }
 
 static void with_a_callback(umbo_strategy *strategy) {
@@ -65,7 +65,7 @@ static void with_a_callback(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_scope(strategy, inside, &calls));
     CHECK(calls == 1);
     check_contexts(0, 0);
-    CHECK_STATUS(umbo_strategy_scope(strategy, fail_inside, NULL), UMBO_DATA_LOSS);
+    CHECK_STATUS(umbo_strategy_scope(strategy, fail_inside, NULL), UMBO_STATUS_DATA_LOSS);
     CHECK_MESSAGE("the disk is gone");
     check_contexts(0, 0); /* restored after a failure too */
 }
@@ -73,19 +73,19 @@ static void with_a_callback(umbo_strategy *strategy) {
 static void nesting(umbo_strategy *strategy, umbo_strategy *other) {
     umbo_scope *outer = NULL, *inner = NULL, *refused = NULL;
     umbo_strategy *copy = NULL;
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &outer));
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &inner)); /* its own, any depth */
-    CHECK_STATUS(umbo_strategy_scope_enter(other, &refused), UMBO_FAILED_PRECONDITION);
+    CHECK_OK(umbo_scope_enter(strategy, &outer));
+    CHECK_OK(umbo_scope_enter(strategy, &inner)); /* its own, any depth */
+    CHECK_STATUS(umbo_scope_enter(other, &refused), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("strategy");
     CHECK_OK(umbo_strategy_copy(strategy, &copy)); /* a copy is another strategy */
-    CHECK_STATUS(umbo_strategy_scope_enter(copy, &refused), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_scope_enter(copy, &refused), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(refused == NULL && is_current(strategy));
 
-    CHECK_STATUS(umbo_set_strategy(strategy), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_strategy(strategy), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("scope");
-    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_STATUS_FAILED_PRECONDITION);
 
-    CHECK_STATUS(umbo_scope_exit(outer), UMBO_FAILED_PRECONDITION); /* inner first */
+    CHECK_STATUS(umbo_scope_exit(outer), UMBO_STATUS_FAILED_PRECONDITION); /* inner first */
     CHECK(is_current(strategy));
     CHECK_OK(umbo_scope_exit(inner));
     check_contexts(1, 1);
@@ -115,9 +115,9 @@ static void *in_second_thread(void *argument) {
     second_thread *self = (second_thread *)argument;
     umbo_scope *own = NULL;
     check_contexts(0, 0); /* the opener's scope is not ours */
-    CHECK_STATUS(umbo_scope_exit(self->scope), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_scope_exit(self->scope), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("thread");
-    CHECK_OK(umbo_strategy_scope_enter(self->other, &own));
+    CHECK_OK(umbo_scope_enter(self->other, &own));
     CHECK(is_current(self->other));
     CHECK_OK(umbo_scope_exit(own));
     return NULL;
@@ -128,7 +128,7 @@ static void threads(umbo_strategy *strategy, umbo_strategy *other) {
     second_thread argument;
     argument.other = other;
     argument.scope = NULL;
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &argument.scope));
+    CHECK_OK(umbo_scope_enter(strategy, &argument.scope));
     CHECK(pthread_create(&thread, NULL, in_second_thread, &argument) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(is_current(strategy));
@@ -153,14 +153,14 @@ static umbo_status in_replica(umbo_replica_context *context, const umbo_value *a
     CHECK_OK(umbo_strategy_same(strategy, expected, &same));
     CHECK(same);
     /* What demands cross-replica context says so. */
-    CHECK_STATUS(umbo_strategy_scope_enter(strategy, &scope), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_scope_enter(strategy, &scope), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("cross-replica context");
     CHECK_STATUS(umbo_strategy_run(strategy, in_replica, NULL, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_strategy(NULL), UMBO_STATUS_FAILED_PRECONDITION);
     value = float_value(1);
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, value, NULL, &value),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     umbo_value_release(value);
     umbo_strategy_release(strategy);
     return UMBO_OK;
@@ -168,9 +168,9 @@ static umbo_status in_replica(umbo_replica_context *context, const umbo_value *a
 
 static void other_strategy_in_force(umbo_strategy *strategy, umbo_strategy *other) {
     umbo_scope *scope = NULL;
-    CHECK_OK(umbo_strategy_scope_enter(other, &scope));
+    CHECK_OK(umbo_scope_enter(other, &scope));
     CHECK_STATUS(umbo_strategy_run(strategy, in_replica, strategy, NULL, NULL, NULL),
-                 UMBO_FAILED_PRECONDITION);
+                 UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_scope_exit(scope));
 }
 

@@ -51,7 +51,7 @@ static umbo_value *large_values(void) {
     int32_t replica;
     for (replica = 0; replica < REPLICAS; replica++) {
         umbo_tensor *tensor = NULL;
-        CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &tensor));
+        CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
         items[replica] = into_value(tensor);
     }
     return into_per_replica(REPLICAS, items);
@@ -59,7 +59,7 @@ static umbo_value *large_values(void) {
 
 static umbo_dataset *ahead(void) {
     umbo_dataset *numbers = NULL, *prefetched = NULL;
-    CHECK_OK(umbo_dataset_range(0, 1000, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
     CHECK_OK(umbo_dataset_prefetch(numbers, 4, &prefetched));
     umbo_dataset_release(numbers);
     return prefetched;
@@ -67,7 +67,7 @@ static umbo_dataset *ahead(void) {
 
 static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
     (void)user_data;
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 /* Threads of a parallel map live as long as its iterator. */
@@ -77,14 +77,14 @@ static void maps(void) {
     umbo_iterator *iterator = NULL;
     umbo_value *element = NULL;
     options.parallel_calls = 2;
-    CHECK_OK(umbo_dataset_range(0, 1000, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
     CHECK_OK(umbo_dataset_map(numbers, same, NULL, NULL, &options, &mapped));
-    CHECK_OK(umbo_dataset_iterator(mapped, &iterator));
+    CHECK_OK(umbo_iterator_from_dataset(mapped, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     umbo_value_release(element);
     umbo_dataset_release(mapped);
     umbo_dataset_release(numbers);
-    CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("2 threads of parallel maps: release their iterators");
     umbo_iterator_release(iterator);
     CHECK(threads_of_process(2) == 2);
@@ -100,9 +100,9 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     (void)result;
     UMBO_TRY(umbo_value_view(args, NULL, &rows));
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
-    UMBO_TRY(umbo_gradients_view(context, gradients, 0, UMBO_OVERWRITE, &gradient));
-    for (element = 0; element < SHARED; element++) ((float *)gradient.data)[element] = sum;
-    return umbo_gradients_submit(context, gradients);
+    UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    for (element = 0; element < SHARED; element++) ((float *)gradient.mutable_data)[element] = sum;
+    return umbo_gradients_submit(gradients, context);
 }
 
 /* How many threads share heavy computations: as many as there are processors, none if there is one. */
@@ -124,12 +124,12 @@ static void heavy_computations(void) {
     umbo_gradients *gradients = NULL;
     umbo_equivalence *equivalence = NULL;
     int32_t holds = 0;
-    ZEROED(umbo_variable_options, variable_options);
-    ZEROED(umbo_gradients_options, options);
+    umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     options.loss_reduction = UMBO_LOSS_SUM;
-    CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &initial));
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &initial));
     CHECK_OK(umbo_variable_create(strategy, "v", initial, &variable_options, &variable));
-    CHECK_OK(umbo_gradients_create(strategy, 1, (const umbo_variable *const *)&variable, &options,
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options,
                                    &gradients));
     CHECK_OK(umbo_strategy_check_equivalence(strategy, contribute, gradients, batch, gradients, NULL,
                                              &equivalence));
@@ -140,7 +140,7 @@ static void heavy_computations(void) {
     umbo_variable_release(variable);
     umbo_tensor_release(initial);
     umbo_value_release(batch);
-    CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
     umbo_strategy_release(strategy);
     CHECK(threads_of_process(4 + expected) == 4 + expected);
     CHECK_OK(umbo_shutdown());
@@ -157,24 +157,24 @@ static void *life(void *nothing) {
         umbo_value *values = large_values(), *sum = NULL, *result = NULL, *element = NULL;
         umbo_dataset *dataset = ahead();
         umbo_iterator *iterator = NULL;
-        CHECK_OK(umbo_dataset_iterator(dataset, &iterator));
+        CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
         CHECK_OK(umbo_iterator_next(iterator, &element));
         umbo_value_release(element);
         CHECK_OK(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, &result));
         CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &sum));
         /* Two of the program's, one for replica 1, two for central work, one for the iterator. */
         CHECK(threads_of_process(6) == 6);
-        CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+        CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
         CHECK_MESSAGE("1 replica threads: release their strategies");
         CHECK_MESSAGE("1 prefetching threads: release their iterators");
         CHECK_STATUS(umbo_strategy_run(strategy, shut_down, NULL, NULL, NULL, NULL),
-                     UMBO_FAILED_PRECONDITION);
+                     UMBO_STATUS_FAILED_PRECONDITION);
         umbo_iterator_release(iterator);
         umbo_dataset_release(dataset);
         umbo_value_release(result);
         umbo_value_release(sum);
         umbo_value_release(values);
-        CHECK_STATUS(umbo_shutdown(), UMBO_FAILED_PRECONDITION);
+        CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
         umbo_strategy_release(strategy);
         CHECK(threads_of_process(4) == 4);
         CHECK_OK(umbo_shutdown());

@@ -49,7 +49,7 @@ static umbo_status perform(umbo_replica_context *context, const umbo_value *args
     (void)args;
     (void)result;
     if (self->replica >= 0 && replica_id(context) != self->replica) return UMBO_OK;
-    return self->function() > 0 ? UMBO_OK : UMBO_ABORTED;
+    return self->function() > 0 ? UMBO_OK : UMBO_STATUS_ABORTED;
 }
 
 static umbo_status run(umbo_strategy *strategy, int (*function)(void), int32_t replica,
@@ -58,7 +58,7 @@ static umbo_status run(umbo_strategy *strategy, int (*function)(void), int32_t r
     task self;
     self.function = function;
     self.replica = replica;
-    options.deadline_seconds = deadline;
+    options.timeout_seconds = deadline;
     return umbo_strategy_run(strategy, perform, &self, NULL, &options, NULL);
 }
 
@@ -67,7 +67,7 @@ static umbo_strategy *with_stack(size_t bytes) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     options.cpu_replicas = REPLICAS;
     options.thread_stack_bytes = bytes;
-    CHECK_OK(umbo_central_storage_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
     return strategy;
 }
 
@@ -75,7 +75,7 @@ static umbo_strategy *with_stack(size_t bytes) {
 static void *every_replica(void *nothing) {
     umbo_strategy *strategy = make_strategy(REPLICAS);
     (void)nothing;
-    CHECK_OK(run(strategy, fill_3, -1, 0));
+    CHECK_OK(run(strategy, fill_3, -1, UMBO_NO_TIMEOUT));
     CHECK_OK(run(strategy, fill_3, -1, 600));
     umbo_strategy_release(strategy);
     return NULL;
@@ -86,7 +86,7 @@ static void *every_replica_of_a_large_thread(void *nothing) {
     umbo_strategy *strategy = make_strategy(REPLICAS), *copy = NULL;
     (void)nothing;
     CHECK_OK(umbo_strategy_copy(strategy, &copy));
-    CHECK_OK(run(strategy, fill_20, -1, 0));
+    CHECK_OK(run(strategy, fill_20, -1, UMBO_NO_TIMEOUT));
     CHECK_OK(run(copy, fill_20, -1, 600));
     umbo_strategy_release(copy);
     umbo_strategy_release(strategy);
@@ -106,17 +106,17 @@ static void in_thread(void *(*function)(void *), size_t stack) {
 static void the_option(void) {
     umbo_strategy *strategy = with_stack((size_t)32 * MIB);
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    CHECK_OK(run(strategy, fill_20, 1, 0));
-    CHECK_OK(run(strategy, fill_20, 2, 0));
+    CHECK_OK(run(strategy, fill_20, 1, UMBO_NO_TIMEOUT));
+    CHECK_OK(run(strategy, fill_20, 2, UMBO_NO_TIMEOUT));
     CHECK_OK(run(strategy, fill_20, 0, 600));
     umbo_strategy_release(strategy);
     strategy = NULL;
     options.cpu_replicas = REPLICAS;
     options.thread_stack_bytes = 4096;
-    CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("thread_stack_bytes: 4096");
     options.thread_stack_bytes = (size_t)-1;
-    CHECK_STATUS(umbo_central_storage_strategy_create(&options, &strategy), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("thread_stack_bytes");
     CHECK(strategy == NULL);
 }
@@ -132,7 +132,7 @@ static void one_large_array(void) {
         umbo_strategy *strategy = with_stack((size_t)1 * MIB);
         setrlimit(RLIMIT_CORE, &none);
         alarm(60);
-        (void)run(strategy, far_end_of_12, 1, 0);
+        (void)run(strategy, far_end_of_12, 1, UMBO_NO_TIMEOUT);
         _exit(0);
     }
     CHECK(waitpid(pid, &ended, 0) == pid);
@@ -166,8 +166,8 @@ static void signals(void) {
     action.sa_handler = handle;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     main_thread = pthread_self();
-    CHECK_OK(run(strategy, usr1_is_blocked, 1, 0));
-    CHECK_OK(run(strategy, usr1_is_blocked, 2, 0));
+    CHECK_OK(run(strategy, usr1_is_blocked, 1, UMBO_NO_TIMEOUT));
+    CHECK_OK(run(strategy, usr1_is_blocked, 2, UMBO_NO_TIMEOUT));
     for (round = 0; round < 100; round++) CHECK(kill(getpid(), SIGUSR1) == 0);
     CHECK(handled > 0 && elsewhere == 0);
     umbo_strategy_release(strategy);

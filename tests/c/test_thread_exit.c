@@ -42,7 +42,7 @@ static umbo_status on_variable(umbo_variable *of, const umbo_value *args, void *
 
 static umbo_status identity(const umbo_value *element, void *user_data, umbo_value **mapped) {
     (void)user_data;
-    return umbo_value_clone(element, mapped);
+    return umbo_value_retain(element, mapped);
 }
 
 static void sink(umbo_log_level level, const char *message, void *user_data) {
@@ -56,7 +56,7 @@ static void sink(umbo_log_level level, const char *message, void *user_data) {
     do {                                                                               \
         umbo_status status_ = (call);                                                  \
         calls++;                                                                       \
-        if (status_ == UMBO_INTERNAL || status_ == UMBO_UNKNOWN)                       \
+        if (status_ == UMBO_STATUS_INTERNAL || status_ == UMBO_STATUS_UNKNOWN)                       \
             check_failed(__FILE__, __LINE__, #call);                                   \
         if (status_ != UMBO_OK) refused++;                                             \
     } while (0)
@@ -79,18 +79,19 @@ static void call_all(void) {
     const char *text = NULL;
     double number = 0;
     int64_t count = 0;
-    int32_t flag = 0, turn;
+    int32_t turn;
+    int32_t flag = 0;
 
     /* Threads that are about to end have an error message, or none, but never a wild one. */
     (void)strlen(umbo_last_error_message());
     (void)umbo_last_error_count();
     ORDERLY(umbo_set_log_callback(UMBO_LOG_DEBUG, sink, NULL, NULL));
     ORDERLY(umbo_live_handles(UMBO_HANDLE_ANY, &count));
-    ORDERLY(umbo_worker_count(&flag));
+    ORDERLY(umbo_worker_count(&count));
     ORDERLY(umbo_has_feature("cuda", &flag));
-    ORDERLY(umbo_logical_device_count(UMBO_DEVICE_CPU, &flag));
+    ORDERLY(umbo_logical_device_count(UMBO_DEVICE_CPU, &count));
 
-    ORDERLY(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &tensor));
+    ORDERLY(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &tensor));
     umbo_tensor_release(tensor);
     tensor = NULL;
     ORDERLY(umbo_tensor_view(large, &view));
@@ -100,7 +101,7 @@ static void call_all(void) {
     ORDERLY(umbo_value_from_tensor(large, &value));
     umbo_value_release(value);
     value = NULL;
-    ORDERLY(umbo_value_clone(values, &value));
+    ORDERLY(umbo_value_retain(values, &value));
     umbo_value_release(value);
     value = NULL;
     ORDERLY(umbo_value_item(values, 0, &value));
@@ -108,7 +109,7 @@ static void call_all(void) {
     value = NULL;
 
     options.cpu_replicas = 2;
-    ORDERLY(umbo_central_storage_strategy_create(&options, &made));
+    ORDERLY(umbo_strategy_create(&options, &made));
     umbo_strategy_release(made);
     made = NULL;
     ORDERLY(umbo_default_strategy(&made));
@@ -119,13 +120,13 @@ static void call_all(void) {
     made = NULL;
     ORDERLY(umbo_current_strategy(&made));
     umbo_strategy_release(made);
-    ORDERLY(umbo_strategy_num_replicas_in_sync(strategy, &flag));
+    ORDERLY(umbo_strategy_num_replicas_in_sync(strategy, &count));
     ORDERLY(umbo_strategy_compute_device(strategy, 0, &text));
-    ORDERLY(umbo_strategy_late_replicas(strategy, &flag));
+    ORDERLY(umbo_strategy_late_replicas(strategy, &count));
     ORDERLY(umbo_strategy_metric(strategy, "loss", &metric));
     ORDERLY(umbo_strategy_synchronize(strategy));
     ORDERLY(umbo_strategy_scope(strategy, in_scope, NULL));
-    ORDERLY(umbo_strategy_scope_enter(strategy, &scope));
+    ORDERLY(umbo_scope_enter(strategy, &scope));
     if (scope != NULL) ORDERLY(umbo_scope_exit(scope));
     ORDERLY(umbo_set_strategy(strategy));
     ORDERLY(umbo_set_strategy(NULL));
@@ -133,7 +134,7 @@ static void call_all(void) {
     ORDERLY(umbo_in_cross_replica_context(&flag));
     ORDERLY(umbo_current_replica_context(&context));
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, NULL));
-    limited.deadline_seconds = 600;
+    limited.timeout_seconds = 600;
     ORDERLY(umbo_strategy_run(strategy, add_one, NULL, NULL, &limited, NULL));
     ORDERLY(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &value));
     umbo_value_release(value);
@@ -145,8 +146,8 @@ static void call_all(void) {
 
     for (turn = 0; turn < 2; turn++) {
         umbo_variable *of = turn == 0 ? variable : plain;
-        ORDERLY(umbo_variable_view(NULL, of, &view));
-        ORDERLY(umbo_variable_view_as(NULL, of, UMBO_BFLOAT16, &view));
+        ORDERLY(umbo_variable_view(of, NULL, &view));
+        ORDERLY(umbo_variable_view_as(of, NULL, UMBO_DTYPE_BFLOAT16, &view));
         ORDERLY(umbo_variable_read(of, &tensor));
         umbo_tensor_release(tensor);
         tensor = NULL;
@@ -166,14 +167,14 @@ static void call_all(void) {
     ORDERLY(umbo_optimizer_learning_rate(optimizer, &number));
     ORDERLY(umbo_optimizer_iterations(optimizer, &count));
 
-    ORDERLY(umbo_dataset_iterator(dataset, &iterator));
+    ORDERLY(umbo_iterator_from_dataset(dataset, &iterator));
     ORDERLY(umbo_iterator_next(iterator, &value));
     umbo_value_release(value);
     value = NULL;
     ORDERLY(umbo_iterator_reset(iterator));
     umbo_iterator_release(iterator);
     iterator = NULL;
-    ORDERLY(umbo_dataset_iterator(parallel, &iterator));
+    ORDERLY(umbo_iterator_from_dataset(parallel, &iterator));
     ORDERLY(umbo_iterator_next(iterator, &value));
     umbo_value_release(value);
     umbo_iterator_release(iterator);
@@ -182,7 +183,7 @@ static void call_all(void) {
     ORDERLY(umbo_cancellation_cancel(token));
     umbo_cancellation_release(token);
     ORDERLY(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
-    (void)umbo_set_last_error(UMBO_ABORTED, "at the end", NULL, NULL);
+    (void)umbo_set_last_error(UMBO_STATUS_ABORTED, "at the end", NULL, NULL);
     umbo_clear_last_error();
 }
 
@@ -222,13 +223,13 @@ int main(void) {
     strategy = make_strategy(2);
     variable = make_variable(strategy, 1, UMBO_AGGREGATION_MEAN);
     plain = make_variable(NULL, 1, UMBO_AGGREGATION_NONE);
-    CHECK_OK(umbo_tensor_zeros(UMBO_FLOAT32, 1, &size, NULL, &large));
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &large));
     for (turn = 0; turn < 2; turn++) CHECK_OK(umbo_value_from_tensor(large, &items[turn]));
     values = into_per_replica(2, items);
     one = float_value(1);
     gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
-    CHECK_OK(umbo_dataset_range(0, 100, 1, &numbers));
+    CHECK_OK(umbo_dataset_from_range(0, 100, 1, &numbers));
     CHECK_OK(umbo_dataset_prefetch(numbers, 2, &dataset));
     map_options.parallel_calls = 2;
     CHECK_OK(umbo_dataset_map(numbers, identity, NULL, NULL, &map_options, &parallel));

@@ -12,9 +12,9 @@ static void nests(void) {
 
     items[0] = leaf;
     items[1] = other;
-    CHECK_OK(umbo_value_tuple(2, items, &tuple));
+    CHECK_OK(umbo_value_create_tuple(2, items, &tuple));
     items[1] = tuple;
-    CHECK_OK(umbo_value_struct(2, names, items, &structure));
+    CHECK_OK(umbo_value_create_struct(2, names, items, &structure));
     CHECK(kind_of(leaf) == UMBO_VALUE_TENSOR && count_of(leaf) == 1);
     CHECK(kind_of(tuple) == UMBO_VALUE_TUPLE && count_of(tuple) == 2);
     CHECK(kind_of(structure) == UMBO_VALUE_STRUCT && count_of(structure) == 2);
@@ -33,20 +33,20 @@ static void nests(void) {
     CHECK_OK(umbo_value_view(structure, "rest.1", &view));
     CHECK(view.shape[0] == 2 && ((const float *)view.data)[1] == 2);
 
-    CHECK_STATUS(umbo_value_view(structure, "y", &view), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_value_view(structure, "y", &view), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("'y'");
     CHECK_MESSAGE("'x'"); /* says what there is */
-    CHECK_STATUS(umbo_value_view(structure, NULL, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_view(structure, NULL, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("struct");
     item = NULL;
-    CHECK_STATUS(umbo_value_item(tuple, 2, &item), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_item(tuple, 2, &item), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("index");
-    CHECK_STATUS(umbo_value_item(tuple, -1, &item), UMBO_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_value_item(leaf, 0, &item), UMBO_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_field(structure, "y", &item), UMBO_NOT_FOUND);
+    CHECK_STATUS(umbo_value_item(tuple, -1, &item), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_item(leaf, 0, &item), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_field(structure, "y", &item), UMBO_STATUS_NOT_FOUND);
     CHECK(item == NULL);
 
-    CHECK_OK(umbo_value_clone(structure, &clone));
+    CHECK_OK(umbo_value_retain(structure, &clone));
     umbo_value_release(structure);
     CHECK_OK(umbo_value_view(clone, "rest.0", &view)); /* the nest lives on */
     CHECK(*(const float *)view.data == 7);
@@ -63,14 +63,14 @@ static void refused_nests(void) {
     umbo_value *leaf = float_value(1), *tuple = NULL, *out = NULL;
     items[0] = leaf;
     items[1] = leaf;
-    CHECK_STATUS(umbo_value_struct(2, same, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_struct(2, same, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("'a'");
-    CHECK_STATUS(umbo_value_tuple(-1, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_tuple(-1, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count");
-    CHECK_STATUS(umbo_value_per_replica(0, items, &out), UMBO_INVALID_ARGUMENT);
-    CHECK_OK(umbo_value_tuple(2, items, &tuple));
+    CHECK_STATUS(umbo_value_create_per_replica(0, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_value_create_tuple(2, items, &tuple));
     items[1] = tuple;
-    CHECK_STATUS(umbo_value_per_replica(2, items, &out), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_create_per_replica(2, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("components");
     CHECK(out == NULL);
     umbo_value_release(tuple);
@@ -89,13 +89,13 @@ static void leaves(void) {
     CHECK(kind_of(value) == UMBO_VALUE_VARIABLE);
     CHECK_OK(umbo_value_variable(value, &back));
     CHECK(float_of_variable(back) == 5);
-    CHECK_STATUS(umbo_value_tensor(value, &tensor), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_tensor(value, &tensor), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_variable_release(back);
     umbo_value_release(value);
 
     CHECK(kind_of(per_replica) == UMBO_VALUE_PER_REPLICA && count_of(per_replica) == 2);
     CHECK(float_at(per_replica, 0) == 3 && float_at(per_replica, 1) == 4);
-    CHECK_STATUS(umbo_value_tensor(per_replica, &tensor), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_tensor(per_replica, &tensor), UMBO_STATUS_INVALID_ARGUMENT);
 
     value = float_value(9);
     CHECK_OK(umbo_value_tensor(value, &tensor));
@@ -103,7 +103,7 @@ static void leaves(void) {
     CHECK_OK(umbo_tensor_view(tensor, &first));
     CHECK_OK(umbo_tensor_view(same, &second));
     CHECK(first.data == second.data);
-    CHECK_STATUS(umbo_value_variable(value, &back), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_variable(value, &back), UMBO_STATUS_INVALID_ARGUMENT);
 
     umbo_tensor_release(same);
     umbo_tensor_release(tensor);
@@ -119,9 +119,9 @@ static void words(void) {
     umbo_value *value = floats_value(2, data);
     char text[64] = "untouched";
     size_t length = 0;
-    CHECK_STATUS(umbo_value_text(value, NULL, 0, &length), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_text(value, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE);
     CHECK(length > 0 && length < sizeof(text));
-    CHECK_STATUS(umbo_value_text(value, text, length, &length), UMBO_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_text(value, text, length, &length), UMBO_STATUS_OUT_OF_RANGE);
     CHECK(strcmp(text, "untouched") == 0);
     CHECK_OK(umbo_value_text(value, text, length + 1, &length));
     CHECK(strcmp(text, "float32 [2] on CPU:0\n[1, 2.5]") == 0);

@@ -49,7 +49,7 @@ static umbo_status structured(const umbo_value_context *context, void *user_data
     umbo_value *own = floats_value(context->replica_id_in_sync_group, data);
     items[0] = (const umbo_value *)user_data;
     items[1] = own;
-    CHECK_OK(umbo_value_struct(2, names, items, value));
+    CHECK_OK(umbo_value_create_struct(2, names, items, value));
     umbo_value_release(own);
     return UMBO_OK;
 }
@@ -80,7 +80,7 @@ static umbo_status fails_on_the_second(const umbo_value_context *context, void *
     int32_t *calls = (int32_t *)user_data;
     *calls += 1;
     if (context->replica_id_in_sync_group == 1) {
-        return umbo_set_last_error(UMBO_DATA_LOSS, "no second value", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "no second value", NULL, NULL);
     }
     *value = float_value(1);
     return UMBO_OK;
@@ -102,7 +102,7 @@ static umbo_status another_structure(const umbo_value_context *context, void *us
         *value = leaf;
         return UMBO_OK;
     }
-    CHECK_OK(umbo_value_tuple(1, (const umbo_value *const *)&leaf, value));
+    CHECK_OK(umbo_value_create_tuple(1, (const umbo_value *const *)&leaf, value));
     umbo_value_release(leaf);
     return UMBO_OK;
 }
@@ -111,13 +111,13 @@ static void failures(umbo_strategy *strategy) {
     umbo_value *value = NULL;
     int32_t calls = 0;
     CHECK_STATUS(umbo_strategy_values_from_function(strategy, fails_on_the_second, &calls, &value),
-                 UMBO_DATA_LOSS);
+                 UMBO_STATUS_DATA_LOSS);
     CHECK_MESSAGE("no second value");
     CHECK(calls == 2); /* and the third is not asked */
     CHECK_STATUS(umbo_strategy_values_from_function(strategy, stores_nothing, NULL, &value),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_values_from_function(strategy, another_structure, NULL, &value),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(value == NULL);
 }
 

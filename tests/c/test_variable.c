@@ -31,10 +31,10 @@ static umbo_status assign_in_replica(umbo_replica_context *context, const umbo_v
         umbo_value_release(own);
         if (status != UMBO_OK) return status;
     }
-    UMBO_TRY(umbo_variable_view(context, self->variable, &view));
+    UMBO_TRY(umbo_variable_view(self->variable, context, &view));
     CHECK(*(const float *)view.data == self->expected); /* later reads in the step see it */
     if (self->fail_afterwards && replica_id(context) == 1) {
-        return umbo_set_last_error(UMBO_ABORTED, "changed my mind", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_ABORTED, "changed my mind", NULL, NULL);
     }
     return UMBO_OK;
 }
@@ -68,7 +68,7 @@ static void same_object(umbo_strategy *strategy) {
         self.same = four;
         if (mode == UMBO_AGGREGATION_SUM) {
             CHECK_STATUS(umbo_strategy_run(strategy, assign_in_replica, &self, NULL, NULL, NULL),
-                         UMBO_INVALID_ARGUMENT);
+                         UMBO_STATUS_INVALID_ARGUMENT);
             CHECK(float_of_variable(self.variable) == 10);
         } else {
             CHECK_OK(umbo_strategy_run(strategy, assign_in_replica, &self, NULL, NULL, NULL));
@@ -101,18 +101,18 @@ static void refused(umbo_strategy *strategy) {
     const float pair[2] = {1, 2};
     assigning self = {NULL, NULL, ASSIGN, 1, 0};
     umbo_value *wrong = floats_value(2, pair), *wrong_dtype;
-    umbo_tensor *initial = make_tensor(UMBO_INT32, 0, NULL, &number);
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_INT32, 0, NULL, &number);
 
     self.variable = make_variable(strategy, 10, UMBO_AGGREGATION_NONE);
     CHECK_STATUS(umbo_strategy_run(strategy, assign_in_replica, &self, NULL, NULL, NULL),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("aggregation");
     CHECK_MESSAGE("replica 0");
     CHECK(float_of_variable(self.variable) == 10);
-    CHECK_STATUS(umbo_variable_assign(self.variable, wrong), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_assign(self.variable, wrong), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("shape");
     CHECK_OK(umbo_value_from_tensor(initial, &wrong_dtype));
-    CHECK_STATUS(umbo_variable_assign(self.variable, wrong_dtype), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_assign(self.variable, wrong_dtype), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(float_of_variable(self.variable) == 10);
     umbo_value_release(wrong_dtype);
     umbo_value_release(wrong);
@@ -124,7 +124,7 @@ static void refused(umbo_strategy *strategy) {
 static umbo_status assign_integer(umbo_replica_context *context, const umbo_value *args,
                                   void *user_data, umbo_value **result) {
     int32_t number = replica_id(context);
-    umbo_value *value = into_value(make_tensor(UMBO_INT32, 0, NULL, &number));
+    umbo_value *value = into_value(make_tensor(UMBO_DTYPE_INT32, 0, NULL, &number));
     umbo_status status = umbo_variable_assign((umbo_variable *)user_data, value);
     (void)args;
     (void)result;
@@ -136,13 +136,13 @@ static umbo_status assign_integer(umbo_replica_context *context, const umbo_valu
 static void mean_of_integers(umbo_strategy *strategy) {
     const int32_t ten = 10;
     int32_t now = 0;
-    umbo_tensor *initial = make_tensor(UMBO_INT32, 0, NULL, &ten), *read = NULL;
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_INT32, 0, NULL, &ten), *read = NULL;
     umbo_variable *variable = NULL;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_variable_create(strategy, "counter", initial, &options, &variable));
     CHECK_STATUS(umbo_strategy_run(strategy, assign_integer, variable, NULL, NULL, NULL),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("MEAN");
     CHECK_OK(umbo_variable_read(variable, &read));
     CHECK_OK(umbo_tensor_copy_to_host(read, &now, sizeof(now)));
@@ -171,7 +171,7 @@ static void rolled_back(umbo_strategy *strategy) {
     assigning self = {NULL, NULL, ASSIGN_ADD, 13, 1};
     self.variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
     CHECK_STATUS(umbo_strategy_run(strategy, assign_in_replica, &self, NULL, NULL, NULL),
-                 UMBO_ABORTED);
+                 UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("replica 1");
     CHECK(float_of_variable(self.variable) == 10);
     self.fail_afterwards = 0;
@@ -196,7 +196,7 @@ static void plain_variable_from_outside(umbo_strategy *strategy) {
     umbo_variable *variable = NULL;
     umbo_tensor *initial = make_float(10);
     int32_t created = -1;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     CHECK_OK(umbo_default_strategy(&outside));
     CHECK_OK(umbo_variable_create(NULL, NULL, initial, &options, &variable));
     CHECK_OK(umbo_strategy_created_variable(strategy, variable, &created));
@@ -210,7 +210,7 @@ static void plain_variable_from_outside(umbo_strategy *strategy) {
 
 static umbo_status fill_with_seven(const umbo_view *memory, void *user_data) {
     int64_t index;
-    for (index = 0; index < memory->shape[0]; index++) ((float *)memory->data)[index] = 7;
+    for (index = 0; index < memory->shape[0]; index++) ((float *)memory->mutable_data)[index] = 7;
     *(int *)user_data += 1;
     return UMBO_OK;
 }
@@ -218,7 +218,7 @@ static umbo_status fill_with_seven(const umbo_view *memory, void *user_data) {
 static umbo_status refuse_to_fill(const umbo_view *memory, void *user_data) {
     (void)memory;
     (void)user_data;
-    return umbo_set_last_error(UMBO_UNAVAILABLE, "no seed today", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_UNAVAILABLE, "no seed today", NULL, NULL);
 }
 
 static void creation_and_questions(umbo_strategy *strategy) {
@@ -233,22 +233,22 @@ static void creation_and_questions(umbo_strategy *strategy) {
     umbo_variable *variable = NULL, *copy = NULL, *refused_variable = NULL;
     umbo_value *value = NULL;
     umbo_scope *scope = NULL;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.initializer = fill_with_seven;
     options.initializer_user_data = &calls;
-    options.dtype = UMBO_FLOAT32;
+    options.dtype = UMBO_DTYPE_FLOAT32;
     options.rank = 1;
     options.shape = shape;
     options.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
     options.aggregation = UMBO_AGGREGATION_MEAN;
-    CHECK_OK(umbo_strategy_scope_enter(strategy, &scope));
+    CHECK_OK(umbo_scope_enter(strategy, &scope));
     CHECK_OK(umbo_variable_create(NULL, NULL, NULL, &options, &variable)); /* the current one */
     CHECK_OK(umbo_scope_exit(scope));
     CHECK(calls == 1 && float_of_variable(variable) == 7);
     CHECK_OK(umbo_variable_name(variable, &name));
     CHECK(strncmp(name, "Variable", 8) == 0);
     CHECK_OK(umbo_variable_dtype(variable, &dtype));
-    CHECK(dtype == UMBO_FLOAT32);
+    CHECK(dtype == UMBO_DTYPE_FLOAT32);
     CHECK_OK(umbo_variable_trainable(variable, &answer));
     CHECK(answer == 0); /* the default of ON_READ */
     CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
@@ -279,11 +279,11 @@ static void creation_and_questions(umbo_strategy *strategy) {
 
     options.initializer = refuse_to_fill;
     CHECK_STATUS(umbo_variable_create(strategy, "w", NULL, &options, &refused_variable),
-                 UMBO_UNAVAILABLE);
+                 UMBO_STATUS_UNAVAILABLE);
     CHECK_MESSAGE("no seed today");
     options.initializer = NULL;
     CHECK_STATUS(umbo_variable_create(strategy, "w", NULL, &options, &refused_variable),
-                 UMBO_INVALID_ARGUMENT);
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("initial");
     CHECK(refused_variable == NULL);
 }

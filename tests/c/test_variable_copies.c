@@ -25,20 +25,20 @@ static uint16_t to_bfloat16(float number) {
 static void is_in_step(umbo_replica_context *context, umbo_variable *variable) {
     umbo_view whole, copy, again;
     int64_t index;
-    CHECK_OK(umbo_variable_view(context, variable, &whole));
-    CHECK_OK(umbo_variable_view_as(context, variable, UMBO_BFLOAT16, &copy));
-    CHECK(copy.dtype == UMBO_BFLOAT16 && copy.rank == 1 && copy.shape[0] == ELEMENTS);
+    CHECK_OK(umbo_variable_view(variable, context, &whole));
+    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_BFLOAT16, &copy));
+    CHECK(copy.dtype == UMBO_DTYPE_BFLOAT16 && copy.rank == 1 && copy.shape[0] == ELEMENTS);
     CHECK(copy.strides[0] == 1 && copy.data != whole.data);
     for (index = 0; index < ELEMENTS; index++) {
         CHECK(((const uint16_t *)copy.data)[index] ==
               to_bfloat16(((const float *)whole.data)[index]));
     }
-    CHECK_OK(umbo_variable_view_as(context, variable, UMBO_BFLOAT16, &again));
+    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_BFLOAT16, &again));
     CHECK(again.data == copy.data);
-    CHECK_OK(umbo_variable_view_as(context, variable, UMBO_FLOAT16, &again));
-    CHECK(again.dtype == UMBO_FLOAT16 && again.data != copy.data);
-    CHECK_OK(umbo_variable_view_as(context, variable, UMBO_FLOAT32, &again));
-    CHECK(again.dtype == UMBO_FLOAT32 && again.data == whole.data);
+    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_FLOAT16, &again));
+    CHECK(again.dtype == UMBO_DTYPE_FLOAT16 && again.data != copy.data);
+    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_FLOAT32, &again));
+    CHECK(again.dtype == UMBO_DTYPE_FLOAT32 && again.data == whole.data);
 }
 
 static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -57,15 +57,15 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
         if (status != UMBO_OK) return status;
         is_in_step(context, self->variable);
     }
-    UMBO_TRY(umbo_variable_view_as(context, self->variable, UMBO_BFLOAT16, &weights));
-    UMBO_TRY(umbo_gradients_view(context, self->gradients, 0, UMBO_OVERWRITE, &gradient));
-    CHECK(gradient.dtype == UMBO_BFLOAT16);
+    UMBO_TRY(umbo_variable_view_as(self->variable, context, UMBO_DTYPE_BFLOAT16, &weights));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    CHECK(gradient.dtype == UMBO_DTYPE_BFLOAT16);
     for (index = 0; index < ELEMENTS; index++) {
-        ((uint16_t *)gradient.data)[index] = ((const uint16_t *)weights.data)[index];
+        ((uint16_t *)gradient.mutable_data)[index] = ((const uint16_t *)weights.data)[index];
     }
-    UMBO_TRY(umbo_gradients_submit_weighted(context, self->gradients, 1));
+    UMBO_TRY(umbo_gradients_submit_weighted(self->gradients, context, 1));
     if (self->fails && replica_id(context) == 1) {
-        return umbo_set_last_error(UMBO_ABORTED, "changed my mind", NULL, NULL);
+        return umbo_set_last_error(UMBO_STATUS_ABORTED, "changed my mind", NULL, NULL);
     }
     return UMBO_OK;
 }
@@ -85,7 +85,7 @@ static void training(umbo_strategy *strategy, model *self) {
         umbo_status expected;
         self->assigns = round & 1;
         self->fails = (round & 2) != 0;
-        expected = self->fails ? UMBO_ABORTED : UMBO_OK;
+        expected = self->fails ? UMBO_STATUS_ABORTED : UMBO_OK;
         CHECK_STATUS(umbo_strategy_run(strategy, applies_inside ? step_and_apply : step, self, NULL,
                                        NULL, NULL),
                      expected);
@@ -109,20 +109,20 @@ static void assignments(model *self) {
 
 static void refused(umbo_strategy *strategy, const model *self) {
     const double number = 1;
-    umbo_tensor *initial = make_tensor(UMBO_FLOAT64, 0, NULL, &number);
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_FLOAT64, 0, NULL, &number);
     umbo_variable *variable = NULL;
     umbo_view view;
     CHECK_OK(umbo_variable_create(strategy, "wide", initial, NULL, &variable));
-    CHECK_STATUS(umbo_variable_view_as(NULL, variable, UMBO_BFLOAT16, &view),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_BFLOAT16, &view),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("'wide'");
-    CHECK_STATUS(umbo_variable_view_as(NULL, variable, UMBO_FLOAT32, &view), UMBO_INVALID_ARGUMENT);
-    CHECK_OK(umbo_variable_view_as(NULL, variable, UMBO_FLOAT64, &view));
+    CHECK_STATUS(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_FLOAT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_FLOAT64, &view));
     CHECK(*(const double *)view.data == 1);
-    CHECK_STATUS(umbo_variable_view_as(NULL, self->variable, UMBO_FLOAT64, &view),
-                 UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, UMBO_DTYPE_FLOAT64, &view),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    CHECK_STATUS(umbo_variable_view_as(NULL, self->variable, 99, &view), UMBO_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, 99, &view), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_variable_release(variable);
     umbo_tensor_release(initial);
 }
@@ -130,17 +130,17 @@ static void refused(umbo_strategy *strategy, const model *self) {
 int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_tensor *initial = make_floats(ELEMENTS, start);
-    const umbo_variable *variables[1];
+    umbo_variable *variables[1];
     model self;
-    ZEROED(umbo_variable_options, options);
-    ZEROED(umbo_gradients_options, gradients_options);
-    ZEROED(umbo_adam_options, adam_options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_adam_options adam_options = UMBO_ADAM_OPTIONS_INIT;
     memset(&self, 0, sizeof(self));
     options.aggregation = UMBO_AGGREGATION_SUM;
     CHECK_OK(umbo_variable_create(strategy, "v", initial, &options, &self.variable));
     variables[0] = self.variable;
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
-    gradients_options.dtype = UMBO_BFLOAT16;
+    gradients_options.dtype = UMBO_DTYPE_BFLOAT16;
     CHECK_OK(umbo_gradients_create(strategy, 1, variables, &gradients_options, &self.gradients));
     adam_options.learning_rate = 0.1;
     CHECK_OK(umbo_optimizer_create_adam(strategy, &adam_options, &self.optimizer));

@@ -8,7 +8,7 @@ use umbo::ffi::*;
 use crate::environment::Environment;
 use crate::failure::{Result, wrong};
 use crate::fields;
-use crate::handle::{Handle, made, read, sized};
+use crate::handle::{Handle, made, read};
 use crate::literal::Literal;
 use crate::{operand, values};
 
@@ -16,10 +16,12 @@ type Dataset = Handle<umbo_dataset>;
 
 /// An input context as the library takes it: pipelines, this pipeline, replicas.
 pub fn input_context(fields: [i32; 3]) -> umbo_input_context {
-    // SAFETY: a struct of the library that begins with its size; numbers otherwise.
-    let mut context: umbo_input_context = unsafe { sized() };
-    [context.num_input_pipelines, context.input_pipeline_id, context.num_replicas_in_sync] = fields;
-    context
+    umbo_input_context {
+        num_input_pipelines: fields[0].into(),
+        input_pipeline_id: fields[1],
+        num_replicas_in_sync: fields[2].into(),
+        ..Default::default()
+    }
 }
 
 /// The part of a global batch that each replica gets.
@@ -77,7 +79,7 @@ fn source(
                 return wrong(format!("range takes start, stop and step, not {argument}"));
             };
             // SAFETY: the output is a variable.
-            made(|dataset| unsafe { umbo_dataset_range(start, stop, step, dataset) })
+            made(|dataset| unsafe { umbo_dataset_from_range(start, stop, step, dataset) })
         }
         "elements" => {
             let tensors = list
@@ -85,15 +87,15 @@ fn source(
                 .map(|literal| values::tensor(&values::make(&Literal::parse(literal)?)?));
             let tensors = tensors.collect::<Result<Vec<_>>>()?;
             let handles: Vec<_> = tensors.iter().map(|tensor| tensor.get().cast_const()).collect();
-            let count = handles.len() as i32;
+            let count = handles.len() as i64;
             // SAFETY: the array has as many handles as stated, the output is a variable.
-            made(|dataset| unsafe { umbo_dataset_elements(count, handles.as_ptr(), dataset) })
+            made(|dataset| unsafe { umbo_dataset_from_elements(count, handles.as_ptr(), dataset) })
         }
         "zip" | "concatenate" => {
             let parts = list.iter().map(|part| build(part, environment, context));
             let parts = parts.collect::<Result<Vec<_>>>()?;
             let handles: Vec<_> = parts.iter().map(|part| part.get().cast_const()).collect();
-            let (count, handles) = (handles.len() as i32, handles.as_ptr());
+            let (count, handles) = (handles.len() as i64, handles.as_ptr());
             // SAFETY: the array has as many handles as stated, the output is a variable.
             made(|dataset| unsafe {
                 match kind {
@@ -131,7 +133,7 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
         }
         "rebatch" => {
             let sizes = fields::integers(json, "sizes")?;
-            let (count, sizes) = (sizes.len() as i32, sizes.as_ptr());
+            let (count, sizes) = (sizes.len() as i64, sizes.as_ptr());
             // SAFETY: the array is as long as stated, the output is a variable.
             made(|to| unsafe { umbo_dataset_rebatch(from, count, sizes, drop_remainder, to) })
         }
@@ -160,11 +162,17 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
             made(|to| unsafe { umbo_dataset_shard(from, shards, index, to) })
         }
         "shuffle" => {
-            // SAFETY: a struct of the library that begins with its size; zero means default.
-            let mut options: umbo_shuffle_options = unsafe { sized() };
-            options.buffer_size = fields::integer(json, "buffer")?;
-            options.seed = fields::optional_integer(json, "seed")?.unwrap_or(0) as u64;
-            options.keep_order_each_pass = (!fields::flag(json, "reshuffle", true)?).into();
+            // In cases 0 stands for all elements.
+            let buffer_size = match fields::integer(json, "buffer")? {
+                0 => UMBO_SHUFFLE_WHOLE_DATASET,
+                size => size,
+            };
+            let options = umbo_shuffle_options {
+                buffer_size,
+                seed: fields::optional_integer(json, "seed")?.unwrap_or(0) as u64,
+                keep_order_each_pass: (!fields::flag(json, "reshuffle", true)?).into(),
+                ..Default::default()
+            };
             // SAFETY: the options and the output are variables.
             made(|to| unsafe { umbo_dataset_shuffle(from, &raw const options, to) })
         }

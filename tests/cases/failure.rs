@@ -86,7 +86,7 @@ pub fn check(status: umbo_status) -> Result<()> {
         }
         // SAFETY: the message is a text that no call replaces meanwhile.
         let said = unsafe { CStr::from_ptr(info.message) }.to_string_lossy().contains(BY_ITSELF);
-        let by_itself = said || info.status != UMBO_CANCELLED;
+        let by_itself = said || info.status != UMBO_STATUS_CANCELLED;
         replicas.extend((info.replica >= 0).then_some((info.replica, info.status, by_itself)));
     }
     if !replicas.is_sorted_by_key(|(replica, ..)| *replica) {

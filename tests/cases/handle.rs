@@ -118,15 +118,3 @@ pub fn read_text(call: impl FnOnce(*mut *const c_char) -> umbo_status) -> Result
 pub fn c_text(text: &str) -> Result<CString> {
     CString::new(text).or_else(|_| wrong(format!("a NUL in {text:?}")))
 }
-
-/// A struct that begins with its size, all else zero.
-///
-/// # Safety
-/// `T` is a struct of the library that begins with its size, and all bytes zero is a value of it.
-pub unsafe fn sized<T>() -> T {
-    // SAFETY: promised.
-    let mut options: T = unsafe { std::mem::zeroed() };
-    // SAFETY: the struct begins with its size.
-    unsafe { (&raw mut options).cast::<usize>().write(size_of::<T>()) };
-    options
-}

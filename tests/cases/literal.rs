@@ -18,19 +18,19 @@ pub struct Dtype {
 }
 
 const DTYPES: [Dtype; 13] = [
-    Dtype { code: UMBO_FLOAT16, name: "float16", size: 2 },
-    Dtype { code: UMBO_BFLOAT16, name: "bfloat16", size: 2 },
-    Dtype { code: UMBO_FLOAT32, name: "float32", size: 4 },
-    Dtype { code: UMBO_FLOAT64, name: "float64", size: 8 },
-    Dtype { code: UMBO_INT8, name: "int8", size: 1 },
-    Dtype { code: UMBO_INT16, name: "int16", size: 2 },
-    Dtype { code: UMBO_INT32, name: "int32", size: 4 },
-    Dtype { code: UMBO_INT64, name: "int64", size: 8 },
-    Dtype { code: UMBO_UINT8, name: "uint8", size: 1 },
-    Dtype { code: UMBO_UINT16, name: "uint16", size: 2 },
-    Dtype { code: UMBO_UINT32, name: "uint32", size: 4 },
-    Dtype { code: UMBO_UINT64, name: "uint64", size: 8 },
-    Dtype { code: UMBO_BOOL, name: "bool", size: 1 },
+    Dtype { code: UMBO_DTYPE_FLOAT16, name: "float16", size: 2 },
+    Dtype { code: UMBO_DTYPE_BFLOAT16, name: "bfloat16", size: 2 },
+    Dtype { code: UMBO_DTYPE_FLOAT32, name: "float32", size: 4 },
+    Dtype { code: UMBO_DTYPE_FLOAT64, name: "float64", size: 8 },
+    Dtype { code: UMBO_DTYPE_INT8, name: "int8", size: 1 },
+    Dtype { code: UMBO_DTYPE_INT16, name: "int16", size: 2 },
+    Dtype { code: UMBO_DTYPE_INT32, name: "int32", size: 4 },
+    Dtype { code: UMBO_DTYPE_INT64, name: "int64", size: 8 },
+    Dtype { code: UMBO_DTYPE_UINT8, name: "uint8", size: 1 },
+    Dtype { code: UMBO_DTYPE_UINT16, name: "uint16", size: 2 },
+    Dtype { code: UMBO_DTYPE_UINT32, name: "uint32", size: 4 },
+    Dtype { code: UMBO_DTYPE_UINT64, name: "uint64", size: 8 },
+    Dtype { code: UMBO_DTYPE_BOOL, name: "bool", size: 1 },
 ];
 
 impl Dtype {
@@ -48,15 +48,15 @@ impl Dtype {
 
     /// Whether it is one of the four floating-point types.
     pub fn is_float(self) -> bool {
-        self.code <= UMBO_FLOAT64
+        self.code <= UMBO_DTYPE_FLOAT64
     }
 
     /// The float as this type represents it.
     pub fn round(self, value: f64) -> f64 {
         match self.code {
-            UMBO_FLOAT16 => f16::from_f64(value).to_f64(),
-            UMBO_BFLOAT16 => bf16::from_f64(value).to_f64(),
-            UMBO_FLOAT32 => f64::from(value as f32),
+            UMBO_DTYPE_FLOAT16 => f16::from_f64(value).to_f64(),
+            UMBO_DTYPE_BFLOAT16 => bf16::from_f64(value).to_f64(),
+            UMBO_DTYPE_FLOAT32 => f64::from(value as f32),
             _ => value,
         }
     }
@@ -64,14 +64,14 @@ impl Dtype {
     /// The integer as this type keeps it: modulo its size.
     pub fn wrap(self, value: i128) -> i128 {
         match self.code {
-            UMBO_INT8 => (value as i8).into(),
-            UMBO_INT16 => (value as i16).into(),
-            UMBO_INT32 => (value as i32).into(),
-            UMBO_INT64 => (value as i64).into(),
-            UMBO_UINT8 => (value as u8).into(),
-            UMBO_UINT16 => (value as u16).into(),
-            UMBO_UINT32 => (value as u32).into(),
-            UMBO_UINT64 => (value as u64).into(),
+            UMBO_DTYPE_INT8 => (value as i8).into(),
+            UMBO_DTYPE_INT16 => (value as i16).into(),
+            UMBO_DTYPE_INT32 => (value as i32).into(),
+            UMBO_DTYPE_INT64 => (value as i64).into(),
+            UMBO_DTYPE_UINT8 => (value as u8).into(),
+            UMBO_DTYPE_UINT16 => (value as u16).into(),
+            UMBO_DTYPE_UINT32 => (value as u32).into(),
+            UMBO_DTYPE_UINT64 => (value as u64).into(),
             _ => value,
         }
     }
@@ -160,21 +160,25 @@ impl Literal {
         let mut bytes = Vec::with_capacity(self.data.len() * self.dtype.size + 8);
         for element in &self.data {
             match (*element, self.dtype.code) {
-                (Element::Float(value), UMBO_FLOAT16) => {
+                (Element::Float(value), UMBO_DTYPE_FLOAT16) => {
                     bytes.extend(f16::from_f64(value).to_ne_bytes());
                 }
-                (Element::Float(value), UMBO_BFLOAT16) => {
+                (Element::Float(value), UMBO_DTYPE_BFLOAT16) => {
                     bytes.extend(bf16::from_f64(value).to_ne_bytes());
                 }
-                (Element::Float(value), UMBO_FLOAT32) => {
+                (Element::Float(value), UMBO_DTYPE_FLOAT32) => {
                     bytes.extend((value as f32).to_ne_bytes());
                 }
                 (Element::Float(value), _) => bytes.extend(value.to_ne_bytes()),
                 (Element::Bool(value), _) => bytes.push(value.into()),
                 (Element::Integer(value), code) => match code {
-                    UMBO_INT8 | UMBO_UINT8 => bytes.push(value as u8),
-                    UMBO_INT16 | UMBO_UINT16 => bytes.extend((value as u16).to_ne_bytes()),
-                    UMBO_INT32 | UMBO_UINT32 => bytes.extend((value as u32).to_ne_bytes()),
+                    UMBO_DTYPE_INT8 | UMBO_DTYPE_UINT8 => bytes.push(value as u8),
+                    UMBO_DTYPE_INT16 | UMBO_DTYPE_UINT16 => {
+                        bytes.extend((value as u16).to_ne_bytes())
+                    }
+                    UMBO_DTYPE_INT32 | UMBO_DTYPE_UINT32 => {
+                        bytes.extend((value as u32).to_ne_bytes())
+                    }
                     _ => bytes.extend((value as u64).to_ne_bytes()),
                 },
             }
@@ -201,11 +205,11 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Element {
         _ => u64::from_ne_bytes(bytes.try_into().unwrap_or_default()),
     };
     match dtype.code {
-        UMBO_FLOAT16 => Element::Float(f16::from_bits(word as u16).to_f64()),
-        UMBO_BFLOAT16 => Element::Float(bf16::from_bits(word as u16).to_f64()),
-        UMBO_FLOAT32 => Element::Float(f32::from_bits(word as u32).into()),
-        UMBO_FLOAT64 => Element::Float(f64::from_bits(word)),
-        UMBO_BOOL => Element::Bool(word != 0),
+        UMBO_DTYPE_FLOAT16 => Element::Float(f16::from_bits(word as u16).to_f64()),
+        UMBO_DTYPE_BFLOAT16 => Element::Float(bf16::from_bits(word as u16).to_f64()),
+        UMBO_DTYPE_FLOAT32 => Element::Float(f32::from_bits(word as u32).into()),
+        UMBO_DTYPE_FLOAT64 => Element::Float(f64::from_bits(word)),
+        UMBO_DTYPE_BOOL => Element::Bool(word != 0),
         _ => Element::Integer(dtype.wrap(word.into())),
     }
 }
@@ -213,7 +217,7 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Element {
 /// Reads an element; integers are read as integers, so that those past 2^53 stay what they are.
 fn parse_element(dtype: Dtype, json: &Json) -> Result<Element> {
     let refused = || wrong(format!("{json} is not a {}", dtype.name));
-    if dtype.code == UMBO_BOOL {
+    if dtype.code == UMBO_DTYPE_BOOL {
         return json.as_bool().map_or_else(refused, |value| Ok(Element::Bool(value)));
     }
     if dtype.is_float() {

@@ -33,7 +33,7 @@ use failure::{Failure, Result, check, wrong};
 use handle::read;
 
 /// Cases use the devices CPU:0 to CPU:9.
-const DEVICES: i32 = 10;
+const DEVICES: i64 = 10;
 
 /// Which cases passed and which did not; a file that cannot be read counts as a case.
 #[derive(Default)]

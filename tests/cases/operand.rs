@@ -95,6 +95,6 @@ fn indexed_slices(
     // SAFETY: the shape is as long as stated, the output is a variable.
     made(|value| unsafe {
         let (rank, shape) = (shape.len() as i32, shape.as_ptr());
-        umbo_value_indexed_slices(values.get(), indices.get(), rank, shape, value)
+        umbo_value_create_indexed_slices(values.get(), indices.get(), rank, shape, value)
     })
 }

@@ -22,17 +22,17 @@ fn empty_view() -> umbo_view {
 /// What kind of value it is.
 pub fn kind(value: &Handle<umbo_value>) -> Result<umbo_value_kind> {
     // SAFETY: the output is a variable.
-    read(0, |kind| unsafe { umbo_value_kind_of(value.get(), kind) })
+    read(0, |kind| unsafe { umbo_value_get_kind(value.get(), kind) })
 }
 
 /// How many items it has.
-pub fn count(value: &Handle<umbo_value>) -> Result<i32> {
+pub fn count(value: &Handle<umbo_value>) -> Result<i64> {
     // SAFETY: the output is a variable.
     read(0, |count| unsafe { umbo_value_count(value.get(), count) })
 }
 
 /// An item, field or component by position.
-pub fn item(value: &Handle<umbo_value>, index: i32) -> Result<Handle<umbo_value>> {
+pub fn item(value: &Handle<umbo_value>, index: i64) -> Result<Handle<umbo_value>> {
     // SAFETY: the output is a variable.
     made(|item| unsafe { umbo_value_item(value.get(), index, item) })
 }
@@ -43,7 +43,7 @@ pub fn items(value: &Handle<umbo_value>) -> Result<Vec<Handle<umbo_value>>> {
 }
 
 /// The name of a field.
-pub fn field_name(value: &Handle<umbo_value>, index: i32) -> Result<String> {
+pub fn field_name(value: &Handle<umbo_value>, index: i64) -> Result<String> {
     // SAFETY: the output is a variable.
     read_text(|name| unsafe { umbo_value_field_name(value.get(), index, name) })
 }
@@ -80,7 +80,7 @@ fn pointers(items: &[Value]) -> Vec<*const umbo_value> {
 pub fn tuple(items: &[Value]) -> Result<Handle<umbo_value>> {
     let items = pointers(items);
     // SAFETY: the array has as many handles as stated, the output is a variable.
-    made(|value| unsafe { umbo_value_tuple(items.len() as i32, items.as_ptr(), value) })
+    made(|value| unsafe { umbo_value_create_tuple(items.len() as i64, items.as_ptr(), value) })
 }
 
 /// A struct of values.
@@ -90,7 +90,7 @@ pub fn structure(fields: &[(String, Value)]) -> Result<Handle<umbo_value>> {
     let items: Vec<_> = fields.iter().map(|(_, item)| item.get().cast_const()).collect();
     // SAFETY: both arrays are as long as stated, the output is a variable.
     made(|value| unsafe {
-        umbo_value_struct(items.len() as i32, names.as_ptr(), items.as_ptr(), value)
+        umbo_value_create_struct(items.len() as i64, names.as_ptr(), items.as_ptr(), value)
     })
 }
 
@@ -98,7 +98,9 @@ pub fn structure(fields: &[(String, Value)]) -> Result<Handle<umbo_value>> {
 pub fn per_replica(components: &[Value]) -> Result<Handle<umbo_value>> {
     let items = pointers(components);
     // SAFETY: the array has as many handles as stated, the output is a variable.
-    made(|value| unsafe { umbo_value_per_replica(items.len() as i32, items.as_ptr(), value) })
+    made(|value| unsafe {
+        umbo_value_create_per_replica(items.len() as i64, items.as_ptr(), value)
+    })
 }
 
 /// Whether there is a per-replica value in it.
@@ -134,7 +136,7 @@ pub fn map_leaves(
 /// A new handle to the same object.
 pub fn clone(value: &Handle<umbo_value>) -> Result<Handle<umbo_value>> {
     // SAFETY: the output is a variable.
-    made(|clone| unsafe { umbo_value_clone(value.get(), clone) })
+    made(|clone| unsafe { umbo_value_retain(value.get(), clone) })
 }
 
 /// The device that a replica's literals are made on: that of the context this thread is in.

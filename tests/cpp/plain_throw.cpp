@@ -16,7 +16,7 @@ int main() {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_strategy *strategy = nullptr;
     options.cpu_replicas = 2;
-    if (umbo_central_storage_strategy_create(&options, &strategy) != UMBO_OK) return 1;
+    if (umbo_strategy_create(&options, &strategy) != UMBO_OK) return 1;
     umbo_strategy_run(strategy, throwing, nullptr, nullptr, nullptr, nullptr);
     return 0;
 }

@@ -20,7 +20,7 @@ std::int32_t first(const umbo::value &element) {
     return element.view_as<const std::int32_t>()(0);
 }
 
-const auto one_number = [] { return umbo::element_spec::tensor(UMBO_INT32, {1}); };
+const auto one_number = [] { return umbo::element_spec::tensor(UMBO_DTYPE_INT32, {1}); };
 
 void generators() {
     const auto alive = std::make_shared<int>(0);
@@ -72,20 +72,20 @@ void maps() {
 }
 
 void specs() {
-    const auto leaf = umbo::element_spec::tensor(UMBO_FLOAT32, {UMBO_UNKNOWN_SIZE, 3});
+    const auto leaf = umbo::element_spec::tensor(UMBO_DTYPE_FLOAT32, {UMBO_SIZE_UNKNOWN, 3});
     const auto nest = umbo::element_spec::structure(
         {{"x", leaf}, {"pair", umbo::element_spec::tuple({leaf, one_number()})}});
     CHECK(nest.kind() == UMBO_VALUE_STRUCT && nest.count() == 2);
     CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == UMBO_VALUE_TUPLE);
     const auto back = nest.item(0);
-    CHECK(back.dtype() == UMBO_FLOAT32 && (back.shape() == umbo::dimensions{-1, 3}));
+    CHECK(back.dtype() == UMBO_DTYPE_FLOAT32 && (back.shape() == umbo::dimensions{-1, 3}));
 }
 
 void sources_and_transformations() {
     const auto range = umbo::dataset::range(0, 7);
     const auto joined = umbo::dataset::concatenate({range, umbo::dataset::range(7, 9, 2)});
     CHECK(joined.cardinality() == 8 && joined.shard(3, 1).cardinality() == 3);
-    CHECK(joined.cache().batch(4).rebatch({3}).element_spec().shape()[0] == UMBO_UNKNOWN_SIZE);
+    CHECK(joined.cache().batch(4).rebatch({3}).element_spec().shape()[0] == UMBO_SIZE_UNKNOWN);
     const auto ragged = umbo::dataset::elements(
         {scalar(1), umbo::tensor::from_vector(std::vector<std::int32_t>{2, 3})});
     const auto padded = ragged.padded_batch(2).iterate().next();
@@ -99,7 +99,7 @@ void sources_and_transformations() {
         } catch (const umbo::error &error) {
             status = error.status();
         }
-        CHECK(status == UMBO_NOT_FOUND);
+        CHECK(status == UMBO_STATUS_NOT_FOUND);
     }
 }
 

@@ -25,7 +25,7 @@ struct trainer {
                 float sum = 0;
                 for (std::int64_t row = 0; row < count; row++) sum += rows(row);
                 if (mean && count > 0) sum /= static_cast<float>(count);
-                context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = sum;
+                context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = sum;
                 context.submit(gradients);
             },
             batch, gradients);
@@ -72,7 +72,7 @@ void exceptions(const trainer &at) {
             at.gradients, options);
         CHECK(!"it threw");
     } catch (const umbo::error &error) {
-        CHECK(error.status() == UMBO_INVALID_ARGUMENT);
+        CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT);
     }
 }
 

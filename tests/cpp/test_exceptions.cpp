@@ -92,10 +92,10 @@ void anything_can_be_thrown(const umbo::strategy &strategy) {
     expect<own_error>(
         [&] {
             strategy.run([](umbo::replica_context &, const umbo::value &) {
-                throw own_error(UMBO_ABORTED, "mine");
+                throw own_error(UMBO_STATUS_ABORTED, "mine");
             });
         },
-        [](const own_error &error) { CHECK(error.status() == UMBO_ABORTED); });
+        [](const own_error &error) { CHECK(error.status() == UMBO_STATUS_ABORTED); });
 }
 
 // What the library says on a replica comes back with the replica's name.
@@ -107,7 +107,7 @@ void from_the_library(const umbo::strategy &strategy) {
             }, umbo::value::structure({{"x", umbo::tensor::scalar(1.0f)}}));
         },
         [](const umbo::error &error) {
-            CHECK(error.status() == UMBO_NOT_FOUND);
+            CHECK(error.status() == UMBO_STATUS_NOT_FOUND);
             CHECK(contains(error.what(), "replica 1") && contains(error.what(), "'absent'"));
             CHECK(error.records().size() == 1);
             CHECK(error.records()[0].replica == 1);
@@ -115,7 +115,7 @@ void from_the_library(const umbo::strategy &strategy) {
         });
     expect<umbo::error>([] { umbo::parse_device("foo"); },
                         [](const umbo::error &error) {
-                            CHECK(error.status() == UMBO_INVALID_ARGUMENT);
+                            CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT);
                             CHECK(contains(error.what(), "foo"));
                         });
 }
@@ -148,7 +148,7 @@ void from_other_callables(const umbo::strategy &strategy) {
         same);
     expect<trouble>(
         [&] {
-            strategy.create_variable("v", UMBO_FLOAT32, {2},
+            strategy.create_variable("v", UMBO_DTYPE_FLOAT32, {2},
                                      [&](const umbo_view &) { throw trouble(0, witness); });
         },
         same);
@@ -168,24 +168,24 @@ void from_other_callables(const umbo::strategy &strategy) {
 void kept_callables(const umbo::strategy &strategy) {
     const auto witness = std::make_shared<int>(0);
     umbo::run_options options;
-    options.deadline_seconds = 3600;
+    options.timeout_seconds = 3600;
     strategy.run([witness](umbo::replica_context &, const umbo::value &) { CHECK(*witness == 0); },
                  {}, options);
     CHECK(witness.use_count() == 1);
-    options.deadline_seconds = -1;
+    options.timeout_seconds = -2;
     expect<umbo::error>(
         [&] {
             strategy.run([witness](umbo::replica_context &, const umbo::value &) {}, {}, options);
         },
-        [](const umbo::error &error) { CHECK(error.status() == UMBO_INVALID_ARGUMENT); });
+        [](const umbo::error &error) { CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT); });
     CHECK(witness.use_count() == 1);
-    options.deadline_seconds = 0;
+    options.timeout_seconds = UMBO_NO_TIMEOUT;
     options.cancellation = umbo::cancellation::create();
     options.cancellation.cancel();
     CHECK(options.cancellation.is_cancelled());
     expect<umbo::error>(
         [&] { strategy.run([](umbo::replica_context &, const umbo::value &) {}, {}, options); },
-        [](const umbo::error &error) { CHECK(error.status() == UMBO_CANCELLED); });
+        [](const umbo::error &error) { CHECK(error.status() == UMBO_STATUS_CANCELLED); });
     CHECK(strategy.late_replicas() == 0);
 }
 

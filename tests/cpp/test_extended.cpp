@@ -75,7 +75,7 @@ void extended() {
     CHECK(ids.kind() == UMBO_VALUE_PER_REPLICA && ids.count() == 2);
     const auto sums = strategy.batch_reduce_to(
         UMBO_REDUCE_SUM, {{ids, umbo::destination("CPU:1")}, {ids, umbo::destination(variable)}});
-    CHECK(sums.item(0).view().device.index == 1 && sums.item(1).view().device.index == 0);
+    CHECK(sums.item(0).view().device.ordinal == 1 && sums.item(1).view().device.ordinal == 0);
     CHECK(strategy.broadcast_to(umbo::tensor::scalar(1.0f), umbo::destination(ids)).count() == 2);
     CHECK(strategy.value_container(ids).count() == 2);
     const auto same = strategy.call_for_each_replica(
@@ -85,10 +85,10 @@ void extended() {
     const auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2});
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(tensor)).iterate();
     const auto step = [](umbo::replica_context &, const umbo::value &) {};
-    CHECK(status_of([&] { strategy.run_steps_on_iterator(step, elements); }) == UMBO_UNIMPLEMENTED);
-    CHECK(status_of([&] { strategy.assign_to_logical_device(tensor, 1); }) == UMBO_OUT_OF_RANGE);
-    CHECK(status_of([&] { strategy.replicate_to_logical_devices(tensor); }) == UMBO_UNIMPLEMENTED);
-    CHECK(status_of([&] { strategy.split_to_logical_devices(tensor, {1}); }) == UMBO_UNIMPLEMENTED);
+    CHECK(status_of([&] { strategy.run_steps_on_iterator(step, elements); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { strategy.assign_to_logical_device(tensor, 1); }) == UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(status_of([&] { strategy.replicate_to_logical_devices(tensor); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { strategy.split_to_logical_devices(tensor, {1}); }) == UMBO_STATUS_UNIMPLEMENTED);
 }
 
 void creators() {
@@ -120,7 +120,7 @@ void resolvers() {
     CHECK(resolver.jobs() == std::vector<std::string>{"worker"});
     CHECK(resolver.tasks("worker").at(1) == "b:2");
     CHECK(resolver.task_type() == "worker" && resolver.task_index() == 1);
-    CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == UMBO_INVALID_ARGUMENT);
+    CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == UMBO_STATUS_INVALID_ARGUMENT);
 }
 
 } // namespace

@@ -46,7 +46,7 @@ void steps(const umbo::strategy &strategy) {
     } catch (const umbo::error &error) {
         status = error.status();
     }
-    CHECK(status == UMBO_UNIMPLEMENTED);
+    CHECK(status == UMBO_STATUS_UNIMPLEMENTED);
 }
 
 void enter(umbo::strategy &own) { CHECK(umbo::strategy::current() == own); }
@@ -65,7 +65,7 @@ umbo::variable create(umbo::variable_request &request) {
 
 void variables(const umbo::strategy &strategy) {
     strategy.in_scope(enter);
-    const auto variable = strategy.create_variable("v", UMBO_FLOAT32, {}, write_seven);
+    const auto variable = strategy.create_variable("v", UMBO_DTYPE_FLOAT32, {}, write_seven);
     CHECK(number_of(variable) == 7);
     const umbo::value two = umbo::tensor::scalar(2.0f);
     CHECK(number_of(strategy.update(variable, subtract, two)) == 5);
@@ -88,7 +88,7 @@ auto begin_pass() { return no_element; }
 void datasets(const umbo::strategy &strategy) {
     CHECK(strategy.distribute_from_function(pipeline).cardinality() == 1);
     CHECK(umbo::dataset::range(0, 6).map(same).cardinality() == 6);
-    const auto spec = umbo::element_spec::tensor(UMBO_INT32, {1});
+    const auto spec = umbo::element_spec::tensor(UMBO_DTYPE_INT32, {1});
     CHECK(!umbo::dataset::from_generator(spec, begin_pass).iterate().next());
 }
 
@@ -102,7 +102,7 @@ void settings(const umbo::strategy &strategy) {
     const auto sgd = umbo::optimizer::sgd(strategy);
     sgd.set_schedule(rate);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-        context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 2;
+        context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 2;
         context.submit(gradients, 1);
     });
     CHECK(sgd.apply(gradients).learning_rate == 0.5 && number_of(weight) == 2);

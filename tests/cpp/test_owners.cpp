@@ -16,8 +16,8 @@ void ownership() {
     auto moved = std::move(tensor);
     CHECK(!tensor && moved.get() == raw);
     {
-        const auto shared = moved; // another reference to the same handle
-        CHECK(shared.get() == raw);
+        const auto shared = moved; // another handle to the same tensor
+        CHECK(shared.get() != raw && shared.view().data == moved.view().data);
     }
     CHECK(moved.view().shape[0] == 4);
     umbo_tensor *const given_up = moved.release();
@@ -43,7 +43,7 @@ void foreign_memory() {
         try {
             tensor.view_as<float>();
         } catch (const umbo::error &error) {
-            refused = error.status() == UMBO_INVALID_ARGUMENT;
+            refused = error.status() == UMBO_STATUS_INVALID_ARGUMENT;
         }
         CHECK(refused);
     }
@@ -107,7 +107,7 @@ void library() {
     CHECK(umbo::build_info().front() == '{');
     CHECK(umbo::status_name(UMBO_OK) == "OK");
     CHECK(umbo::canonical_device_name("cpu") == "/job:localhost/replica:0/task:0/device:CPU:0");
-    CHECK(umbo::parse_device("CPU:3").index == 3);
+    CHECK(umbo::parse_device("CPU:3").ordinal == 3);
     CHECK(umbo::physical_device_count(UMBO_DEVICE_CPU) >= 1);
     CHECK(umbo::logical_device_count(UMBO_DEVICE_CPU) >= 1);
     CHECK(umbo::device_memory_info("CPU:0").total_bytes > 0);
@@ -136,7 +136,7 @@ int main() {
             umbo::shutdown();
             CHECK(!"a strategy has threads");
         } catch (const umbo::error &error) {
-            CHECK(error.status() == UMBO_FAILED_PRECONDITION);
+            CHECK(error.status() == UMBO_STATUS_FAILED_PRECONDITION);
         }
     }
     library();

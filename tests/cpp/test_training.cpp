@@ -42,7 +42,7 @@ void callables(const umbo::strategy &strategy) {
          umbo::tensor::from_vector(std::vector<float>{4, 5, 6})});
     CHECK(strategy.gather(rows, 0).as_tensor().to_vector<float>()[5] == 6);
     umbo::reduce_options over_rows;
-    over_rows.axes = std::vector<std::int64_t>{0};
+    over_rows.axes = std::vector<std::int32_t>{0};
     CHECK(number_of(strategy.reduce(UMBO_REDUCE_MEAN, rows, over_rows)) == 3.5f);
     strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
@@ -53,7 +53,7 @@ void callables(const umbo::strategy &strategy) {
     umbo::variable_options options;
     options.aggregation = UMBO_AGGREGATION_SUM;
     const auto variable = strategy.create_variable("v", umbo::tensor::scalar(10.0f), options);
-    CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == UMBO_FLOAT32);
+    CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == UMBO_DTYPE_FLOAT32);
     CHECK(variable.aggregation() == UMBO_AGGREGATION_SUM && strategy.created_variable(variable));
     strategy.run([&](umbo::replica_context &, const umbo::value &own) { variable.assign_add(own); },
                  ids);
@@ -73,11 +73,11 @@ void callables(const umbo::strategy &strategy) {
     // 10 in bfloat16, in a run and outside.
     strategy.run(
         [&](umbo::replica_context &context, const umbo::value &) {
-            const umbo_view low = context.view_as(variable, UMBO_BFLOAT16);
+            const umbo_view low = context.view_as(variable, UMBO_DTYPE_BFLOAT16);
             CHECK(*static_cast<const std::uint16_t *>(low.data) == 0x4120);
         },
         ids);
-    CHECK(variable.view_as(UMBO_FLOAT16).dtype == UMBO_FLOAT16);
+    CHECK(variable.view_as(UMBO_DTYPE_FLOAT16).dtype == UMBO_DTYPE_FLOAT16);
 }
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
@@ -88,7 +88,8 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
     const auto sgd = umbo::optimizer::sgd(strategy);
     umbo::optimizer_options options;
-    options.clip_norm = 2;
+    options.global_clip_norm = 2;
+    options.loss_scaling = UMBO_LOSS_SCALING_FIXED;
     options.loss_scale = 4;
     sgd.configure(options);
     umbo::group_options group;
@@ -99,7 +100,7 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto step = [&] {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             const auto scale = static_cast<float>(sgd.loss_scale());
-            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 3 * scale;
+            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 3 * scale;
             context.submit(gradients, 1);
         });
     };
@@ -150,7 +151,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     try {
         umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 1, {false, true});
     } catch (const umbo::error &wrong) {
-        refused = wrong.status() == UMBO_INVALID_ARGUMENT;
+        refused = wrong.status() == UMBO_STATUS_INVALID_ARGUMENT;
     }
     CHECK(refused);
 }
@@ -161,19 +162,19 @@ void low_precision(const umbo::strategy &strategy) {
     const auto table = strategy.create_variable(
         "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
     const auto gradients = umbo::gradients::create(strategy, {weight, table}, UMBO_LOSS_SUM, 1,
-                                                   {false, true}, UMBO_BFLOAT16);
+                                                   {false, true}, UMBO_DTYPE_BFLOAT16);
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         const std::uint16_t one_and_a_half = 0x3fc0;
-        const umbo_view gradient = context.gradient(gradients, 0, UMBO_OVERWRITE);
-        CHECK(gradient.dtype == UMBO_BFLOAT16);
-        *static_cast<std::uint16_t *>(gradient.data) = one_and_a_half;
+        const umbo_view gradient = context.gradient(gradients, 0, UMBO_GRADIENT_OVERWRITE);
+        CHECK(gradient.dtype == UMBO_DTYPE_BFLOAT16);
+        *static_cast<std::uint16_t *>(gradient.mutable_data) = one_and_a_half;
         const auto added = context.add_rows(gradients, 1, 1);
-        CHECK(added.values.dtype == UMBO_BFLOAT16);
+        CHECK(added.values.dtype == UMBO_DTYPE_BFLOAT16);
         added.indices[0] = 2;
-        *static_cast<std::uint16_t *>(added.values.data) = one_and_a_half;
+        *static_cast<std::uint16_t *>(added.values.mutable_data) = one_and_a_half;
         context.submit(gradients, 1);
     });
     CHECK(sgd.apply(gradients).variables_updated == 2 && number_of(weight) == 8.5f);
@@ -182,7 +183,7 @@ void low_precision(const umbo::strategy &strategy) {
 
 void training(const umbo::strategy &strategy) {
     const auto weight =
-        strategy.create_variable("w", UMBO_FLOAT32, {}, [](const umbo_view &memory) {
+        strategy.create_variable("w", UMBO_DTYPE_FLOAT32, {}, [](const umbo_view &memory) {
             umbo::view_of<float>{memory}() = 0;
         });
     const auto data = umbo::value::structure(
@@ -198,7 +199,7 @@ void training(const umbo::strategy &strategy) {
             [&](umbo::replica_context &context, const umbo::value &batch) {
                 const auto x = batch.view_as<const float>("x");
                 const float w = context.read<float>(weight)();
-                auto gradient = context.gradient<float>(gradients, 0, UMBO_ADD);
+                auto gradient = context.gradient<float>(gradients, 0, UMBO_GRADIENT_ADD);
                 for (const float each : x) gradient() += w - each;
                 CHECK(context.batch_position().local_examples == x.shape(0));
                 context.add_metric("rows", static_cast<double>(x.size()), 1);
@@ -218,7 +219,7 @@ void training(const umbo::strategy &strategy) {
     const auto adam = umbo::optimizer::adam(strategy);
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 1;
+            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 1;
             context.submit(gradients, 1);
         });
         CHECK(optimizer.apply(gradients).total_weight == 3);
@@ -227,7 +228,7 @@ void training(const umbo::strategy &strategy) {
          {umbo::optimizer::adamw(strategy), umbo::optimizer::lamb(strategy),
           umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-            context.gradient<float>(gradients, 0, UMBO_OVERWRITE)() = 1;
+            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 1;
             context.submit(gradients, 1);
         });
         const float before = number_of(weight);

@@ -115,7 +115,7 @@ fn metrics_that_all_but_cancel() {
         Ok(None)
     };
     let batch = batch_of(&rows);
-    let strict = Options { relative_tolerance: 1e-12, absolute_tolerance: 0.0 };
+    let strict = Options { relative_tolerance: Some(1e-12), absolute_tolerance: 0.0 };
     let report = check(&strategy, &step, &batch, None, &strict).unwrap();
     assert!(of_metric(&report, "error").difference > 0.01, "{}", report.text);
     is_equivalent(&check(&strategy, &step, &batch, None, &Options::default()).unwrap());

@@ -246,7 +246,8 @@ fn buffers_that_are_added_to_but_not_zeroed() {
         Ok(None)
     });
     let finding = of_gradient(&report, "w1");
-    let words = ["3 elements of replica 0's buffer, element [0] first, are added to", "UMBO_ADD"];
+    let words =
+        ["3 elements of replica 0's buffer, element [0] first, are added to", "UMBO_GRADIENT_ADD"];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(0));
     assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal);
@@ -267,7 +268,7 @@ fn buffers_that_are_not_written_in_full() {
         Ok(None)
     });
     let finding = of_gradient(&report, "w1");
-    let words = ["element [2] of replica 0's buffer is not written", "UMBO_OVERWRITE"];
+    let words = ["element [2] of replica 0's buffer is not written", "UMBO_GRADIENT_OVERWRITE"];
     says(&report, finding, Verdict::NotOverwritten, &words);
     assert_eq!(finding.element, Some(2));
     assert_eq!(of_gradient(&report, "w2").verdict, Verdict::Equal, "{}", report.text);

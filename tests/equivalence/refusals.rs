@@ -47,7 +47,7 @@ fn tolerances_and_foreign_gradients() {
     let (model, other) = (Model::new(2, LossReduction::Sum), strategy(2));
     let batch = batch_of(&rows(4));
     for wrong in [-1.0, f64::NAN, f64::INFINITY] {
-        let options = Options { relative_tolerance: wrong, ..Options::default() };
+        let options = Options { relative_tolerance: Some(wrong), ..Options::default() };
         let report = check(&model.strategy, &nothing, &batch, None, &options);
         refused(report, Status::InvalidArgument, &["relative_tolerance"]);
         let options = Options { absolute_tolerance: wrong, ..Options::default() };
@@ -129,8 +129,8 @@ fn tolerances_count() {
     assert!(!strict.equivalent, "{}", strict.text);
     assert!(strict.text.contains("options.relative_tolerance"), "{}", strict.text);
     for options in [
-        Options { relative_tolerance: 0.01, absolute_tolerance: 0.0 },
-        Options { relative_tolerance: 0.0, absolute_tolerance: 0.1 },
+        Options { relative_tolerance: Some(0.01), absolute_tolerance: 0.0 },
+        Options { relative_tolerance: None, absolute_tolerance: 0.1 },
     ] {
         is_equivalent(&check(strategy, &step, &batch, gradients, &options).unwrap());
     }

@@ -144,7 +144,7 @@ static int judge(umbo_status status, const char *call, int repeatable) {
         call_number++;
         return 0;
     }
-    if (status != UMBO_RESOURCE_EXHAUSTED) fail(umbo_status_name(status), call);
+    if (status != UMBO_STATUS_RESOURCE_EXHAUSTED) fail(umbo_status_name(status), call);
     if (mode == RECORDING) fail("fails without failures", call);
     if (umbo_faults_refused() == 0) fail("fails although nothing was refused", call);
     /* An iterator that reads ahead tells later what happened while there was no memory. */
@@ -189,7 +189,7 @@ static umbo_status count_up(umbo_strategy *strategy, const umbo_value *args, voi
     (void)strategy;
     (void)user_data;
     UMBO_TRY(umbo_variable_assign_add(all.variables[4], all.values[2]));
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -203,30 +203,30 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int64_t row, column;
     int at;
     UMBO_TRY(umbo_value_view(args, "x", &rows));
-    UMBO_TRY(umbo_variable_view(context, all.variables[0], &weight));
-    UMBO_TRY(umbo_variable_view_as(context, all.variables[0], UMBO_BFLOAT16, &narrow));
+    UMBO_TRY(umbo_variable_view(all.variables[0], context, &weight));
+    UMBO_TRY(umbo_variable_view_as(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
     UMBO_TRY(umbo_replica_context_scratch(context, 200000, &scratch));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1.0, (double)rows.shape[0]));
     for (at = 0; at < (plan->table ? variable_count - 1 : 1); at++) {
         if (at == 2) continue;
-        UMBO_TRY(umbo_gradients_view(context, plan->gradients, at, UMBO_OVERWRITE, &gradient));
+        UMBO_TRY(umbo_gradients_view(plan->gradients, context, at, UMBO_GRADIENT_OVERWRITE, &gradient));
         for (row = 0; row < rows.shape[0]; row++) {
             for (column = 0; column < WIDTH; column++) {
                 sum += ((const float *)rows.data)[row * rows.strides[0] + column];
             }
         }
-        ((float *)gradient.data)[0] = sum + ((const float *)weight.data)[0];
+        ((float *)gradient.mutable_data)[0] = sum + ((const float *)weight.data)[0];
     }
     if (plan->table) {
-        UMBO_TRY(umbo_gradients_add_rows(context, plan->gradients, 2, 3, &indices, &values));
+        UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 2, 3, &indices, &values));
         for (row = 0; row < 3; row++) {
-            ((int64_t *)indices.data)[row] = 5 * row;
+            ((int64_t *)indices.mutable_data)[row] = 5 * row;
             for (column = 0; column < WIDTH; column++) {
-                ((float *)values.data)[row * WIDTH + column] = (float)(row + column) + sum;
+                ((float *)values.mutable_data)[row * WIDTH + column] = (float)(row + column) + sum;
             }
         }
     }
-    UMBO_TRY(umbo_gradients_submit(context, plan->gradients));
+    UMBO_TRY(umbo_gradients_submit(plan->gradients, context));
     UMBO_TRY(umbo_value_field(args, "x", &field));
     status = umbo_replica_context_merge_call(context, count_up, NULL, field, &merged);
     umbo_value_release(field);
@@ -249,41 +249,41 @@ static umbo_status plain_step(umbo_replica_context *context, const umbo_value *a
     UMBO_TRY(umbo_replica_context_batch_position(context, &position));
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row * rows.strides[0]];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", sum, (double)rows.shape[0]));
-    UMBO_TRY(umbo_gradients_view(context, plan->gradients, 0, UMBO_OVERWRITE, &gradient));
-    ((float *)gradient.data)[0] = sum;
-    return umbo_gradients_submit(context, plan->gradients);
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    ((float *)gradient.mutable_data)[0] = sum;
+    return umbo_gradients_submit(plan->gradients, context);
 }
 
 static umbo_status twice(umbo_variable *variable, const umbo_value *args, void *user_data,
                          umbo_value **result) {
     (void)user_data;
     UMBO_TRY(umbo_variable_assign(variable, args));
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
     (void)user_data;
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 static umbo_status number_for(const umbo_value_context *context, void *user_data,
                               umbo_value **value) {
     (void)context;
     (void)user_data;
-    return umbo_value_clone(all.values[3], value);
+    return umbo_value_retain(all.values[3], value);
 }
 
 static umbo_status begin(void *user_data, void **pass) {
     (void)user_data;
     *pass = calloc(1, sizeof(int));
-    return *pass == NULL ? UMBO_RESOURCE_EXHAUSTED : UMBO_OK;
+    return *pass == NULL ? UMBO_STATUS_RESOURCE_EXHAUSTED : UMBO_OK;
 }
 
 static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
     if (*made == 5) return UMBO_OK;
-    UMBO_TRY(umbo_value_clone(all.values[2], element));
+    UMBO_TRY(umbo_value_retain(all.values[2], element));
     ++*made;
     return UMBO_OK;
 }
@@ -295,7 +295,7 @@ static void end(void *pass, void *user_data) {
 
 static umbo_status initialize(const umbo_view *memory, void *user_data) {
     (void)user_data;
-    ((float *)memory->data)[1] = 2;
+    ((float *)memory->mutable_data)[1] = 2;
     return UMBO_OK;
 }
 
@@ -307,7 +307,7 @@ static umbo_status rate(int64_t at, void *user_data, double *learning_rate) {
 
 static void tensor(int place, int32_t rank, int64_t rows, int64_t columns) {
     const int64_t shape[2] = {rows, columns};
-    CALL(umbo_tensor_from_data(UMBO_FLOAT32, rank, shape, numbers, NULL, &all.tensors[place]));
+    CALL(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, rank, shape, numbers, NULL, &all.tensors[place]));
     CALL(umbo_value_from_tensor(all.tensors[place], &all.values[place]));
 }
 
@@ -318,7 +318,7 @@ static void make_variables(void) {
     int at;
     CALL(umbo_variable_create(all.strategy, "weights", all.tensors[1], NULL, &all.variables[0]));
     options.initializer = initialize;
-    options.dtype = UMBO_FLOAT32;
+    options.dtype = UMBO_DTYPE_FLOAT32;
     options.rank = 1;
     options.shape = large;
     CALL(umbo_variable_create(all.strategy, "large", NULL, &options, &all.variables[1]));
@@ -342,7 +342,7 @@ static void make_input(void) {
     umbo_dataset **d = all.datasets;
     fields[0] = all.values[5];
     fields[1] = all.values[6];
-    CALL(umbo_value_struct(2, names, fields, &all.values[10]));
+    CALL(umbo_value_create_struct(2, names, fields, &all.values[10]));
     CALL(umbo_dataset_from_tensor_slices(all.values[10], &d[0]));
     shuffle.seed = 7;
     shuffle.buffer_size = 16;
@@ -353,22 +353,22 @@ static void make_input(void) {
     CALL(umbo_dataset_prefetch(d[3], 2, &d[4]));
     CALL(umbo_dataset_repeat(d[4], 2, &d[5]));
     CALL(umbo_strategy_distribute_dataset(all.strategy, d[5], &distribute, &all.distributed[0]));
-    CALL(umbo_distributed_dataset_iterator(all.distributed[0], &all.iterators[0]));
+    CALL(umbo_iterator_from_distributed_dataset(all.distributed[0], &all.iterators[0]));
     CALL(umbo_dataset_from_npy_file(array_file, &d[6]));
     CALL(umbo_dataset_cache(d[6], &d[7]));
     CALL(umbo_dataset_padded_batch(d[7], 5, 0, &d[8]));
-    CALL(umbo_dataset_iterator(d[8], &all.iterators[1]));
-    CALL(umbo_element_spec_tensor(UMBO_FLOAT32, 0, NULL, &all.specs[0]));
+    CALL(umbo_iterator_from_dataset(d[8], &all.iterators[1]));
+    CALL(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 0, NULL, &all.specs[0]));
     generator.begin = begin;
     generator.next = generate;
     generator.end = end;
     CALL((hold(), umbo_dataset_from_generator(all.specs[0], &generator, NULL, destroy, &d[9])));
     CALL(umbo_dataset_batch(d[9], 2, 0, &d[10]));
-    CALL(umbo_dataset_iterator(d[10], &all.iterators[2]));
+    CALL(umbo_iterator_from_dataset(d[10], &all.iterators[2]));
 }
 
 static void make_optimizers(void) {
-    const umbo_variable *variables[MOST_VARIABLES];
+    umbo_variable *variables[MOST_VARIABLES];
     static int32_t row_sparse[MOST_VARIABLES] = {0, 0, 1, 0};
     umbo_gradients_options gradients = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
@@ -392,7 +392,7 @@ static void make_optimizers(void) {
     CALL(umbo_optimizer_create_adagrad(all.strategy, NULL, &o[5]));
     CALL(umbo_optimizer_create_rmsprop(all.strategy, NULL, &o[6]));
     CALL(umbo_optimizer_create_ftrl(all.strategy, NULL, &o[7]));
-    options.clip_norm = 1;
+    options.global_clip_norm = 1;
     options.non_finite = UMBO_NON_FINITE_SKIP;
     CALL(umbo_optimizer_configure(o[0], &options));
     group.learning_rate_factor = 0.5;
@@ -423,7 +423,7 @@ static void train(void) {
     }
     plan.gradients = all.gradients[1];
     plan.table = 0;
-    limits.deadline_seconds = 1000;
+    limits.timeout_seconds = 1000;
     limits.user_data_destroy = destroy;
     CALL(umbo_cancellation_create(&all.cancellation));
     limits.cancellation = all.cancellation;
@@ -444,6 +444,7 @@ static void collect(void) {
     const umbo_value *items[MOST_HANDLES];
     static int64_t rows[3] = {1, 2, 9}, shape[1] = {3}, dense[2] = {TABLE, WIDTH};
     umbo_value **v = all.values;
+    const umbo_destination *only = &destination;
     int at, count;
     CALL(umbo_strategy_values_from_function(all.strategy, number_for, NULL, &v[30]));
     CALL(umbo_strategy_reduce(all.strategy, UMBO_REDUCE_MEAN, v[20], NULL, &v[31]));
@@ -452,21 +453,21 @@ static void collect(void) {
     destination.variable = all.variables[0];
     CALL(umbo_strategy_reduce_to(all.strategy, UMBO_REDUCE_SUM, v[30], &destination, &v[34]));
     items[0] = v[30];
-    CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &destination,
+    CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &only,
                                        &v[35]));
     CALL(umbo_strategy_broadcast_to(all.strategy, v[2], &destination, &v[36]));
     CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], NULL, &v[37]));
     CALL(umbo_variable_assign(all.variables[4], v[2]));
-    CALL(umbo_tensor_from_data(UMBO_INT64, 1, shape, rows, NULL, &all.tensors[21]));
+    CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));
-    CALL(umbo_value_indexed_slices(all.tensors[22], all.tensors[21], 2, dense, &v[38]));
+    CALL(umbo_value_create_indexed_slices(all.tensors[22], all.tensors[21], 2, dense, &v[38]));
     CALL(umbo_variable_scatter_add(all.variables[2], v[38]));
     CALL(umbo_tensor_copy(all.tensors[4], NULL, &all.tensors[23]));
     CALL(umbo_tensor_transpose(all.tensors[23], NULL, &all.tensors[24]));
     CALL(umbo_variable_copy(all.variables[1], &all.variables[variable_count]));
     for (count = 0; count < 50; count++) items[count] = v[2];
-    CALL(umbo_value_tuple(count, items, &v[39]));
-    CALL(umbo_value_clone(v[39], &v[40]));
+    CALL(umbo_value_create_tuple(count, items, &v[39]));
+    CALL(umbo_value_retain(v[39], &v[40]));
     for (at = 0; at < 4; at++) {
         CALL_ONCE(umbo_iterator_next(all.iterators[1], &v[50 + at]));
         CALL_ONCE(umbo_iterator_next(all.iterators[2], &v[60 + at]));
@@ -490,9 +491,9 @@ static void nest(void) {
     static const umbo_dataset *datasets[MOST_VARIABLES];
     const umbo_dataset *few[2];
     static const umbo_tensor *tensors[MOST_VARIABLES];
-    static umbo_destination destinations[MOST_VARIABLES];
+    static const umbo_destination *destinations[MOST_VARIABLES];
     umbo_distribute_options distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
-    const umbo_destination like = UMBO_DESTINATION_INIT;
+    umbo_destination like = UMBO_DESTINATION_INIT;
     umbo_value **v = all.values;
     umbo_dataset **d = all.datasets;
     static char text[1 << 20];
@@ -504,31 +505,31 @@ static void nest(void) {
         items[at] = v[3];
         tensors[at] = all.tensors[3];
     }
-    CALL(umbo_value_tuple(variable_count, items, &v[70]));
-    CALL(umbo_value_struct(variable_count, names, items, &v[71]));
+    CALL(umbo_value_create_tuple(variable_count, items, &v[70]));
+    CALL(umbo_value_create_struct(variable_count, names, items, &v[71]));
     CALL(umbo_strategy_run(all.strategy, pass_on, NULL, v[71], NULL, &v[72]));
     CALL(umbo_strategy_run(all.strategy, pass_on, NULL, v[70], NULL, &v[73]));
     CALL(umbo_strategy_local_results(all.strategy, v[73], &v[74]));
-    CALL(umbo_value_clone(v[71], &v[75]));
+    CALL(umbo_value_retain(v[71], &v[75]));
     CALL(umbo_value_text(v[71], text, sizeof text, &length));
     CALL(umbo_dataset_from_tensor_slices(v[71], &d[20]));
     CALL(umbo_dataset_batch(d[20], 4, 0, &d[21]));
     CALL(umbo_strategy_distribute_dataset(all.strategy, d[21], &distribute, &all.distributed[1]));
-    CALL(umbo_distributed_dataset_iterator(all.distributed[1], &all.iterators[3]));
+    CALL(umbo_iterator_from_distributed_dataset(all.distributed[1], &all.iterators[3]));
     CALL_ONCE(umbo_iterator_next(all.iterators[3], &v[76]));
     CALL(umbo_strategy_reduce(all.strategy, UMBO_REDUCE_SUM, v[76], NULL, &v[77]));
     CALL(umbo_strategy_gather(all.strategy, v[76], 0, NULL, &v[78]));
     CALL(umbo_dataset_element_spec(d[21], &all.specs[1]));
+    like.variable = all.variables[0];
     for (at = 0; at < variable_count; at++) {
         datasets[at] = d[20];
-        destinations[at] = like;
-        destinations[at].variable = all.variables[0];
+        destinations[at] = &like;
         items[at] = v[2];
     }
     few[0] = few[1] = d[0]; /* What zips and copies specs of thousands of tensors is in the header's list. */
     CALL(umbo_dataset_zip(2, few, NULL, &d[22]));
     CALL(umbo_dataset_concatenate(1 + variable_count / 2, datasets, &d[23]));
-    CALL(umbo_dataset_elements(variable_count, tensors, &d[24]));
+    CALL(umbo_dataset_from_elements(variable_count, tensors, &d[24]));
     CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, variable_count, items,
                                        destinations, &v[79]));
 }
@@ -538,8 +539,8 @@ static void program(void) {
     options.cpu_replicas = REPLICAS;
     call_number = 0;
     CALL(umbo_set_worker_count(2));
-    CALL(umbo_central_storage_strategy_create(&options, &all.strategy));
-    CALL(umbo_strategy_scope_enter(all.strategy, &all.scope));
+    CALL(umbo_strategy_create(&options, &all.strategy));
+    CALL(umbo_scope_enter(all.strategy, &all.scope));
     tensor(1, 2, 100, WIDTH);
     tensor(2, 0, 0, 0);
     tensor(3, 1, 30, 0);

@@ -20,7 +20,7 @@ fn after_a_run_it_acts_at_once() {
     assert_eq!((report.total_weight, report.iterations), (3.0, 1));
     assert_eq!(training.weight(), 0.0);
     let (status, _) = training.apply();
-    refused(status, UMBO_FAILED_PRECONDITION, &["have been applied"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["have been applied"]);
     assert_eq!((training.weight(), training.iterations()), (0.0, 1));
 }
 
@@ -44,7 +44,7 @@ fn inside_of_a_merge_call_it_waits_for_the_commit_point() {
     }));
     assert_eq!((training.weight(), training.iterations()), (-2.0, 1));
     let (status, _) = training.apply();
-    refused(status, UMBO_FAILED_PRECONDITION, &["have been applied"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["have been applied"]);
 }
 
 #[test]
@@ -75,7 +75,11 @@ fn replicas_that_apply_different_things_are_told_so() {
         // SAFETY: the handles are live.
         unsafe { umbo_optimizer_apply(training.optimizer, gradients, ptr::null(), ptr::null_mut()) }
     });
-    refused(status, UMBO_FAILED_PRECONDITION, &["replica 1", "apply of gradients", "disagree"]);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["replica 1", "apply of gradients", "disagree"],
+    );
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
     // SAFETY: the handle is not used afterwards.
     unsafe { umbo_gradients_release(other as *mut umbo_gradients) };
@@ -95,16 +99,16 @@ fn a_step_that_fails_applies_nothing() {
                 if fails && replica_id(ctx) == 1 {
                     let (none, why) = (ptr::null_mut(), c"after the apply".as_ptr());
                     // SAFETY: the message is a text.
-                    return unsafe { umbo_set_last_error(UMBO_ABORTED, why, none, None) };
+                    return unsafe { umbo_set_last_error(UMBO_STATUS_ABORTED, why, none, None) };
                 }
                 UMBO_OK
             })
         };
         let before = (training.weight(), training.iterations());
-        refused(step(true), UMBO_ABORTED, &["replica 1", "after the apply"]);
+        refused(step(true), UMBO_STATUS_ABORTED, &["replica 1", "after the apply"]);
         assert_eq!((training.weight(), training.iterations()), before);
         let (status, _) = training.apply();
-        refused(status, UMBO_FAILED_PRECONDITION, &["the last run failed"]);
+        refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["the last run failed"]);
         ok(step(false));
         assert_eq!((training.weight(), training.iterations()), (before.0 - 1.0, before.1 + 1));
     }
@@ -128,7 +132,7 @@ fn a_deferred_apply_that_fails_makes_the_step_fail() {
             training.apply().0
         })
     });
-    refused(status, UMBO_FAILED_PRECONDITION, &["not submitted", "replica 1"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["not submitted", "replica 1"]);
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
 }
 
@@ -162,11 +166,11 @@ fn other_strategies_are_refused() {
     let (mine, report) = (training.gradients, ptr::null_mut());
     // SAFETY: the handles are live.
     let status = unsafe { umbo_optimizer_apply(other.optimizer, mine, ptr::null(), report) };
-    refused(status, UMBO_INVALID_ARGUMENT, &["gradients", "another strategy"]);
+    refused(status, UMBO_STATUS_INVALID_ARGUMENT, &["gradients", "another strategy"]);
     let status = run(other.strategy, ptr::null(), &|_, _| training.apply().0);
-    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_optimizer_apply", "mixing"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_optimizer_apply", "mixing"]);
     let status = run(other.strategy, ptr::null(), &|ctx, _| training.submit(ctx, 1.0));
-    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_gradients_view", "mixing"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_gradients_view", "mixing"]);
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn a_strategy_that_is_gone_is_named() {
     // SAFETY: released once more at the end, where a stale handle is fine.
     unsafe { umbo_strategy_release(training.strategy) };
     let (status, _) = training.apply();
-    refused(status, UMBO_FAILED_PRECONDITION, &["optimizer: its strategy was released"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["optimizer: its strategy was released"]);
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn a_second_run_does_not_replace_what_waits_for_an_apply() {
     ok(submit(1.0));
     refused(
         submit(100.0),
-        UMBO_FAILED_PRECONDITION,
+        UMBO_STATUS_FAILED_PRECONDITION,
         &["has not been applied", "Apply after each run", "accumulation_steps", "new gradients"],
     );
     let (status, _) = training.apply();
@@ -198,12 +202,16 @@ fn a_second_run_does_not_replace_what_waits_for_an_apply() {
     ok(status);
     assert_eq!(training.weight(), -1.0);
     // What an apply has refused is replaced by the next run.
-    let fail = umbo_optimizer_options { non_finite: UMBO_NON_FINITE_FAIL, ..sized() };
+    let fail = umbo_optimizer_options { non_finite: UMBO_NON_FINITE_FAIL, ..Default::default() };
     // SAFETY: the handle is live, the struct lives during the call.
     ok(unsafe { umbo_optimizer_configure(training.optimizer, &fail) });
     ok(submit(f32::NAN));
     let (status, _) = training.apply();
-    refused(status, UMBO_INVALID_ARGUMENT, &["not finite", "replica 0", "element [0] is NaN"]);
+    refused(
+        status,
+        UMBO_STATUS_INVALID_ARGUMENT,
+        &["not finite", "replica 0", "element [0] is NaN"],
+    );
     ok(submit(1.0));
     let (status, _) = training.apply();
     ok(status);

@@ -15,19 +15,20 @@ pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut um
     // SAFETY: handles are live until their release, arrays as long as the counts say.
     unsafe {
         let components = [component.cast_const()];
-        let nest = made(|out| umbo_value_struct(1, name.as_ptr(), components.as_ptr(), out));
+        let nest = made(|out| umbo_value_create_struct(1, name.as_ptr(), components.as_ptr(), out));
         let source = made(|out| umbo_dataset_from_tensor_slices(nest, out));
         let endless = made(|out| umbo_dataset_repeat(source, -1, out));
         let dataset = made(|out| umbo_dataset_batch(endless, size, 0, out));
         let distributed =
             made(|out| umbo_strategy_distribute_dataset(strategy, dataset, ptr::null(), out));
-        let iterator = made(|out| umbo_distributed_dataset_iterator(distributed, out));
+        let iterator = made(|out| umbo_iterator_from_distributed_dataset(distributed, out));
         umbo_value_release(component);
         umbo_value_release(nest);
         umbo_dataset_release(source);
         umbo_dataset_release(endless);
         umbo_dataset_release(dataset);
-        ok(umbo_distributed_dataset_retain(distributed));
+        let mut another = ptr::null_mut();
+        ok(umbo_distributed_dataset_retain(distributed, &mut another));
         umbo_distributed_dataset_release(distributed);
         umbo_distributed_dataset_release(distributed);
         iterator
@@ -63,9 +64,9 @@ fn the_examples_of_each_part_are_its_weight() {
         let mut view = mem::MaybeUninit::<umbo_view>::uninit();
         // SAFETY: the handles are live, the view leads to one float32 element.
         unsafe {
-            ok(umbo_gradients_view(ctx, gradients, 0, UMBO_OVERWRITE, view.as_mut_ptr()));
-            *view.assume_init().data.cast::<f32>() = own.iter().sum();
-            umbo_gradients_submit(ctx, gradients)
+            ok(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, view.as_mut_ptr()));
+            *view.assume_init().mutable_data.cast::<f32>() = own.iter().sum();
+            umbo_gradients_submit(gradients, ctx)
         }
     }));
     let (status, report) = training.apply();
@@ -93,19 +94,19 @@ fn elements_for_all_replicas_are_not_asked_for_by_one() {
         status
     };
     let status = run(training.strategy, ptr::null(), &|_, _| ask());
-    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_iterator_next", "cross-replica"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_next", "cross-replica"]);
     let status = run(training.strategy, ptr::null(), &|_, _| {
         // SAFETY: the handle is live.
         unsafe { umbo_iterator_reset(iterator as *mut umbo_iterator) }
     });
-    refused(status, UMBO_FAILED_PRECONDITION, &["umbo_iterator_reset", "cross-replica"]);
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_reset", "cross-replica"]);
     ok(run(training.strategy, ptr::null(), &|ctx, _| merge(ctx, &ask)));
     // SAFETY: the handles are live, scopes are left in order.
     unsafe {
-        let scope = made(|out| umbo_strategy_scope_enter(other.strategy, out));
-        refused(ask(), UMBO_FAILED_PRECONDITION, &["umbo_iterator_next", "mixing"]);
+        let scope = made(|out| umbo_scope_enter(other.strategy, out));
+        refused(ask(), UMBO_STATUS_FAILED_PRECONDITION, &["umbo_iterator_next", "mixing"]);
         ok(umbo_scope_exit(scope));
-        let scope = made(|out| umbo_strategy_scope_enter(training.strategy, out));
+        let scope = made(|out| umbo_scope_enter(training.strategy, out));
         ok(ask());
         ok(umbo_scope_exit(scope));
     }

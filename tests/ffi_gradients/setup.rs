@@ -43,17 +43,19 @@ pub fn sized<T>() -> T {
     value
 }
 
-pub fn make_strategy(replicas: i32) -> *mut umbo_strategy {
-    let options = umbo_strategy_options { cpu_replicas: replicas, ..sized() };
+pub fn make_strategy(replicas: i64) -> *mut umbo_strategy {
+    let options = umbo_strategy_options { cpu_replicas: replicas, ..Default::default() };
     // SAFETY: the struct lives during the call, the output is a place of `made`'s.
-    made(|out| unsafe { umbo_central_storage_strategy_create(&options, out) })
+    made(|out| unsafe { umbo_strategy_create(&options, out) })
 }
 
 pub fn tensor(values: &[f32]) -> *mut umbo_tensor {
     let (shape, data) = ([values.len() as i64], values.as_ptr().cast());
     made(|out| {
         // SAFETY: the data has as many elements as the shape says.
-        unsafe { umbo_tensor_from_data(UMBO_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out) }
+        unsafe {
+            umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape.as_ptr(), data, ptr::null(), out)
+        }
     })
 }
 
@@ -92,9 +94,9 @@ unsafe impl Sync for Training {}
 
 impl Training {
     pub fn new(replicas: i32) -> Training {
-        let strategy = make_strategy(replicas);
+        let strategy = make_strategy(replicas.into());
         let initial = tensor(&[1.0]);
-        let sgd = umbo_sgd_options { learning_rate: 1.0, ..sized() };
+        let sgd = umbo_sgd_options { learning_rate: 1.0, ..Default::default() };
         // SAFETY: handles are live, structs live during the calls.
         unsafe {
             let variable = made(|out| {
@@ -143,12 +145,13 @@ impl Training {
         let gradients = self.gradients;
         // SAFETY: handles are live or refused; the view leads to one float32 element.
         unsafe {
-            let status = umbo_gradients_view(ctx, gradients, 0, UMBO_ADD, view.as_mut_ptr());
+            let status =
+                umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, view.as_mut_ptr());
             if status != UMBO_OK {
                 return status;
             }
-            *view.assume_init().data.cast::<f32>() += gradient;
-            umbo_gradients_submit_weighted(ctx, gradients, weight)
+            *view.assume_init().mutable_data.cast::<f32>() += gradient;
+            umbo_gradients_submit_weighted(gradients, ctx, weight)
         }
     }
 }
@@ -170,8 +173,8 @@ pub fn make_gradients(
     variable: *mut umbo_variable,
     loss_reduction: umbo_loss_reduction,
 ) -> *mut umbo_gradients {
-    let options = umbo_gradients_options { loss_reduction, ..sized() };
-    let variables = [variable.cast_const()];
+    let options = umbo_gradients_options { loss_reduction, ..Default::default() };
+    let variables = [variable];
     let variables = variables.as_ptr();
     // SAFETY: one variable is listed; the struct lives during the call.
     made(|out| unsafe { umbo_gradients_create(strategy, 1, variables, &options, out) })

@@ -30,18 +30,24 @@ fn a_steady_step_allocates_nothing() {
             let [mut weight, mut low, mut gradient] = [mem::MaybeUninit::<umbo_view>::uninit(); 3];
             // SAFETY: handles are live, views are variables and lead to one float32 element each.
             unsafe {
-                ok(umbo_variable_view(ctx, variable, weight.as_mut_ptr()));
+                ok(umbo_variable_view(variable, ctx, weight.as_mut_ptr()));
                 let weight = *weight.assume_init().data.cast::<f32>();
-                ok(umbo_variable_view_as(ctx, variable, UMBO_BFLOAT16, low.as_mut_ptr()));
+                ok(umbo_variable_view_as(variable, ctx, UMBO_DTYPE_BFLOAT16, low.as_mut_ptr()));
                 // The upper half of a float32, but for rounding.
                 let low = u32::from(*low.assume_init().data.cast::<u16>()) << 16;
                 assert!((f32::from_bits(low) - weight).abs() <= weight.abs() / 256.0);
-                ok(umbo_gradients_view(ctx, gradients, 0, UMBO_ADD, gradient.as_mut_ptr()));
-                let gradient = gradient.assume_init().data.cast::<f32>();
+                ok(umbo_gradients_view(
+                    gradients,
+                    ctx,
+                    0,
+                    UMBO_GRADIENT_ADD,
+                    gradient.as_mut_ptr(),
+                ));
+                let gradient = gradient.assume_init().mutable_data.cast::<f32>();
                 own.iter().for_each(|x| *gradient += (weight - x) * 0.01);
                 let loss = f64::from(weight);
                 ok(umbo_replica_context_add_metric(ctx, c"loss".as_ptr(), loss, 1.0));
-                ok(umbo_gradients_submit(ctx, gradients));
+                ok(umbo_gradients_submit(gradients, ctx));
             }
             counts[replica].store(allocator::of_this_thread(), Ordering::Relaxed);
             UMBO_OK

@@ -267,7 +267,7 @@ fn one_loss_scale_holds_for_a_whole_run() {
         growth_factor: 2.0,
         growth_interval: 1,
         backoff_factor: 0.5,
-        floor: 1.0,
+        minimum: 1.0,
     };
     let variables = ["a", "b", "c"].map(|name| variable(name, &[0.0f32]));
     let gradients = variables.each_ref().map(|variable| gradients(1, &[variable], Sum));
@@ -347,7 +347,7 @@ fn the_largest_gradients_are_clipped_to_the_norm() {
         let variable = variable("w", &[0.0f32; COUNT]);
         let gradients = gradients(replicas, &[&variable], Sum);
         let optimizer = optimizer("sgd", 1.0);
-        let settings = Settings { clip_norm: Some(1e-5), ..Settings::default() };
+        let settings = Settings { global_clip_norm: Some(1e-5), ..Settings::default() };
         optimizer.configure(settings).unwrap();
         let large = vec![1e38f32; COUNT];
         let parts: Vec<Option<&[f32]>> = (0..replicas).map(|_| Some(&large[..])).collect();

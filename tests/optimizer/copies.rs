@@ -98,8 +98,11 @@ fn train(rule: &str, elements: usize) -> Vec<Vec<u32>> {
     let gradients =
         Gradients::with_options(STRATEGY, &devices(2), variables, Mean, options).unwrap();
     let optimizer = optimizer(rule, 0.1);
-    let settings =
-        Settings { clip_norm: Some(0.5), non_finite: Some(NonFinite::Skip), ..Settings::default() };
+    let settings = Settings {
+        global_clip_norm: Some(0.5),
+        non_finite: Some(NonFinite::Skip),
+        ..Settings::default()
+    };
     optimizer.configure(settings).unwrap();
     make_copies(&a);
     make_copies(&b);

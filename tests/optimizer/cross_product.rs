@@ -21,11 +21,11 @@ fn cases() -> Vec<Features> {
         growth_factor: 4.0,
         growth_interval: 2,
         backoff_factor: 0.25,
-        floor: 4.0,
+        minimum: 4.0,
     };
     let mut cases = Vec::new();
     for rule in RULES {
-        for (clip_norm, clip_value) in CLIPPING {
+        for (global_clip_norm, clip_value) in CLIPPING {
             for scaling in [None, Some(LossScaling::Fixed(32.0)), Some(dynamic)] {
                 for flags in 0..8 {
                     for replicas in 1..=3 {
@@ -33,7 +33,7 @@ fn cases() -> Vec<Features> {
                             rule,
                             replicas,
                             reduction: reduction(cases.len()),
-                            clip_norm,
+                            global_clip_norm,
                             clip_value,
                             accumulation: 1 + (flags & 1),
                             scaling,
@@ -108,8 +108,8 @@ impl Expected {
         if overflowed {
             self.skips += 1;
             self.applies_at_scale = 0;
-            if let Some(LossScaling::Dynamic { backoff_factor, floor, .. }) = case.scaling {
-                self.scale = (self.scale * backoff_factor).max(floor);
+            if let Some(LossScaling::Dynamic { backoff_factor, minimum, .. }) = case.scaling {
+                self.scale = (self.scale * backoff_factor).max(minimum);
             }
         } else if examples > 0 {
             self.descend(&sums, examples, report);
@@ -245,7 +245,7 @@ fn every_rule_with_every_feature_in_float64() {
     // The cases are what they are meant to be.
     assert_eq!(results.len(), 12 * 4 * 3 * 8 * 3);
     assert!(results.iter().all(|result| result.skips == usize::from(result.case.overflow)));
-    let clipped = results.iter().filter(|result| result.case.clip_norm.is_some());
+    let clipped = results.iter().filter(|result| result.case.global_clip_norm.is_some());
     assert!(clipped.clone().all(|result| result.clips > 0));
     assert!(clipped.clone().any(|result| (result.clips as u64) < result.iterations));
 }
@@ -278,7 +278,9 @@ fn accumulated_runs_have_the_bits_of_one_run() {
             )
             .unwrap();
             let optimizer = optimizer("adam", 0.1);
-            optimizer.configure(Settings { clip_norm: Some(1.0), ..Settings::default() }).unwrap();
+            optimizer
+                .configure(Settings { global_clip_norm: Some(1.0), ..Settings::default() })
+                .unwrap();
             for round in 0..2 {
                 for run in 0..runs {
                     let number = (round * runs + run + 1) as u64;

@@ -34,7 +34,7 @@ pub struct Features {
     pub rule: &'static str,
     pub replicas: usize,
     pub reduction: LossReduction,
-    pub clip_norm: Option<f64>,
+    pub global_clip_norm: Option<f64>,
     pub clip_value: Option<f64>,
     pub accumulation: usize,
     pub scaling: Option<LossScaling>,
@@ -65,7 +65,7 @@ impl Features {
         let optimizer = optimizer(self.rule, LEARNING_RATE);
         let settings = Settings {
             weight_decay: self.groups.then_some(DECAY),
-            clip_norm: self.clip_norm,
+            global_clip_norm: self.global_clip_norm,
             clip_value: self.clip_value,
             non_finite: self.overflow.then_some(NonFinite::Skip),
             loss_scaling: self.scaling,
@@ -103,8 +103,8 @@ impl Features {
         if let Some(reported) = report.gradient_norm {
             assert!((reported - norm).abs() <= 1e-6 * norm, "norm {reported} for {norm}");
         }
-        assert_eq!(report.gradient_norm.is_some(), self.clip_norm.is_some());
-        let factor = self.clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
+        assert_eq!(report.gradient_norm.is_some(), self.global_clip_norm.is_some());
+        let factor = self.global_clip_norm.map_or(1.0, |largest| (largest / norm).min(1.0));
         assert_eq!((report.applied, report.clipped), (true, factor < 1.0));
         factor
     }

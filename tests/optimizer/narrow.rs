@@ -102,7 +102,8 @@ fn trained<N: Narrow, G: Element>(
 /// Returns the bits of all that was trained.
 fn agree<N: Narrow>() -> Vec<u8> {
     let mut bits = Vec::new();
-    let clipped = Settings { clip_norm: Some(0.5), weight_decay: Some(0.1), ..Settings::default() };
+    let clipped =
+        Settings { global_clip_norm: Some(0.5), weight_decay: Some(0.1), ..Settings::default() };
     for rule in RULES {
         for replicas in [1, 3] {
             for settings in [Settings::default(), clipped] {

@@ -35,14 +35,14 @@ const ELEMENTWISE: [&str; 11] = [
 fn cases() -> Vec<Features> {
     let mut cases = Vec::new();
     for rule in ELEMENTWISE {
-        for (clip_norm, clip_value) in CLIPPING {
+        for (global_clip_norm, clip_value) in CLIPPING {
             for flags in 0..16 {
                 for replicas in 1..=3 {
                     cases.push(Features {
                         rule,
                         replicas,
                         reduction: reduction(cases.len()),
-                        clip_norm,
+                        global_clip_norm,
                         clip_value,
                         accumulation: 1 + (flags & 1) * 2,
                         scaling: (flags & 2 != 0).then_some(LossScaling::Fixed(32.0)),
@@ -269,8 +269,8 @@ fn every_rule_with_every_feature_in_float64() {
     let (mut clips, mut updates) = (0, 0);
     for case in cases() {
         let of_case = check::<f64>(case, |value| value, |value| value, 1e-11);
-        assert_eq!(of_case.0 > 0, case.clip_norm.is_some(), "{case:?}");
-        if case.clip_norm.is_some() {
+        assert_eq!(of_case.0 > 0, case.global_clip_norm.is_some(), "{case:?}");
+        if case.global_clip_norm.is_some() {
             clips += of_case.0 as u64;
             updates += of_case.1;
         }
@@ -304,7 +304,7 @@ fn trained_on_all_rows<T: Element>(
     let optimizer = optimizer(rule, 0.1);
     let settings = Settings {
         weight_decay: Some(0.1),
-        clip_norm: clipped.then_some(0.5),
+        global_clip_norm: clipped.then_some(0.5),
         clip_value: clipped.then_some(0.05),
         ..Settings::default()
     };

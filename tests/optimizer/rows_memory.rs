@@ -32,7 +32,8 @@ fn rows_that_nobody_names_are_never_touched() {
     let table = variable_from(STRATEGY, "table", value);
     let gradients = row_gradients(2, &[&table], Sum, &[true], 2);
     let optimizer = optimizer("adam", 0.5);
-    let settings = Settings { weight_decay: Some(0.1), clip_norm: Some(1.0), ..Default::default() };
+    let settings =
+        Settings { weight_decay: Some(0.1), global_clip_norm: Some(1.0), ..Default::default() };
     optimizer.configure(settings).unwrap();
     for step in 1..=6 {
         for replica in 0..2 {

@@ -50,11 +50,11 @@ fn steady_step_with_every_feature_allocates_nothing() {
             growth_factor: 2.0,
             growth_interval: 2,
             backoff_factor: 0.5,
-            floor: 1.0,
+            minimum: 1.0,
         };
         let settings = Settings {
             weight_decay: Some(0.1),
-            clip_norm: Some(0.5),
+            global_clip_norm: Some(0.5),
             clip_value: Some(0.01),
             non_finite: None,
             loss_scaling: Some(loss_scaling),
@@ -96,7 +96,7 @@ fn steady_step_with_rows_allocates_nothing() {
             let choice = [true, true, false];
             let gradients = row_gradients(3, &[&a, &b, &c], Mean, &choice, accumulation);
             let optimizer = optimizer(rule, 0.5);
-            let settings = Settings { clip_norm: Some(0.5), ..Settings::default() };
+            let settings = Settings { global_clip_norm: Some(0.5), ..Settings::default() };
             optimizer.configure(settings).unwrap();
             let indices =
                 [37, 1].map(|factor| (0..700).map(|row| row * factor % 1000).collect::<Vec<i64>>());

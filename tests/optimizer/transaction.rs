@@ -90,14 +90,14 @@ impl Training {
         let rule = Failing { adam: rule("adam"), until_failure: AtomicUsize::new(scalars) };
         let optimizer = Optimizer::new(STRATEGY, Box::new(rule), 0.1).unwrap();
         let settings = Settings {
-            clip_norm: Some(0.75),
+            global_clip_norm: Some(0.75),
             weight_decay: Some(0.1),
             loss_scaling: Some(LossScaling::Dynamic {
                 initial: 4.0,
                 growth_factor: 2.0,
                 growth_interval: 2,
                 backoff_factor: 0.5,
-                floor: 1.0,
+                minimum: 1.0,
             }),
             ..Settings::default()
         };

@@ -19,7 +19,7 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
         });
     });
     inner.exit().unwrap();
-    refused(inner.exit(), Status::FailedPrecondition, &["left already"]);
+    refused(inner.exit(), Status::NotFound, &["left already"]);
     outer.exit().unwrap();
     assert!(matches!(current(), Current::Default));
     set_strategy(Some(s.clone())).unwrap();

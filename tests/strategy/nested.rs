@@ -79,10 +79,11 @@ fn a_nested_run_is_given_up_with_the_run_around_it() {
 fn check(replicas: usize, limit: Limit, late: Late) {
     let s = strategy(replicas);
     let v = variable(&s, Aggregation::Sum, 1.0);
-    for _ in 0..3 {
+    let (mut checks, mut patience) = (0, Duration::from_millis(15));
+    while checks < 3 {
         let (gate, released) = (Arc::new(Gate::default()), Released::default());
         let token = matches!(limit, Limit::Token).then(Cancellation::new);
-        let deadline = Instant::now() + Duration::from_millis(15);
+        let deadline = Instant::now() + patience;
         let limits = Limits {
             deadline: matches!(limit, Limit::Deadline).then_some(deadline),
             cancellation: token.clone(),
@@ -111,6 +112,14 @@ fn check(replicas: usize, limit: Limit, late: Late) {
         };
         let result = s.run_within(Arc::new(function), None, limits, released.baggage());
         refused(result, status, &[]);
+        if matches!(limit, Limit::Deadline) && !s.late_replicas().contains(&(replicas - 1)) {
+            // On a busy machine the time was up before the nested callback had begun.
+            patience *= 2;
+            gate.open();
+            s.synchronize().unwrap();
+            continue;
+        }
+        checks += 1;
         assert!(!released.is_released());
         assert!(s.late_replicas().contains(&(replicas - 1)));
         refused(s.run(&|_| Ok(None), None), Status::FailedPrecondition, &["draining"]);

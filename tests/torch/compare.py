@@ -63,9 +63,9 @@ LEARNING_RATE = 0.01
 AROUND = [
     {},
     {"weight_decay": 0.05},
-    {"clip_norm": CLIP_NORM},
+    {"global_clip_norm": CLIP_NORM},
     {"accumulation_steps": 3},
-    {"weight_decay": 0.05, "clip_norm": CLIP_NORM, "accumulation_steps": 2},
+    {"weight_decay": 0.05, "global_clip_norm": CLIP_NORM, "accumulation_steps": 2},
 ]
 
 
@@ -104,11 +104,11 @@ def theirs(optimizer_of, options, around, initial, runs):
         contributions = [part for parts in runs[first : first + accumulated] for part in parts]
         for index, parameter in enumerate(parameters):
             parameter.grad = sum(part[index] for part in contributions)
-        if "clip_norm" in around:
+        if "global_clip_norm" in around:
             norm = torch.sqrt(sum((parameter.grad**2).sum() for parameter in parameters))
-            assert norm > around["clip_norm"], "the bound has no effect"
+            assert norm > around["global_clip_norm"], "the bound has no effect"
             for parameter in parameters:
-                parameter.grad *= around["clip_norm"] / norm
+                parameter.grad *= around["global_clip_norm"] / norm
         optimizer.step()
         weights.append([parameter.detach().clone() for parameter in parameters])
     return weights

@@ -66,7 +66,7 @@ static umbo_optimizer *make(umbo_strategy *strategy, int argc, char **argv) {
   } else if (strcmp(rule, "rmsprop") == 0) {
     umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
     rmsprop.learning_rate = option(argc, argv, "learning_rate");
-    rmsprop.decay = option(argc, argv, "decay");
+    rmsprop.rho = option(argc, argv, "decay");
     rmsprop.momentum = option(argc, argv, "momentum");
     rmsprop.centered = (int32_t)option(argc, argv, "centered");
     CHECK(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &optimizer));
@@ -86,7 +86,7 @@ static umbo_optimizer *make(umbo_strategy *strategy, int argc, char **argv) {
   }
   umbo_optimizer_options around = UMBO_OPTIMIZER_OPTIONS_INIT;
   around.weight_decay = option(argc, argv, "weight_decay");
-  around.clip_norm = option(argc, argv, "clip_norm");
+  around.global_clip_norm = option(argc, argv, "global_clip_norm");
   CHECK(umbo_optimizer_configure(optimizer, &around));
   return optimizer;
 }
@@ -96,10 +96,10 @@ static umbo_status make_variables(umbo_strategy *strategy, void *user_data) {
   state *s = user_data;
   double initial[VARIABLES][MOST];
   (void)strategy;
-  if (!read_values(initial)) return umbo_set_last_error(UMBO_DATA_LOSS, "no initial weights", NULL, NULL);
+  if (!read_values(initial)) return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "no initial weights", NULL, NULL);
   for (int i = 0; i < VARIABLES; ++i) {
     umbo_tensor *tensor = NULL;
-    UMBO_TRY(umbo_tensor_from_data(UMBO_FLOAT64, ranks[i], shapes[i], initial[i], NULL, &tensor));
+    UMBO_TRY(umbo_tensor_from_data(UMBO_DTYPE_FLOAT64, ranks[i], shapes[i], initial[i], NULL, &tensor));
     const umbo_status made = umbo_variable_create(NULL, "weights", tensor, NULL, &s->variables[i]);
     umbo_tensor_release(tensor);
     UMBO_TRY(made);
@@ -114,10 +114,10 @@ static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, voi
   UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
   for (int i = 0; i < VARIABLES; ++i) {
     umbo_view view;
-    UMBO_TRY(umbo_gradients_view(ctx, s->gradients, i, UMBO_OVERWRITE, &view));
-    memcpy(view.data, s->values[replica][i], elements(i) * sizeof(double));
+    UMBO_TRY(umbo_gradients_view(s->gradients, ctx, i, UMBO_GRADIENT_OVERWRITE, &view));
+    memcpy(view.mutable_data, s->values[replica][i], elements(i) * sizeof(double));
   }
-  return umbo_gradients_submit_weighted(ctx, s->gradients, 1.0);
+  return umbo_gradients_submit_weighted(s->gradients, ctx, 1.0);
 }
 
 static void write_weights(const state *s) {
@@ -141,11 +141,11 @@ int main(int argc, char **argv) {
     return EXIT_FAILURE;
   }
   replicas.cpu_replicas = REPLICAS;
-  CHECK(umbo_central_storage_strategy_create(&replicas, &strategy));
+  CHECK(umbo_strategy_create(&replicas, &strategy));
   CHECK(umbo_strategy_scope(strategy, make_variables, &s));
   sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* what is submitted is added up */
   sums.accumulation_steps = (int32_t)option(argc, argv, "accumulation_steps");
-  const umbo_variable *const variables[VARIABLES] = {s.variables[0], s.variables[1]};
+  umbo_variable *const variables[VARIABLES] = {s.variables[0], s.variables[1]};
   CHECK(umbo_gradients_create(strategy, VARIABLES, variables, &sums, &s.gradients));
   umbo_optimizer *optimizer = make(strategy, argc, argv);
   while (read_values(s.values[0]) && read_values(s.values[1])) {

@@ -24,10 +24,10 @@ public:
 
     // The names of the jobs, in alphabetical order.
     std::vector<std::string> jobs() const {
-        std::int32_t count = 0;
+        std::int64_t count = 0;
         check(umbo_cluster_resolver_job_count(get(), &count));
         std::vector<std::string> names;
-        for (std::int32_t index = 0; index < count; ++index) {
+        for (std::int64_t index = 0; index < count; ++index) {
             const char *name = nullptr;
             check(umbo_cluster_resolver_job_name(get(), index, &name));
             names.emplace_back(name);
@@ -37,10 +37,10 @@ public:
 
     // The addresses of the tasks of a job, by their numbers.
     std::map<std::int64_t, std::string> tasks(const std::string &job) const {
-        std::int32_t count = 0;
+        std::int64_t count = 0;
         check(umbo_cluster_resolver_task_count(get(), job.c_str(), &count));
         std::map<std::int64_t, std::string> addresses;
-        for (std::int32_t position = 0; position < count; ++position) {
+        for (std::int64_t position = 0; position < count; ++position) {
             std::int64_t index = 0;
             const char *address = nullptr;
             check(umbo_cluster_resolver_task(get(), job.c_str(), position, &index, &address));

@@ -80,13 +80,13 @@ public:
 };
 
 struct shuffle_options {
-    std::int64_t buffer_size = 0; // 0: the whole dataset
+    std::int64_t buffer_size = UMBO_SHUFFLE_WHOLE_DATASET;
     std::uint64_t seed = 0;
     bool keep_order_each_pass = false;
 };
 
 struct map_options {
-    std::int32_t parallel_calls = 0;
+    std::int64_t parallel_calls = 1;
     umbo::element_spec element_spec = {}; // empty: results look like the elements
 };
 
@@ -119,7 +119,7 @@ public:
                                  const std::vector<std::string> &names = {}) {
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size(), "names"),
+        check(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size()),
                                          texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
@@ -135,13 +135,13 @@ public:
     static dataset elements(const std::vector<tensor> &tensors) {
         const auto raw = detail::raw_handles(tensors);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_elements(detail::count_of(raw.size(), "tensors"), raw.data(), &out));
+        check(umbo_dataset_from_elements(detail::count_of(raw.size()), raw.data(), &out));
         return dataset(out);
     }
 
     static dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_range(start, stop, step, &out));
+        check(umbo_dataset_from_range(start, stop, step, &out));
         return dataset(out);
     }
 
@@ -165,7 +165,7 @@ public:
     static dataset concatenate(const std::vector<dataset> &datasets) {
         const auto raw = detail::raw_handles(datasets);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_concatenate(detail::count_of(raw.size(), "datasets"), raw.data(), &out));
+        check(umbo_dataset_concatenate(detail::count_of(raw.size()), raw.data(), &out));
         return dataset(out);
     }
 
@@ -173,12 +173,12 @@ public:
     static dataset zip(const std::vector<dataset> &datasets,
                        const std::vector<std::string> &names = {}) {
         if (!names.empty() && names.size() != datasets.size()) {
-            throw error(UMBO_INVALID_ARGUMENT, "names: one for each dataset, or none");
+            throw error(UMBO_STATUS_INVALID_ARGUMENT, "names: one for each dataset, or none");
         }
         const auto raw = detail::raw_handles(datasets);
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_zip(detail::count_of(raw.size(), "datasets"), raw.data(),
+        check(umbo_dataset_zip(detail::count_of(raw.size()), raw.data(),
                                texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
@@ -207,7 +207,7 @@ public:
 
     dataset rebatch(const std::vector<std::int64_t> &sizes, bool drop_remainder = false) const {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_rebatch(get(), detail::count_of(sizes.size(), "sizes"), sizes.data(),
+        check(umbo_dataset_rebatch(get(), detail::count_of(sizes.size()), sizes.data(),
                                    drop_remainder ? 1 : 0, &out));
         return dataset(out);
     }
@@ -245,7 +245,7 @@ public:
         return dataset(out);
     }
 
-    dataset prefetch(std::int32_t depth) const {
+    dataset prefetch(std::int64_t depth) const {
         umbo_dataset *out = nullptr;
         check(umbo_dataset_prefetch(get(), depth, &out));
         return dataset(out);
@@ -278,7 +278,7 @@ public:
 
     umbo::iterator iterate() const {
         umbo_iterator *out = nullptr;
-        check(umbo_dataset_iterator(get(), &out));
+        check(umbo_iterator_from_dataset(get(), &out));
         return umbo::iterator(out);
     }
 };
@@ -303,7 +303,7 @@ public:
 
     umbo::iterator iterate() const {
         umbo_iterator *out = nullptr;
-        check(umbo_distributed_dataset_iterator(get(), &out));
+        check(umbo_iterator_from_distributed_dataset(get(), &out));
         return umbo::iterator(out);
     }
 };
@@ -312,14 +312,14 @@ struct distribute_options {
     umbo_split split = UMBO_SPLIT_CEIL;
     bool drop_partial_step = false;
     bool host_only = false;
-    std::int32_t per_replica_buffer_size = 0; // 0: one step ahead; -1: none
+    std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
 };
 
 // What a function that makes a dataset is told about its pipeline.
 struct input_context {
-    std::int32_t num_input_pipelines = 1;
+    std::int64_t num_input_pipelines = 1;
     std::int32_t input_pipeline_id = 0;
-    std::int32_t num_replicas_in_sync = 1;
+    std::int64_t num_replicas_in_sync = 1;
 
     std::int64_t per_replica_batch_size(std::int64_t global_batch_size) const {
         auto context = detail::sized<umbo_input_context>();

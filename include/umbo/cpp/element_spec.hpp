@@ -18,10 +18,10 @@ public:
     using handle::handle;
     using field_list = std::vector<std::pair<std::string, element_spec>>;
 
-    // UMBO_UNKNOWN_SIZE stands for a size in which elements may differ.
+    // UMBO_SIZE_UNKNOWN stands for a size in which elements may differ.
     static element_spec tensor(umbo_dtype dtype, const dimensions &shape) {
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_tensor(dtype, detail::count_of(shape.size(), "rank"), shape.data(),
+        check(umbo_element_spec_create_tensor(dtype, detail::rank_of(shape.size()), shape.data(),
                                        &out));
         return element_spec(out);
     }
@@ -29,7 +29,7 @@ public:
     static element_spec tuple(const std::vector<element_spec> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_tuple(detail::count_of(raw.size(), "items"), raw.data(), &out));
+        check(umbo_element_spec_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
         return element_spec(out);
     }
 
@@ -41,31 +41,31 @@ public:
             items.push_back(field.second.get());
         }
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_struct(detail::count_of(names.size(), "fields"), names.data(),
+        check(umbo_element_spec_create_struct(detail::count_of(names.size()), names.data(),
                                        items.data(), &out));
         return element_spec(out);
     }
 
     umbo_value_kind kind() const {
         umbo_value_kind out = 0;
-        check(umbo_element_spec_kind_of(get(), &out));
+        check(umbo_element_spec_get_kind(get(), &out));
         return out;
     }
 
     // Items, fields or components; 1 for a tensor.
-    std::int32_t count() const {
-        std::int32_t out = 0;
+    std::int64_t count() const {
+        std::int64_t out = 0;
         check(umbo_element_spec_count(get(), &out));
         return out;
     }
 
-    element_spec item(std::int32_t index) const {
+    element_spec item(std::int64_t index) const {
         umbo_element_spec *out = nullptr;
         check(umbo_element_spec_item(get(), index, &out));
         return element_spec(out);
     }
 
-    std::string field_name(std::int32_t index) const {
+    std::string field_name(std::int64_t index) const {
         const char *out = nullptr;
         check(umbo_element_spec_field_name(get(), index, &out));
         return out;
@@ -74,7 +74,7 @@ public:
     // Of a tensor, or of each component of a per-replica value.
     umbo_dtype dtype() const { return leaf().first; }
 
-    // As `dtype`; UMBO_UNKNOWN_SIZE is a size in which elements may differ.
+    // As `dtype`; UMBO_SIZE_UNKNOWN is a size in which elements may differ.
     dimensions shape() const { return leaf().second; }
 
 private:

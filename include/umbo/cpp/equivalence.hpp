@@ -13,7 +13,7 @@
 namespace umbo {
 
 struct equivalence_options {
-    double relative_tolerance = 0; // what sums in another order may differ by
+    double relative_tolerance = UMBO_TOLERANCE_OF_DTYPE;
     double absolute_tolerance = 0;
 };
 
@@ -67,13 +67,13 @@ public:
         return out;
     }
 
-    std::int32_t count() const {
-        std::int32_t out = 0;
+    std::int64_t count() const {
+        std::int64_t out = 0;
         check(umbo_equivalence_count(get(), &out));
         return out;
     }
 
-    equivalence_finding at(std::int32_t index) const {
+    equivalence_finding at(std::int64_t index) const {
         auto raw = detail::sized<umbo_equivalence_finding>();
         check(umbo_equivalence_at(get(), index, &raw));
         equivalence_finding out;

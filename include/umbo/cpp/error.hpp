@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -84,7 +83,7 @@ inline std::vector<error_record> last_error_records() {
 // callable goes back to it as status and message, so that it can add which replica it was; any
 // other exception travels as itself.
 inline umbo_status report_current_exception() noexcept {
-    umbo_status status = UMBO_UNKNOWN;
+    umbo_status status = UMBO_STATUS_UNKNOWN;
     try {
         std::string message = "a C++ exception that is not a std::exception";
         bool travels = true;
@@ -95,7 +94,7 @@ inline umbo_status report_current_exception() noexcept {
             message = caught.what();
             travels = typeid(caught) != typeid(error);
         } catch (const std::bad_alloc &caught) {
-            status = UMBO_RESOURCE_EXHAUSTED;
+            status = UMBO_STATUS_RESOURCE_EXHAUSTED;
             message = caught.what();
         } catch (const std::exception &caught) {
             message = caught.what();
@@ -105,17 +104,19 @@ inline umbo_status report_current_exception() noexcept {
         auto *payload = new std::exception_ptr(std::current_exception());
         return umbo_set_last_error(status, message.c_str(), payload, &destroy_exception);
     } catch (...) {
-        return umbo_set_last_error(UMBO_RESOURCE_EXHAUSTED, "no memory to report an exception",
+        return umbo_set_last_error(UMBO_STATUS_RESOURCE_EXHAUSTED, "no memory to report an exception",
                                    nullptr, nullptr);
     }
 }
 
 // A number of things as the C API counts them.
-inline std::int32_t count_of(std::size_t size, const char *argument) {
-    if (size > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-        throw error(UMBO_INVALID_ARGUMENT, std::string(argument) + ": more than 2147483647");
-    }
-    return static_cast<std::int32_t>(size);
+inline std::int64_t count_of(std::size_t size) noexcept {
+    return static_cast<std::int64_t>(size);
+}
+
+// A rank as the C functions count it; they say which are too large.
+inline std::int32_t rank_of(std::size_t rank) noexcept {
+    return rank > 255 ? 255 : static_cast<std::int32_t>(rank);
 }
 
 // A C string that may be left out.
@@ -145,7 +146,7 @@ template <class Write> std::string text_of(Write write) {
     std::string text(256, '\0');
     std::size_t length = 0;
     umbo_status status = write(&text[0], text.size(), &length);
-    if (status == UMBO_OUT_OF_RANGE && length >= text.size()) {
+    if (status == UMBO_STATUS_OUT_OF_RANGE && length >= text.size()) {
         text.resize(length + 1);
         status = write(&text[0], text.size(), &length);
     }

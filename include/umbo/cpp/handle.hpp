@@ -17,13 +17,15 @@ struct references;
     template <>                                                                 \
     struct references<umbo_##noun> {                                            \
         static umbo_##noun *another(umbo_##noun *raw) {                         \
-            check(umbo_##noun##_retain(raw));                                   \
-            return raw;                                                         \
+            umbo_##noun *out = nullptr;                                         \
+            check(umbo_##noun##_retain(raw, &out));                             \
+            return out;                                                         \
         }                                                                       \
         static void give_back(umbo_##noun *raw) noexcept { umbo_##noun##_release(raw); } \
     }
 
 UMBO_DETAIL_REFERENCES(tensor);
+UMBO_DETAIL_REFERENCES(value);
 UMBO_DETAIL_REFERENCES(strategy);
 UMBO_DETAIL_REFERENCES(variable);
 UMBO_DETAIL_REFERENCES(dataset);
@@ -40,9 +42,9 @@ UMBO_DETAIL_REFERENCES(equivalence);
 
 } // namespace detail
 
-// Owns one reference to a handle, or nothing. What a callable is given is only lent: a copy of it
-// throws, except of a value, whose copy is how a callable keeps it. As thread-safe as a `std::shared_ptr`: several
-// threads may use several owners of one handle.
+// Owns a handle, or nothing. A copy owns another handle to the same object; copying what a callable
+// is given is how it keeps it. As thread-safe as a `std::shared_ptr`: several threads may use several
+// owners of one object.
 template <class Raw>
 class handle {
 public:

@@ -24,12 +24,12 @@ inline bool has_feature(const std::string &name) {
     return result != 0;
 }
 
-inline void set_worker_count(std::int32_t count) { check(umbo_set_worker_count(count)); }
+inline void set_worker_count(std::int64_t count) { check(umbo_set_worker_count(count)); }
 /// Ends the threads that no object needs; see umbo_shutdown().
 inline void shutdown() { check(umbo_shutdown()); }
 
-inline std::int32_t worker_count() {
-    std::int32_t count = 0;
+inline std::int64_t worker_count() {
+    std::int64_t count = 0;
     check(umbo_worker_count(&count));
     return count;
 }
@@ -67,21 +67,21 @@ void set_log_callback(umbo_log_level most_verbose, Sink &&sink) {
                                 &detail::destroy_callable<callable>));
 }
 
-inline std::int32_t physical_device_count(umbo_device_type type) {
-    std::int32_t count = 0;
+inline std::int64_t physical_device_count(umbo_device_type type) {
+    std::int64_t count = 0;
     check(umbo_physical_device_count(type, &count));
     return count;
 }
 
-inline std::int32_t logical_device_count(umbo_device_type type) {
-    std::int32_t count = 0;
+inline std::int64_t logical_device_count(umbo_device_type type) {
+    std::int64_t count = 0;
     check(umbo_logical_device_count(type, &count));
     return count;
 }
 
-inline void set_logical_device_count(umbo_device_type type, std::int32_t physical_index,
-                                     std::int32_t count) {
-    check(umbo_set_logical_device_count(type, physical_index, count));
+inline void set_logical_device_count(umbo_device_type type, std::int32_t physical_ordinal,
+                                     std::int64_t count) {
+    check(umbo_set_logical_device_count(type, physical_ordinal, count));
 }
 
 // The full name of a device; missing parts come from `defaults`.

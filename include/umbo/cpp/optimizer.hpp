@@ -20,9 +20,9 @@ public:
 
     static gradients create(const strategy &of, const std::vector<variable> &variables,
                             umbo_loss_reduction loss_reduction,
-                            std::int32_t accumulation_steps = 1,
+                            std::int64_t accumulation_steps = 1,
                             const std::vector<bool> &row_sparse = {},
-                            umbo_dtype dtype = 0) {
+                            umbo_dtype dtype = UMBO_DTYPE_NONE) {
         auto options = detail::sized<umbo_gradients_options>();
         options.loss_reduction = loss_reduction;
         options.accumulation_steps = accumulation_steps;
@@ -30,71 +30,71 @@ public:
         const std::vector<std::int32_t> choices(row_sparse.begin(), row_sparse.end());
         if (!choices.empty()) {
             if (choices.size() != variables.size()) {
-                throw error(UMBO_INVALID_ARGUMENT,
+                throw error(UMBO_STATUS_INVALID_ARGUMENT,
                             "row_sparse: " + std::to_string(choices.size()) + " choices for " +
                                 std::to_string(variables.size()) + " variables");
             }
             options.row_sparse = choices.data();
         }
-        const auto raw = detail::raw_handles(variables);
+        const auto raw = detail::raw_variables(variables);
         umbo_gradients *out = nullptr;
-        check(umbo_gradients_create(of.get(), detail::count_of(raw.size(), "variables"),
+        check(umbo_gradients_create(of.get(), detail::count_of(raw.size()),
                                     raw.data(), &options, &out));
         return gradients(out);
     }
 };
 
-// What is 0 has the usual value.
+// The options of update rules, with their defaults.
 struct sgd_options {
-    double learning_rate = 0; // 0.01
+    double learning_rate = 0.01;
 };
 
 struct momentum_options {
-    double learning_rate = 0; // 0.01
-    double momentum = 0;      // 0.9
+    double learning_rate = 0.01;
+    double momentum = 0.9;
     bool nesterov = false;
 };
 
 struct adam_options {
-    double learning_rate = 0; // 0.001
-    double beta1 = 0;         // 0.9
-    double beta2 = 0;         // 0.999
-    double epsilon = 0;       // 1e-8
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
 };
 
 struct adamw_options {
-    double learning_rate = 0; // 0.001
-    double beta1 = 0;         // 0.9
-    double beta2 = 0;         // 0.999
-    double epsilon = 0;       // 1e-8
-    double weight_decay = 0;  // 0.01
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0.01;
 };
 
 struct lamb_options {
-    double learning_rate = 0; // 0.001
-    double beta1 = 0;         // 0.9
-    double beta2 = 0;         // 0.999
-    double epsilon = 0;       // 1e-6
-    double weight_decay = 0;  // 0.01
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-6;
+    double weight_decay = 0.01;
 };
 
 struct adagrad_options {
-    double learning_rate = 0; // 0.01
+    double learning_rate = 0.01;
     double initial_accumulator = 0;
-    double epsilon = 0; // 1e-10
+    double epsilon = 1e-10;
 };
 
 struct rmsprop_options {
-    double learning_rate = 0; // 0.01
-    double decay = 0;         // 0.9
+    double learning_rate = 0.01;
+    double rho = 0.9;
     double momentum = 0;
-    double epsilon = 0; // 1e-8
+    double epsilon = 1e-8;
     bool centered = false;
 };
 
 struct ftrl_options {
-    double learning_rate = 0; // 0.1
-    double beta = 0;          // 1
+    double learning_rate = 0.1;
+    double beta = 1;
     double l1 = 0;
     double l2 = 0;
     double initial_accumulator = 0;
@@ -102,23 +102,22 @@ struct ftrl_options {
 
 // What an optimizer does around its rule; see umbo_optimizer_options.
 struct optimizer_options {
-    double weight_decay = 0;
-    double clip_norm = 0;
-    double clip_value = 0;
-    umbo_non_finite non_finite = 0;
-    bool dynamic_loss_scale = false;
-    double loss_scale = 0;                       // 65536 if it is dynamic, else 1
-    double loss_scale_growth_factor = 0;         // 2
-    double loss_scale_backoff_factor = 0;        // 0.5
-    double loss_scale_floor = 0;                 // 1
-    std::int64_t loss_scale_growth_interval = 0; // 2000
+    double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
+    double global_clip_norm = UMBO_NO_CLIPPING;
+    double clip_value = UMBO_NO_CLIPPING;
+    umbo_non_finite non_finite = UMBO_NON_FINITE_AUTO;
+    umbo_loss_scaling loss_scaling = UMBO_LOSS_SCALING_NONE;
+    double loss_scale = 65536;
+    double loss_scale_growth_factor = 2;
+    double loss_scale_backoff_factor = 0.5;
+    double loss_scale_minimum = 1;
+    std::int64_t loss_scale_growth_interval = 2000;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
 struct group_options {
-    double learning_rate_factor = 0; // 1
-    double weight_decay = 0;         // the optimizer's
-    bool no_weight_decay = false;
+    double learning_rate_factor = 1;
+    double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
     bool frozen = false;
 };
 
@@ -206,7 +205,7 @@ public:
     static optimizer rmsprop(const strategy &of, const rmsprop_options &how = {}) {
         auto options = detail::sized<umbo_rmsprop_options>();
         options.learning_rate = how.learning_rate;
-        options.decay = how.decay;
+        options.rho = how.rho;
         options.momentum = how.momentum;
         options.epsilon = how.epsilon;
         options.centered = how.centered ? 1 : 0;
@@ -231,14 +230,14 @@ public:
     void configure(const optimizer_options &how) const {
         auto options = detail::sized<umbo_optimizer_options>();
         options.weight_decay = how.weight_decay;
-        options.clip_norm = how.clip_norm;
+        options.global_clip_norm = how.global_clip_norm;
         options.clip_value = how.clip_value;
         options.non_finite = how.non_finite;
-        options.dynamic_loss_scale = how.dynamic_loss_scale ? 1 : 0;
+        options.loss_scaling = how.loss_scaling;
         options.loss_scale = how.loss_scale;
         options.loss_scale_growth_factor = how.loss_scale_growth_factor;
         options.loss_scale_backoff_factor = how.loss_scale_backoff_factor;
-        options.loss_scale_floor = how.loss_scale_floor;
+        options.loss_scale_minimum = how.loss_scale_minimum;
         options.loss_scale_growth_interval = how.loss_scale_growth_interval;
         check(umbo_optimizer_configure(get(), &options));
     }
@@ -247,10 +246,9 @@ public:
         auto options = detail::sized<umbo_group_options>();
         options.learning_rate_factor = how.learning_rate_factor;
         options.weight_decay = how.weight_decay;
-        options.no_weight_decay = how.no_weight_decay ? 1 : 0;
         options.frozen = how.frozen ? 1 : 0;
-        const auto raw = detail::raw_handles(variables);
-        check(umbo_optimizer_add_group(get(), detail::count_of(raw.size(), "variables"), raw.data(),
+        const auto raw = detail::raw_variables(variables);
+        check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
                                        &options));
     }
 

@@ -48,8 +48,8 @@ public:
         return out;
     }
 
-    std::int32_t num_replicas_in_sync() const {
-        std::int32_t out = 0;
+    std::int64_t num_replicas_in_sync() const {
+        std::int64_t out = 0;
         check(umbo_replica_context_num_replicas_in_sync(raw_, &out));
         return out;
     }
@@ -92,7 +92,7 @@ public:
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64,
                       "scratch memory is raw memory");
         if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
-            throw error(UMBO_INVALID_ARGUMENT, "count: more bytes than memory can address");
+            throw error(UMBO_STATUS_INVALID_ARGUMENT, "count: more bytes than memory can address");
         }
         void *out = nullptr;
         check(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
@@ -107,15 +107,15 @@ public:
     template <class T>
     view_of<const T> read(const variable &of) const {
         umbo_view out{};
-        check(umbo_variable_view(raw_, of.get(), &out));
+        check(umbo_variable_view(of.get(), raw_, &out));
         return view_of<const T>(out);
     }
 
-    // The same in another type: UMBO_FLOAT16 or UMBO_BFLOAT16 of a float32 variable. C++17 has no type
+    // The same in another type: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 of a float32 variable. C++17 has no type
     // for their elements, so the view is a plain one.
     umbo_view view_as(const variable &of, umbo_dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(raw_, of.get(), dtype, &out));
+        check(umbo_variable_view_as(of.get(), raw_, dtype, &out));
         return out;
     }
 
@@ -137,7 +137,7 @@ public:
         return value(out);
     }
 
-    value all_gather(const value &what, std::int64_t axis) const {
+    value all_gather(const value &what, std::int32_t axis) const {
         umbo_value *out = nullptr;
         check(umbo_replica_context_all_gather(raw_, what.get(), axis, &out));
         return value(out);
@@ -145,15 +145,15 @@ public:
 
     // This replica's buffer for the gradient of variable `index`.
     template <class T>
-    view_of<T> gradient(const gradients &of, std::int32_t index, umbo_gradient_mode mode) const {
+    view_of<T> gradient(const gradients &of, std::int64_t index, umbo_gradient_mode mode) const {
         return view_of<T>(gradient(of, index, mode));
     }
 
-    // The same for gradients of any type. C++17 has none for the elements of UMBO_FLOAT16 and
-    // UMBO_BFLOAT16.
-    umbo_view gradient(const gradients &of, std::int32_t index, umbo_gradient_mode mode) const {
+    // The same for gradients of any type. C++17 has none for the elements of UMBO_DTYPE_FLOAT16 and
+    // UMBO_DTYPE_BFLOAT16.
+    umbo_view gradient(const gradients &of, std::int64_t index, umbo_gradient_mode mode) const {
         umbo_view out{};
-        check(umbo_gradients_view(raw_, of.get(), index, mode, &out));
+        check(umbo_gradients_view(of.get(), raw_, index, mode, &out));
         return out;
     }
 
@@ -161,28 +161,28 @@ public:
     // Gradients of another type than `T` are noticed, by an exception, when the rows have been
     // added: do not submit after it.
     template <class T>
-    added_rows<T> add_rows(const gradients &of, std::int32_t index, std::int64_t rows) const {
+    added_rows<T> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
         const auto added = add_rows(of, index, rows);
         return {added.indices, view_of<T>(added.values)};
     }
 
     // The same for gradients of any type.
-    added_rows<void> add_rows(const gradients &of, std::int32_t index, std::int64_t rows) const {
+    added_rows<void> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
         umbo_view indices{}, values{};
-        check(umbo_gradients_add_rows(raw_, of.get(), index, rows, &indices, &values));
+        check(umbo_gradients_add_rows(of.get(), raw_, index, rows, &indices, &values));
         return {view_of<std::int64_t>(indices), values};
     }
 
     // Copies of the rows of indexed slices.
-    void add_rows(const gradients &of, std::int32_t index, const value &slices) const {
-        check(umbo_gradients_add_indexed_slices(raw_, of.get(), index, slices.get()));
+    void add_rows(const gradients &of, std::int64_t index, const value &slices) const {
+        check(umbo_gradients_add_indexed_slices(of.get(), raw_, index, slices.get()));
     }
 
     // The weight is the number of examples of this replica's part.
-    void submit(const gradients &of) const { check(umbo_gradients_submit(raw_, of.get())); }
+    void submit(const gradients &of) const { check(umbo_gradients_submit(of.get(), raw_)); }
 
     void submit(const gradients &of, double weight) const {
-        check(umbo_gradients_submit_weighted(raw_, of.get(), weight));
+        check(umbo_gradients_submit_weighted(of.get(), raw_, weight));
     }
 
 private:

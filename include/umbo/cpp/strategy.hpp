@@ -66,19 +66,19 @@ private:
 
 struct strategy_options {
     std::vector<std::string> compute_devices; // none: the default devices, or `cpu_replicas`
-    std::int32_t cpu_replicas = 0;
+    std::int64_t cpu_replicas = 0;
     std::string parameter_device;
     bool bind_threads = true;
     umbo::cluster_resolver cluster_resolver; // what `strategy::cluster_resolver` gives
 };
 
 struct run_options {
-    double deadline_seconds = 0; // 0: none
+    double timeout_seconds = UMBO_NO_TIMEOUT;
     umbo::cancellation cancellation;
 };
 
 struct reduce_options {
-    std::optional<std::vector<std::int64_t>> axes; // none: over the replicas only
+    std::optional<std::vector<std::int32_t>> axes; // none: over the replicas only
     std::string destination;
     tensor output; // written instead of a new tensor
 };
@@ -103,9 +103,9 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
     auto raw = sized<umbo_reduce_options>();
     if (how.axes) {
         // No axes at all is something else than the absence of axes, which is NULL.
-        static const std::int64_t none = 0;
+        static const std::int32_t none = 0;
         raw.axes = how.axes->empty() ? &none : how.axes->data();
-        raw.axis_count = count_of(how.axes->size(), "axes");
+        raw.axis_count = count_of(how.axes->size());
     }
     raw.destination = optional_text(how.destination);
     raw.output = how.output.get();
@@ -165,13 +165,13 @@ public:
         const auto devices = detail::raw_texts(how.compute_devices);
         auto options = detail::sized<umbo_strategy_options>();
         options.compute_devices = devices.empty() ? nullptr : devices.data();
-        options.compute_device_count = detail::count_of(devices.size(), "compute_devices");
+        options.compute_device_count = detail::count_of(devices.size());
         options.cpu_replicas = how.cpu_replicas;
         options.parameter_device = detail::optional_text(how.parameter_device);
-        options.thread_binding = how.bind_threads ? UMBO_BIND_THREADS : UMBO_LEAVE_THREADS;
+        options.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
         options.cluster_resolver = how.cluster_resolver.get();
         umbo_strategy *out = nullptr;
-        check(umbo_central_storage_strategy_create(&options, &out));
+        check(umbo_strategy_create(&options, &out));
         return strategy(out);
     }
 
@@ -189,8 +189,8 @@ public:
         return strategy(out);
     }
 
-    std::int32_t num_replicas_in_sync() const {
-        std::int32_t out = 0;
+    std::int64_t num_replicas_in_sync() const {
+        std::int64_t out = 0;
         check(umbo_strategy_num_replicas_in_sync(get(), &out));
         return out;
     }
@@ -216,8 +216,8 @@ public:
     void synchronize() const { check(umbo_strategy_synchronize(get())); }
 
     // More than 0: callables of a late step still run, and the strategy is draining.
-    std::int32_t late_replicas() const {
-        std::int32_t out = 0;
+    std::int64_t late_replicas() const {
+        std::int64_t out = 0;
         check(umbo_strategy_late_replicas(get(), &out));
         return out;
     }
@@ -233,7 +233,7 @@ public:
     // Enters the scope until the returned object dies.
     [[nodiscard]] umbo::scope enter() const {
         umbo_scope *out = nullptr;
-        check(umbo_strategy_scope_enter(get(), &out));
+        check(umbo_scope_enter(get(), &out));
         return umbo::scope(out);
     }
 
@@ -265,7 +265,7 @@ public:
     value run(Fn &&fn, const value &args, const run_options &how) const {
         using callable = std::decay_t<Fn>;
         auto options = detail::sized<umbo_run_options>();
-        options.deadline_seconds = how.deadline_seconds;
+        options.timeout_seconds = how.timeout_seconds;
         options.cancellation = how.cancellation.get();
         options.user_data_destroy = &detail::destroy_callable<callable>;
         umbo_value *out = nullptr;
@@ -295,7 +295,7 @@ public:
         return value(out);
     }
 
-    value gather(const value &what, std::int64_t axis, const reduce_options &how = {}) const {
+    value gather(const value &what, std::int32_t axis, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
         check(umbo_strategy_gather(get(), what.get(), axis, &options, &out));
@@ -340,9 +340,9 @@ public:
 
     // The variable, of these, whose name comes first.
     variable non_slot_devices(const std::vector<variable> &variables) const {
-        const auto raw = detail::raw_handles(variables);
+        const auto raw = detail::raw_variables(variables);
         umbo_variable *out = nullptr;
-        check(umbo_strategy_non_slot_devices(get(), detail::count_of(raw.size(), "variables"),
+        check(umbo_strategy_non_slot_devices(get(), detail::count_of(raw.size()),
                                              raw.data(), &out));
         return variable(out);
     }
@@ -370,13 +370,13 @@ public:
     value batch_reduce_to(umbo_reduce_op op,
                           const std::vector<std::pair<value, destination>> &pairs) const {
         std::vector<const umbo_value *> values;
-        std::vector<umbo_destination> destinations;
+        std::vector<const umbo_destination *> destinations;
         for (const auto &pair : pairs) {
             values.push_back(pair.first.get());
-            destinations.push_back(pair.second.raw());
+            destinations.push_back(&pair.second.raw());
         }
         umbo_value *out = nullptr;
-        check(umbo_strategy_batch_reduce_to(get(), op, detail::count_of(pairs.size(), "pairs"),
+        check(umbo_strategy_batch_reduce_to(get(), op, detail::count_of(pairs.size()),
                                             values.data(), destinations.data(), &out));
         return value(out);
     }
@@ -423,15 +423,15 @@ public:
 
     std::vector<std::string> worker_devices() const {
         std::vector<const char *> names(static_cast<std::size_t>(num_replicas_in_sync()));
-        std::int32_t count = 0;
-        check(umbo_strategy_worker_devices(get(), detail::count_of(names.size(), "names"),
+        std::int64_t count = 0;
+        check(umbo_strategy_worker_devices(get(), detail::count_of(names.size()),
                                            names.data(), &count));
         return {names.begin(), names.end()};
     }
 
     std::vector<std::string> parameter_devices() const {
         const char *name = nullptr;
-        std::int32_t count = 0;
+        std::int64_t count = 0;
         check(umbo_strategy_parameter_devices(get(), 1, &name, &count));
         return {name};
     }
@@ -452,7 +452,7 @@ public:
     tensor split_to_logical_devices(const tensor &what, const dimensions &partitions) const {
         umbo_tensor *out = nullptr;
         check(umbo_strategy_split_to_logical_devices(
-            get(), what.get(), detail::count_of(partitions.size(), "partition_dimensions"),
+            get(), what.get(), detail::count_of(partitions.size()),
             partitions.data(), &out));
         return tensor(out);
     }
@@ -482,7 +482,7 @@ public:
         options.initializer = &detail::initializer_trampoline<detail::callable_object<Initializer>>;
         options.initializer_user_data = callable.user_data();
         options.dtype = dtype;
-        options.rank = detail::count_of(shape.size(), "rank");
+        options.rank = detail::rank_of(shape.size());
         options.shape = shape.data();
         umbo_variable *out = nullptr;
         check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));

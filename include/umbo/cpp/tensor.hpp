@@ -23,7 +23,7 @@ public:
 
     static tensor zeros(umbo_dtype dtype, const dimensions &shape, const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_zeros(dtype, rank_of(shape), shape.data(), detail::optional_text(device),
+        check(umbo_tensor_create_zeros(dtype, rank_of(shape), shape.data(), detail::optional_text(device),
                                 &out));
         return tensor(out);
     }
@@ -31,7 +31,7 @@ public:
     static tensor uninitialized(umbo_dtype dtype, const dimensions &shape,
                                 const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_uninitialized(dtype, rank_of(shape), shape.data(),
+        check(umbo_tensor_create_uninitialized(dtype, rank_of(shape), shape.data(),
                                         detail::optional_text(device), &out));
         return tensor(out);
     }
@@ -64,7 +64,7 @@ public:
     static tensor from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
                               const dimensions &strides = {}, const std::string &device = {}) {
         if (!strides.empty() && strides.size() != shape.size()) {
-            throw error(UMBO_INVALID_ARGUMENT, "strides: one for each dimension, or none");
+            throw error(UMBO_STATUS_INVALID_ARGUMENT, "strides: one for each dimension, or none");
         }
         umbo_tensor *out = nullptr;
         auto *kept = new std::shared_ptr<void>(std::move(owner));
@@ -110,7 +110,7 @@ public:
     // The axes in this order, one entry for each; shares memory.
     tensor transpose(const std::vector<std::int32_t> &axes) const {
         if (axes.size() != static_cast<std::size_t>(view().rank)) {
-            throw error(UMBO_INVALID_ARGUMENT, "axes: one for each dimension");
+            throw error(UMBO_STATUS_INVALID_ARGUMENT, "axes: one for each dimension");
         }
         umbo_tensor *out = nullptr;
         check(umbo_tensor_transpose(get(), axes.data(), &out));
@@ -140,7 +140,7 @@ public:
 
 private:
     static std::int32_t rank_of(const dimensions &shape) {
-        return detail::count_of(shape.size(), "rank");
+        return detail::rank_of(shape.size());
     }
 
     static void drop_owner(void *owner) noexcept {

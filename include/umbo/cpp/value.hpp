@@ -12,22 +12,18 @@
 namespace umbo {
 namespace detail {
 
-// What a callback is given can only be kept by a handle of one's own.
-template <>
-struct references<umbo_value> {
-    static umbo_value *another(umbo_value *raw) {
-        umbo_value *out = nullptr;
-        check(umbo_value_clone(raw, &out));
-        return out;
-    }
-    static void give_back(umbo_value *raw) noexcept { umbo_value_release(raw); }
-};
-
 template <class Owner>
 std::vector<const typename Owner::raw_type *> raw_handles(const std::vector<Owner> &owners) {
     std::vector<const typename Owner::raw_type *> raw;
     raw.reserve(owners.size());
     for (const Owner &owner : owners) raw.push_back(owner.get());
+    return raw;
+}
+
+inline std::vector<umbo_variable *> raw_variables(const std::vector<variable> &variables) {
+    std::vector<umbo_variable *> raw;
+    raw.reserve(variables.size());
+    for (const variable &each : variables) raw.push_back(each.get());
     return raw;
 }
 
@@ -57,7 +53,7 @@ public:
     static value tuple(const std::vector<value> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
-        check(umbo_value_tuple(detail::count_of(raw.size(), "items"), raw.data(), &out));
+        check(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
@@ -69,7 +65,7 @@ public:
             items.push_back(field.second.get());
         }
         umbo_value *out = nullptr;
-        check(umbo_value_struct(detail::count_of(names.size(), "fields"), names.data(),
+        check(umbo_value_create_struct(detail::count_of(names.size()), names.data(),
                                 items.data(), &out));
         return value(out);
     }
@@ -78,7 +74,7 @@ public:
     static value per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
-        check(umbo_value_per_replica(detail::count_of(raw.size(), "components"), raw.data(), &out));
+        check(umbo_value_create_per_replica(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
@@ -86,8 +82,8 @@ public:
     static value indexed_slices(const tensor &values, const tensor &indices,
                                 const dimensions &dense_shape) {
         umbo_value *out = nullptr;
-        check(umbo_value_indexed_slices(values.get(), indices.get(),
-                                        detail::count_of(dense_shape.size(), "rank"),
+        check(umbo_value_create_indexed_slices(values.get(), indices.get(),
+                                        detail::rank_of(dense_shape.size()),
                                         dense_shape.data(), &out));
         return value(out);
     }
@@ -114,18 +110,18 @@ public:
 
     umbo_value_kind kind() const {
         umbo_value_kind out = 0;
-        check(umbo_value_kind_of(get(), &out));
+        check(umbo_value_get_kind(get(), &out));
         return out;
     }
 
     // Items, fields or components; 1 for a leaf.
-    std::int32_t count() const {
-        std::int32_t out = 0;
+    std::int64_t count() const {
+        std::int64_t out = 0;
         check(umbo_value_count(get(), &out));
         return out;
     }
 
-    value item(std::int32_t index) const {
+    value item(std::int64_t index) const {
         umbo_value *out = nullptr;
         check(umbo_value_item(get(), index, &out));
         return value(out);
@@ -137,7 +133,7 @@ public:
         return value(out);
     }
 
-    std::string field_name(std::int32_t index) const {
+    std::string field_name(std::int64_t index) const {
         const char *out = nullptr;
         check(umbo_value_field_name(get(), index, &out));
         return out;
@@ -181,10 +177,11 @@ public:
         return out;
     }
 
-    // Another reference to a handle that C code owns.
+    // Another handle to a value that C code has.
     static value retained(const umbo_value *raw) {
-        check(umbo_value_retain(raw));
-        return value(const_cast<umbo_value *>(raw));
+        umbo_value *out = nullptr;
+        check(umbo_value_retain(raw, &out));
+        return value(out);
     }
 
 private:

@@ -27,15 +27,15 @@ public:
     // The current value in place, outside of `run`.
     umbo_view view() const {
         umbo_view out{};
-        check(umbo_variable_view(nullptr, get(), &out));
+        check(umbo_variable_view(get(), nullptr, &out));
         return out;
     }
 
-    // The current value in place in another type, outside of `run`: UMBO_FLOAT16 or UMBO_BFLOAT16 of
+    // The current value in place in another type, outside of `run`: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 of
     // a float32 variable.
     umbo_view view_as(umbo_dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(nullptr, get(), dtype, &out));
+        check(umbo_variable_view_as(get(), nullptr, dtype, &out));
         return out;
     }
 

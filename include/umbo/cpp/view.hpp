@@ -21,17 +21,17 @@ struct element;
         static constexpr umbo_dtype dtype = code;         \
     }
 
-UMBO_DETAIL_ELEMENT(float, UMBO_FLOAT32);
-UMBO_DETAIL_ELEMENT(double, UMBO_FLOAT64);
-UMBO_DETAIL_ELEMENT(std::int8_t, UMBO_INT8);
-UMBO_DETAIL_ELEMENT(std::int16_t, UMBO_INT16);
-UMBO_DETAIL_ELEMENT(std::int32_t, UMBO_INT32);
-UMBO_DETAIL_ELEMENT(std::int64_t, UMBO_INT64);
-UMBO_DETAIL_ELEMENT(std::uint8_t, UMBO_UINT8);
-UMBO_DETAIL_ELEMENT(std::uint16_t, UMBO_UINT16);
-UMBO_DETAIL_ELEMENT(std::uint32_t, UMBO_UINT32);
-UMBO_DETAIL_ELEMENT(std::uint64_t, UMBO_UINT64);
-UMBO_DETAIL_ELEMENT(bool, UMBO_BOOL);
+UMBO_DETAIL_ELEMENT(float, UMBO_DTYPE_FLOAT32);
+UMBO_DETAIL_ELEMENT(double, UMBO_DTYPE_FLOAT64);
+UMBO_DETAIL_ELEMENT(std::int8_t, UMBO_DTYPE_INT8);
+UMBO_DETAIL_ELEMENT(std::int16_t, UMBO_DTYPE_INT16);
+UMBO_DETAIL_ELEMENT(std::int32_t, UMBO_DTYPE_INT32);
+UMBO_DETAIL_ELEMENT(std::int64_t, UMBO_DTYPE_INT64);
+UMBO_DETAIL_ELEMENT(std::uint8_t, UMBO_DTYPE_UINT8);
+UMBO_DETAIL_ELEMENT(std::uint16_t, UMBO_DTYPE_UINT16);
+UMBO_DETAIL_ELEMENT(std::uint32_t, UMBO_DTYPE_UINT32);
+UMBO_DETAIL_ELEMENT(std::uint64_t, UMBO_DTYPE_UINT64);
+UMBO_DETAIL_ELEMENT(bool, UMBO_DTYPE_BOOL);
 
 #undef UMBO_DETAIL_ELEMENT
 
@@ -46,16 +46,27 @@ constexpr umbo_dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
 template <class T>
 class view_of {
 public:
-    // Throws `umbo::error` (INVALID_ARGUMENT) if the elements are of another type.
+    // Throws `umbo::error`: INVALID_ARGUMENT if the elements are of another type,
+    // FAILED_PRECONDITION if they may only be read and `T` is not const.
     explicit view_of(const umbo_view &view) : view_(view) {
         if (view.dtype != dtype_of<T>) {
-            throw error(UMBO_INVALID_ARGUMENT, "view: its elements have dtype number " +
+            throw error(UMBO_STATUS_INVALID_ARGUMENT, "view: its elements have dtype number " +
                                                    std::to_string(view.dtype) + ", not " +
                                                    std::to_string(dtype_of<T>));
         }
+        if (!std::is_const_v<T> && view.mutable_data == nullptr && view.data != nullptr) {
+            throw error(UMBO_STATUS_FAILED_PRECONDITION,
+                        "view: its elements may only be read; make it a view of const elements");
+        }
     }
 
-    T *data() const noexcept { return static_cast<T *>(view_.data); }
+    T *data() const noexcept {
+        if constexpr (std::is_const_v<T>) {
+            return static_cast<T *>(view_.data);
+        } else {
+            return static_cast<T *>(view_.mutable_data);
+        }
+    }
     std::int32_t rank() const noexcept { return view_.rank; }
     std::int64_t shape(std::int32_t axis) const noexcept { return view_.shape[axis]; }
     std::int64_t stride(std::int32_t axis) const noexcept { return view_.strides[axis]; }
@@ -71,15 +82,7 @@ public:
     }
 
     // Whether the elements lie one after the other in row-major order.
-    bool is_contiguous() const noexcept {
-        std::int64_t stride = 1;
-        for (std::int32_t axis = view_.rank; axis-- > 0;) {
-            if (view_.shape[axis] == 0) return true;
-            if (view_.shape[axis] != 1 && view_.strides[axis] != stride) return false;
-            stride *= view_.shape[axis];
-        }
-        return true;
-    }
+    bool is_contiguous() const noexcept { return (view_.flags & UMBO_VIEW_CONTIGUOUS) != 0; }
 
     // The element at these indices, one for each axis; neither count nor range is checked.
     template <class... Index>

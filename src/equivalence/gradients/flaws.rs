@@ -45,12 +45,12 @@ impl Case<'_> {
             let added_to = |element| stale(element) && once[element] != 0.0;
             let text = match first(once.len(), added_to).is_some() {
                 true => format!(
-                    "{what} added to, though it was viewed with UMBO_OVERWRITE, so that what an \
-                     earlier step left there is added in; view it with UMBO_ADD, which zeroes it"
+                    "{what} added to, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that what an \
+                     earlier step left there is added in; view it with UMBO_GRADIENT_ADD, which zeroes it"
                 ),
                 false => format!(
-                    "{what} not written, though it was viewed with UMBO_OVERWRITE, so that what an \
-                     earlier step left there counts; write all elements, or view it with UMBO_ADD, \
+                    "{what} not written, though it was viewed with UMBO_GRADIENT_OVERWRITE, so that what an \
+                     earlier step left there counts; write all elements, or view it with UMBO_GRADIENT_ADD, \
                      which zeroes it"
                 ),
             };

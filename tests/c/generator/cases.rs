@@ -34,10 +34,10 @@ const NUMBERS: [(&str, &str); 9] = [
     ("index", "0"),
     ("replica", "0"),
     ("start", "0"),
-    ("physical_index", "0"),
-    ("dtype", "UMBO_FLOAT32"),
+    ("physical_ordinal", "0"),
+    ("dtype", "UMBO_DTYPE_FLOAT32"),
     ("most_verbose", "UMBO_LOG_ERROR"),
-    ("status", "UMBO_ABORTED"),
+    ("status", "UMBO_STATUS_ABORTED"),
     ("bytes", "sizeof(numbers)"),
 ];
 
@@ -125,6 +125,29 @@ fn write_case(
     Ok(())
 }
 
+/// Declares a struct that is good to go in, or out.
+fn declare_struct(header: &Header, kind: &str, name: &str, local: &mut impl FnMut(String)) {
+    match initial(header, kind) {
+        Some(initial) => local(format!("{kind} {name} = {initial};")),
+        None => {
+            local(format!("{kind} {name};"));
+            local(format!("memset(&{name}, 0, sizeof({name}));"));
+            if header.sized_structs.contains(kind) {
+                local(format!("{name}.struct_size = sizeof({name});"));
+            }
+        }
+    }
+    for (_, field) in FIELDS.iter().filter(|(known, _)| *known == kind) {
+        local(format!("{name}.{field};"));
+    }
+}
+
+/// The macro that a struct starts from, if it has one.
+pub fn initial(header: &Header, kind: &str) -> Option<String> {
+    let macro_name = format!("{}_INIT", kind.to_uppercase());
+    header.macros.contains(&macro_name).then_some(macro_name)
+}
+
 /// An expression for a good argument; what it needs is declared in `locals`, and what it makes is
 /// given up in `cleanup`. Objects are the members of a struct called `good`.
 pub fn argument(
@@ -140,7 +163,7 @@ pub fn argument(
     };
     if header.callbacks.contains(kind) {
         return Ok(match kind.as_str() {
-            "umbo_destroy" => "NULL".to_owned(),
+            "umbo_destroy_fn" => "NULL".to_owned(),
             callback => format!("good_{}", callback.trim_start_matches("umbo_")),
         });
     }
@@ -191,11 +214,18 @@ pub fn argument(
         if HANDLES.contains(&handle) {
             return Ok(format!("good.{handle}"));
         }
-        if let Some(item) = handle.strip_suffix(" * const").filter(|_| read_only) {
-            if !HANDLES.contains(&item) {
+        if let Some(item) = handle.strip_suffix(" * const") {
+            let constness = if read_only { "const " } else { "" };
+            if HANDLES.contains(&item) {
+                return Ok(format!("({constness}umbo_{item} *const *)&good.{item}"));
+            }
+            let item = format!("umbo_{item}");
+            if !header.structs.contains(&item) {
                 return Err(missing());
             }
-            return Ok(format!("(const umbo_{item} *const *)&good.{item}"));
+            declare_struct(header, &item, &format!("one_{name}"), &mut local);
+            local(format!("const {item} *{name} = &one_{name};"));
+            return Ok(format!("&{name}"));
         }
         if let Some(made) = handle.strip_suffix(" *").filter(|_| !read_only) {
             if !HANDLES.contains(&made) {
@@ -213,14 +243,7 @@ pub fn argument(
         }
     }
     if header.structs.contains(plain) {
-        local(format!("{plain} {name};"));
-        local(format!("memset(&{name}, 0, sizeof({name}));"));
-        if header.sized_structs.contains(plain) {
-            local(format!("{name}.struct_size = sizeof({name});"));
-        }
-        for (_, field) in FIELDS.iter().filter(|(known, _)| known == &plain) {
-            local(format!("{name}.{field};"));
-        }
+        declare_struct(header, plain, name, &mut local);
         return Ok(format!("&{name}"));
     }
     let number = header.integers.contains_key(plain)

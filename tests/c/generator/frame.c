@@ -88,8 +88,7 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
                                                       void *user_data, umbo_dataset **dataset) {
     (void)context;
     (void)user_data;
-    return umbo_dataset_retain(good.dataset) == UMBO_OK ? (*dataset = good.dataset, UMBO_OK)
-                                                        : UMBO_INTERNAL;
+    return umbo_dataset_retain(good.dataset, dataset);
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
@@ -139,10 +138,10 @@ static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *co
                                                     void *user_data, umbo_value **value) {
     (void)context;
     (void)user_data;
-    return umbo_value_clone(good.value, value);
+    return umbo_value_retain(good.value, value);
 }
 
-static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_request *request,
+static CHECK_MAYBE_UNUSED umbo_status good_variable_creator_fn(umbo_variable_request *request,
                                                             void *user_data,
                                                             umbo_variable **variable) {
     (void)request;
@@ -151,7 +150,7 @@ static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_reques
     return UMBO_OK;
 }
 
-static CHECK_MAYBE_UNUSED void good_log_callback(umbo_log_level level, const char *message,
+static CHECK_MAYBE_UNUSED void good_log_fn(umbo_log_level level, const char *message,
                                                  void *user_data) {
     (void)level;
     (void)message;
@@ -191,7 +190,7 @@ static umbo_equivalence *check_three_examples(void) {
 int main(void) {
     umbo_dataset *batches = NULL;
     umbo_scope *creators = NULL;
-    ZEROED(umbo_gradients_options, gradients_options);
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
     good.strategy = make_strategy(1);
     good.tensor = make_floats(1, numbers);
@@ -199,11 +198,11 @@ int main(void) {
     good.variable = make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM);
     CHECK_OK(umbo_dataset_from_tensor_slices(good.value, &good.dataset));
     CHECK_OK(umbo_dataset_batch(good.dataset, 1, 0, &batches));
-    CHECK_OK(umbo_dataset_iterator(good.dataset, &good.iterator));
+    CHECK_OK(umbo_iterator_from_dataset(good.dataset, &good.iterator));
     CHECK_OK(umbo_strategy_distribute_dataset(good.strategy, batches, NULL,
                                               &good.distributed_dataset));
     CHECK_OK(umbo_dataset_element_spec(good.dataset, &good.element_spec));
-    CHECK_OK(umbo_gradients_create(good.strategy, 1, (const umbo_variable *const *)&good.variable,
+    CHECK_OK(umbo_gradients_create(good.strategy, 1, &good.variable,
                                    &gradients_options, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));

@@ -42,11 +42,18 @@ pub struct Header {
     pub callbacks: BTreeSet<String>,
     /// The types that are other names of integers.
     pub integers: BTreeMap<String, String>,
+    /// The names of its macros.
+    pub macros: BTreeSet<String>,
 }
 
 /// Reads a header.
 pub fn read(text: &str) -> Result<Header, String> {
     let mut header = Header::default();
+    let defined = text.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
+    header.macros = defined
+        .filter_map(|macro_line| macro_line.split([' ', '(']).next())
+        .map(str::to_owned)
+        .collect();
     let mut documentation = String::new();
     for piece in pieces(text)? {
         match piece {

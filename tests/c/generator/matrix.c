@@ -107,7 +107,7 @@ static void fail(const char *what, const char *detail) {
 
 /* The answer of the call that the context is about. */
 static void note(umbo_status status) {
-    if (status == UMBO_INTERNAL) fail("INTERNAL", umbo_last_error_message());
+    if (status == UMBO_STATUS_INTERNAL) fail("INTERNAL", umbo_last_error_message());
     if (status == UMBO_OK)
         __atomic_store_n(&report->succeeded[current_function], 1, __ATOMIC_RELAXED);
 }
@@ -138,14 +138,14 @@ static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *u
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
                                                   umbo_value **result) {
     (void)user_data;
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *context,
                                                       void *user_data, umbo_dataset **dataset) {
     (void)context;
     (void)user_data;
-    return umbo_dataset_range(0, 4, 1, dataset);
+    return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
@@ -195,10 +195,10 @@ static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *co
                                                     void *user_data, umbo_value **value) {
     (void)context;
     (void)user_data;
-    return umbo_value_clone(now->value, value);
+    return umbo_value_retain(now->value, value);
 }
 
-static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_request *request,
+static CHECK_MAYBE_UNUSED umbo_status good_variable_creator_fn(umbo_variable_request *request,
                                                             void *user_data,
                                                             umbo_variable **variable) {
     (void)request;
@@ -207,7 +207,7 @@ static CHECK_MAYBE_UNUSED umbo_status good_variable_creator(umbo_variable_reques
     return UMBO_OK;
 }
 
-static CHECK_MAYBE_UNUSED void good_log_callback(umbo_log_level level, const char *message,
+static CHECK_MAYBE_UNUSED void good_log_fn(umbo_log_level level, const char *message,
                                                  void *user_data) {
     (void)level;
     (void)message;
@@ -222,9 +222,9 @@ static umbo_status submit_on_a_replica(umbo_replica_context *context, const umbo
     umbo_view view;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_gradients_view(context, good->gradients, 0, UMBO_OVERWRITE, &view));
-    *(float *)view.data = 1;
-    return umbo_gradients_submit_weighted(context, good->gradients, 1);
+    UMBO_TRY(umbo_gradients_view(good->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    *(float *)view.mutable_data = 1;
+    return umbo_gradients_submit_weighted(good->gradients, context, 1);
 }
 
 static umbo_status metric_on_a_replica(umbo_replica_context *context, const umbo_value *args,
@@ -245,7 +245,7 @@ static void submit_in_place(struct objects good) {
 /* A scope to be left, if the context allows one. */
 static umbo_scope *scope_in_place(struct objects good) {
     umbo_scope *scope = NULL;
-    return umbo_strategy_scope_enter(good.strategy, &scope) == UMBO_OK ? scope : NULL;
+    return umbo_scope_enter(good.strategy, &scope) == UMBO_OK ? scope : NULL;
 }
 
 static void prepare_metric(struct objects good) {
@@ -264,7 +264,7 @@ static const struct function functions[] = {
 /* ---- objects */
 
 static umbo_value *value_of_shape(int32_t rank, const int64_t *shape) {
-    return into_value(make_tensor(UMBO_FLOAT32, rank, shape, numbers));
+    return into_value(make_tensor(UMBO_DTYPE_FLOAT32, rank, shape, numbers));
 }
 
 static umbo_status remember_context(umbo_replica_context *context, const umbo_value *args,
@@ -286,45 +286,45 @@ static void make_objects(struct objects *good) {
     umbo_dataset *structures;
     float row[2] = {1, 1};
     int32_t index;
-    ZEROED(umbo_strategy_options, strategy_options);
-    ZEROED(umbo_variable_options, variable_options);
-    ZEROED(umbo_gradients_options, gradients_options);
+    umbo_strategy_options strategy_options = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
     strategy_options.cpu_replicas = REPLICAS;
     strategy_options.cluster_resolver = good->cluster_resolver;
-    CHECK_OK(umbo_central_storage_strategy_create(&strategy_options, &good->strategy));
+    CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
     good->tensor = make_floats(1, numbers);
     CHECK_OK(umbo_value_from_tensor(good->tensor, &good->value));
     variable_options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_variable_create(good->strategy, "v", good->tensor, &variable_options, &variable));
     good->variable = variable;
-    matrix = make_tensor(UMBO_FLOAT32, 2, table_shape, numbers);
+    matrix = make_tensor(UMBO_DTYPE_FLOAT32, 2, table_shape, numbers);
     CHECK_OK(umbo_variable_create(good->strategy, "t", matrix, &variable_options, &good->table));
     umbo_tensor_release(matrix);
     CHECK_OK(umbo_dataset_from_tensor_slices(good->value, &good->dataset));
     CHECK_OK(umbo_dataset_from_tensors(good->value, &good->batches));
-    CHECK_OK(umbo_dataset_iterator(good->dataset, &good->iterator));
+    CHECK_OK(umbo_iterator_from_dataset(good->dataset, &good->iterator));
     CHECK_OK(umbo_strategy_distribute_dataset(good->strategy, good->batches, NULL,
                                               &good->distributed_dataset));
     CHECK_OK(umbo_dataset_element_spec(good->dataset, &good->element_spec));
     gradients_options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_gradients_create(good->strategy, 1,
-                                   (const umbo_variable *const *)&good->variable,
+                                   &good->variable,
                                    &gradients_options, &good->gradients));
     gradients_options.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(good->strategy, 1, (const umbo_variable *const *)&good->table,
+    CHECK_OK(umbo_gradients_create(good->strategy, 1, &good->table,
                                    &gradients_options, &good->sparse_gradients));
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
-    CHECK_OK(umbo_value_struct(1, texts, (const umbo_value *const *)&good->value,
+    CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
     for (index = 0; index < REPLICAS; index++) items[index] = value_of_shape(1, &one);
     good->per_replica = into_per_replica(REPLICAS, items);
-    good->indices = make_tensor(UMBO_INT64, 1, &one, &row_index);
-    CHECK_OK(umbo_value_indexed_slices(good->tensor, good->indices, 1, &one, &good->slices));
+    good->indices = make_tensor(UMBO_DTYPE_INT64, 1, &one, &row_index);
+    CHECK_OK(umbo_value_create_indexed_slices(good->tensor, good->indices, 1, &one, &good->slices));
     good->table_slices = make_slices(1, row, &row_index, 2);
     good->batch = value_of_shape(1, &three);
     CHECK_OK(umbo_dataset_from_tensors(good->structure, &structures));
@@ -374,7 +374,7 @@ static umbo_status add_on_a_replica(umbo_replica_context *context, const umbo_va
     umbo_view view;
     float sum = 0;
     (void)args;
-    UMBO_TRY(umbo_variable_view(context, user_data, &view));
+    UMBO_TRY(umbo_variable_view(user_data, context, &view));
     sum = *(const float *)view.data + 1;
     return return_float(sum, result);
 }
@@ -461,8 +461,8 @@ static void a_replica(struct scene *scene) {
 }
 
 static void a_replica_with_limits(struct scene *scene) {
-    ZEROED(umbo_run_options, options);
-    options.deadline_seconds = 3600;
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
+    options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
     (void)umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, &options, NULL);
 }
@@ -504,19 +504,19 @@ static umbo_status late_on_a_replica(umbo_replica_context *context, const umbo_v
 }
 
 /* Runs a callback that is late, and comes back when it is back. */
-static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy destroy) {
-    ZEROED(umbo_run_options, options);
+static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy_fn destroy) {
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     CHECK_OK(umbo_cancellation_create(&scene->token));
     options.cancellation = scene->token;
     options.user_data_destroy = destroy;
     CHECK_STATUS(umbo_strategy_run(scene->good.strategy, function, scene, NULL, &options, NULL),
-                 UMBO_CANCELLED);
+                 UMBO_STATUS_CANCELLED);
     umbo_cancellation_release(scene->token);
     __atomic_store_n(&scene->returned, 1, __ATOMIC_SEQ_CST);
 }
 
-static int32_t late_replicas(const umbo_strategy *strategy) {
-    int32_t count = 0;
+static int64_t late_replicas(const umbo_strategy *strategy) {
+    int64_t count = 0;
     return umbo_strategy_late_replicas(strategy, &count) == UMBO_OK ? count : 0;
 }
 
@@ -579,9 +579,9 @@ static umbo_status merging_replica(umbo_replica_context *context, const umbo_val
 }
 
 static void merge(struct scene *scene, umbo_merge_fn function, int limits) {
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     merged = function;
-    options.deadline_seconds = 3600;
+    options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
     (void)umbo_strategy_run(scene->good.strategy, merging_replica, scene, NULL,
                             limits ? &options : NULL, NULL);
@@ -622,12 +622,12 @@ static void an_update_of_replicas(struct scene *scene) {
     (void)umbo_strategy_run(scene->good.strategy, updating_replica, scene, NULL, NULL, NULL);
 }
 
-/* -- umbo_destroy */
+/* -- umbo_destroy_fn */
 
 static void probing_destroy(void *user_data) { probe_once(user_data, NULL); }
 
 static void the_destroy_of_a_run(struct scene *scene) {
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = probing_destroy;
     (void)umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options, NULL);
 }
@@ -656,7 +656,7 @@ static void the_destroy_of_a_late_run(struct scene *scene) {
 static umbo_status run_that_cannot_start(umbo_replica_context *context, const umbo_value *args,
                                          void *user_data, umbo_value **result) {
     struct scene *scene = user_data;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     (void)args;
     (void)result;
     options.user_data_destroy = probing_destroy;
@@ -672,7 +672,7 @@ static void the_destroy_of_a_run_that_cannot_start(struct scene *scene) {
 
 static umbo_tensor *foreign_tensor(struct scene *scene) {
     umbo_tensor *tensor = NULL;
-    CHECK_OK(umbo_tensor_from_memory(UMBO_FLOAT32, 1, sizes, NULL, scene->memory, NULL, scene,
+    CHECK_OK(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 1, sizes, NULL, scene->memory, NULL, scene,
                                      probing_destroy, &tensor));
     return tensor;
 }
@@ -719,7 +719,7 @@ static void the_destroy_of_a_discarded_result(struct scene *scene) {
 }
 
 static void the_destroy_of_a_payload(struct scene *scene) {
-    (void)umbo_set_last_error(UMBO_ABORTED, "x", scene, probing_destroy);
+    (void)umbo_set_last_error(UMBO_STATUS_ABORTED, "x", scene, probing_destroy);
     umbo_clear_last_error();
 }
 
@@ -728,7 +728,7 @@ static umbo_status failing_replica(umbo_replica_context *context, const umbo_val
     (void)args;
     (void)result;
     return replica_id(context) == 1
-               ? umbo_set_last_error(UMBO_ABORTED, "x", user_data, probing_destroy)
+               ? umbo_set_last_error(UMBO_STATUS_ABORTED, "x", user_data, probing_destroy)
                : UMBO_OK;
 }
 
@@ -737,7 +737,7 @@ static void the_destroy_of_a_payload_that_travelled(struct scene *scene) {
     umbo_clear_last_error();
 }
 
-/* -- umbo_log_callback */
+/* -- umbo_log_fn */
 
 static void probing_log(umbo_log_level level, const char *message, void *user_data) {
     (void)level;
@@ -768,7 +768,7 @@ static void the_log_of_a_replica(struct scene *scene) {
 }
 
 static void the_destroy_of_a_log(struct scene *scene) {
-    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, good_log_callback, scene, probing_destroy));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, good_log_fn, scene, probing_destroy));
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
 }
 
@@ -811,13 +811,13 @@ static void the_destroy_of_a_schedule(struct scene *scene) {
 
 static umbo_status probing_map(const umbo_value *element, void *user_data, umbo_value **result) {
     probe_once(user_data, NULL);
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 /* Four scalars. */
 static umbo_dataset *four_elements(void) {
     umbo_dataset *dataset = NULL;
-    CHECK_OK(umbo_dataset_range(0, 4, 1, &dataset));
+    CHECK_OK(umbo_dataset_from_range(0, 4, 1, &dataset));
     return dataset;
 }
 
@@ -830,7 +830,7 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
         umbo_dataset_release(dataset);
         dataset = prefetched;
     }
-    CHECK_OK(umbo_dataset_iterator(dataset, &own));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &own));
     umbo_dataset_release(dataset);
     scene->own = own;
     for (; resets >= 0; resets--) {
@@ -850,7 +850,7 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
 
 static void map(struct scene *scene, int parallel, int prefetch) {
     umbo_dataset *source = four_elements(), *mapped = NULL;
-    ZEROED(umbo_map_options, options);
+    umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
     options.parallel_calls = parallel;
     CHECK_OK(umbo_dataset_map(source, probing_map, scene, NULL, &options, &mapped));
     umbo_dataset_release(source);
@@ -870,14 +870,14 @@ static umbo_status releasing_map(const umbo_value *element, void *user_data,
         probe(scene, NULL, NULL);
         umbo_iterator_release(scene->own);
     }
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 static void release_in_the_map(struct scene *scene, int parallel, int prefetch) {
     umbo_dataset *source = four_elements(), *mapped = NULL, *prefetched = NULL;
     umbo_iterator *own = NULL;
     umbo_value *element = NULL;
-    ZEROED(umbo_map_options, options);
+    umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
     options.parallel_calls = parallel;
     CHECK_OK(umbo_dataset_map(source, releasing_map, scene, NULL, &options, &mapped));
     umbo_dataset_release(source);
@@ -886,7 +886,7 @@ static void release_in_the_map(struct scene *scene, int parallel, int prefetch) 
         umbo_dataset_release(mapped);
         mapped = prefetched;
     }
-    CHECK_OK(umbo_dataset_iterator(mapped, &own));
+    CHECK_OK(umbo_iterator_from_dataset(mapped, &own));
     umbo_dataset_release(mapped);
     __atomic_store_n(&scene->own, own, __ATOMIC_SEQ_CST);
     (void)umbo_iterator_next(own, &element);
@@ -939,9 +939,9 @@ static void /* umbo_generator_end_fn */ end_pass(void *pass, void *user_data) {
     if (scene->part == END) probe_once(scene, NULL);
 }
 
-static umbo_dataset *generated(struct scene *scene, umbo_destroy destroy) {
+static umbo_dataset *generated(struct scene *scene, umbo_destroy_fn destroy) {
     umbo_dataset *dataset = NULL;
-    ZEROED(umbo_generator, generator);
+    umbo_generator generator = UMBO_GENERATOR_INIT;
     generator.begin = begin_pass;
     generator.next = next_of_pass;
     generator.reset = reset_pass;
@@ -980,7 +980,7 @@ static void the_next_of_a_distributed_generator(struct scene *scene) {
     umbo_dataset_release(source);
     CHECK_OK(umbo_strategy_distribute_dataset(scene->good.strategy, batches, NULL, &distributed));
     umbo_dataset_release(batches);
-    CHECK_OK(umbo_distributed_dataset_iterator(distributed, &own));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &own));
     umbo_distributed_dataset_release(distributed);
     scene->own = own;
     (void)umbo_iterator_next(own, &element);
@@ -1003,21 +1003,21 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
     umbo_element_spec *spec = NULL;
     umbo_iterator *own = NULL;
     umbo_value *element = NULL;
-    ZEROED(umbo_generator, generator);
+    umbo_generator generator = UMBO_GENERATOR_INIT;
     generator.begin = begin_pass;
     generator.next = next_is_foreign;
-    CHECK_OK(umbo_element_spec_tensor(UMBO_FLOAT32, 1, sizes, &spec));
+    CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 1, sizes, &spec));
     CHECK_OK(umbo_dataset_from_generator(spec, &generator, scene, NULL, &source));
     umbo_element_spec_release(spec);
     if (prefetch) {
         CHECK_OK(umbo_dataset_prefetch(source, 2, &buffered));
     } else {
-        ZEROED(umbo_shuffle_options, options);
+        umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
         options.buffer_size = 3;
         CHECK_OK(umbo_dataset_shuffle(source, &options, &buffered));
     }
     umbo_dataset_release(source);
-    CHECK_OK(umbo_dataset_iterator(buffered, &own));
+    CHECK_OK(umbo_iterator_from_dataset(buffered, &own));
     umbo_dataset_release(buffered);
     (void)umbo_iterator_next(own, &element);
     usleep(prefetch ? 300 : 0);
@@ -1052,7 +1052,7 @@ static void a_dataset_function(struct scene *scene) {
     umbo_distributed_dataset_release(distributed);
 }
 
-/* -- umbo_initializer */
+/* -- umbo_initializer_fn */
 
 static umbo_status probing_initializer(const umbo_view *memory, void *user_data) {
     (void)memory;
@@ -1062,10 +1062,10 @@ static umbo_status probing_initializer(const umbo_view *memory, void *user_data)
 
 static void make_initialized(struct scene *scene, umbo_strategy *strategy) {
     umbo_variable *variable = NULL;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.initializer = probing_initializer;
     options.initializer_user_data = scene;
-    options.dtype = UMBO_FLOAT32;
+    options.dtype = UMBO_DTYPE_FLOAT32;
     (void)umbo_variable_create(strategy, "i", NULL, &options, &variable);
     umbo_variable_release(variable);
 }
@@ -1085,7 +1085,7 @@ static void an_initializer_on_a_replica(struct scene *scene) {
     (void)umbo_strategy_run(scene->good.strategy, initializing_replica, scene, NULL, NULL, NULL);
 }
 
-/* -- umbo_variable_creator */
+/* -- umbo_variable_creator_fn */
 
 static umbo_status probing_creator(umbo_variable_request *request, void *user_data,
                                    umbo_variable **variable) {
@@ -1094,7 +1094,7 @@ static umbo_status probing_creator(umbo_variable_request *request, void *user_da
     return UMBO_OK;
 }
 
-static void create_in_scope(struct scene *scene, umbo_variable_creator creator, umbo_destroy destroy) {
+static void create_in_scope(struct scene *scene, umbo_variable_creator_fn creator, umbo_destroy_fn destroy) {
     umbo_scope *scope = NULL;
     umbo_variable *variable = NULL;
     CHECK_OK(umbo_variable_creator_scope_enter(creator, scene, destroy, &scope));
@@ -1127,7 +1127,7 @@ static void a_creator_on_a_replica(struct scene *scene) {
 }
 
 static void the_destroy_of_a_creator(struct scene *scene) {
-    create_in_scope(scene, good_variable_creator, probing_destroy);
+    create_in_scope(scene, good_variable_creator_fn, probing_destroy);
 }
 
 /* -- umbo_value_fn */
@@ -1164,7 +1164,7 @@ static void a_scope_without_a_probe(struct scene *scene) {
 
 static void a_colocation(struct scene *scene) {
     umbo_scope *scope = NULL;
-    CHECK_OK(umbo_strategy_scope_enter(scene->good.strategy, &scope));
+    CHECK_OK(umbo_scope_enter(scene->good.strategy, &scope));
     (void)umbo_strategy_colocate_vars_with(scene->good.strategy, scene->good.variable,
                                            probing_scope, scene);
     CHECK_OK(umbo_scope_exit(scope));
@@ -1190,7 +1190,7 @@ static void *ending_thread(void *user_data) {
     CHECK(pthread_setspecific(scene->key, scene) == 0);
     /* A thread that has used as much of the library as there is. */
     probe_every_place(scene);
-    (void)umbo_set_last_error(UMBO_ABORTED, "x", NULL, NULL);
+    (void)umbo_set_last_error(UMBO_STATUS_ABORTED, "x", NULL, NULL);
     return NULL;
 }
 
@@ -1252,7 +1252,7 @@ static const struct {
     CONTEXT(the_destroy_of_a_discarded_result),
     CONTEXT(the_destroy_of_a_payload),
     CONTEXT(the_destroy_of_a_payload_that_travelled),
-    CONTEXT(the_log) /* umbo_log_callback */,
+    CONTEXT(the_log) /* umbo_log_fn */,
     CONTEXT(the_log_of_a_replica),
     CONTEXT(the_destroy_of_a_log),
     CONTEXT(a_schedule) /* umbo_schedule_fn */,
@@ -1278,9 +1278,9 @@ static const struct {
     CONTEXT(the_destroy_of_a_prefetched_element),
     CONTEXT(the_destroy_of_a_shuffled_element),
     CONTEXT(a_dataset_function) /* umbo_dataset_fn */,
-    CONTEXT(an_initializer) /* umbo_initializer */,
+    CONTEXT(an_initializer) /* umbo_initializer_fn */,
     CONTEXT(an_initializer_on_a_replica),
-    CONTEXT(a_creator) /* umbo_variable_creator */,
+    CONTEXT(a_creator) /* umbo_variable_creator_fn */,
     CONTEXT(a_creator_on_a_replica),
     CONTEXT(the_destroy_of_a_creator),
     CONTEXT(a_value_function) /* umbo_value_fn */,

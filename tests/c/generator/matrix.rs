@@ -24,7 +24,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_value_view", "name", "NULL"),
     ("umbo_value_text", "capacity", "sizeof(buffer)"),
     ("umbo_value_examples", "value", "good.per_replica"),
-    ("umbo_value_indexed_slices", "indices", "good.indices"),
+    ("umbo_value_create_indexed_slices", "indices", "good.indices"),
     ("umbo_value_slices_values", "value", "good.slices"),
     ("umbo_value_slices_indices", "value", "good.slices"),
     ("umbo_value_slices_dense_shape", "value", "good.slices"),
@@ -59,7 +59,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
 
 /// What has to happen first, in the same context: function, statement.
 const PRELUDES: &[(&str, &str)] = &[
-    ("umbo_last_error_at", "umbo_set_last_error(UMBO_ABORTED, \"x\", NULL, NULL);"),
+    ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
     ("umbo_strategy_metric", "prepare_metric(good);"),
     ("umbo_optimizer_apply", "submit_in_place(good);"),
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
@@ -84,7 +84,7 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
 pub fn program(header: &Header) -> Result<(String, usize), String> {
     let frame = include_str!("matrix.c");
     if let Some(left_out) = header.callbacks.iter().find(|callback| {
-        !frame.contains(&format!("/* {callback} */")) && callback.as_str() != "umbo_destroy"
+        !frame.contains(&format!("/* {callback} */")) && callback.as_str() != "umbo_destroy_fn"
     }) {
         return Err(format!("no context of matrix.c is for callbacks of type {left_out}"));
     }
@@ -150,21 +150,16 @@ fn write_call(
         _ => None,
     };
     let retain = released.map_or_else(String::new, |handle| {
-        format!("    if (umbo_{handle}_retain(good.{handle}) != UMBO_OK) return UMBO_OK;\n")
+        format!(
+            "    if (umbo_{handle}_retain(good.{handle}, &good.{handle}) != UMBO_OK) return UMBO_OK;\n"
+        )
     });
-    let given_back = match name.strip_suffix("_retain") {
-        Some(noun) => format!(
-            "    if (status == UMBO_OK) {noun}_release({});\n",
-            arguments.first().ok_or("retains nothing")?
-        ),
-        None => String::new(),
-    };
     // A context fails for many callers at once; the message is looked at before anything else is called.
     let record = "    note(status);\n";
     writeln!(
         calls,
         "static umbo_status call_{name}(struct objects good) {{\n    umbo_status status = UMBO_OK;\n\
-         {locals}{prelude}{retain}    {call}\n{record}{given_back}{cleanup}    (void)good;\n    return status;\n}}\n"
+         {locals}{prelude}{retain}    {call}\n{record}{cleanup}    (void)good;\n    return status;\n}}\n"
     )
     .expect("a string takes it");
     writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}}},")

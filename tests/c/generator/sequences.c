@@ -35,7 +35,7 @@
 
 struct live {
     void *handle;
-    int references, depth;
+    int depth;
 };
 
 struct fuzzer {
@@ -242,11 +242,7 @@ static void adopt(struct fuzzer *f, int kind, umbo_status status, void *handle) 
         wrong(f, "an output without success", umbo_status_name(status));
         return;
     }
-    live = find(f, kind, handle);
-    if (live != NULL) {
-        live->references++;
-        return;
-    }
+    if (find(f, kind, handle) != NULL) wrong(f, "a new handle", "one that lives was given again");
     if (kind == UMBO_HANDLE_SCOPE) {
         /* Scopes are left in order, so all are kept. */
         f->scopes[f->scope_count++] = handle;
@@ -258,12 +254,11 @@ static void adopt(struct fuzzer *f, int kind, umbo_status status, void *handle) 
         struct live old = f->live[kind][below(f, MOST_LIVE)];
         forget(f, kind, find(f, kind, old.handle));
         f->nesting += MOST_NESTING;
-        while (old.references-- > 0) release(kind, old.handle);
+        release(kind, old.handle);
         f->nesting -= MOST_NESTING;
     }
     live = &f->live[kind][f->count[kind]++];
     live->handle = handle;
-    live->references = 1;
     live->depth = f->depth + 1;
 }
 
@@ -276,7 +271,7 @@ static void borrowed(struct fuzzer *f, int kind, umbo_status status, void *handl
 static void released(struct fuzzer *f, int kind, const void *handle) {
     struct live *const live = find(f, kind, handle);
     int index;
-    if (live == NULL || --live->references > 0) return;
+    if (live == NULL) return;
     forget(f, kind, live);
     for (index = 0; kind == UMBO_HANDLE_SCOPE && index < f->scope_count; index++)
         if (f->scopes[index] == handle) {
@@ -287,10 +282,10 @@ static void released(struct fuzzer *f, int kind, const void *handle) {
 
 static void retained(struct fuzzer *f, int kind, umbo_status status, const void *handle) {
     struct live *const live = find(f, kind, handle);
-    if ((status == UMBO_OK) != (live != NULL))
-        wrong(f, live != NULL ? "a live handle is refused" : "a handle that is not live is retained",
-              umbo_last_error_message());
-    if (live != NULL && status == UMBO_OK) live->references++;
+    if (live == NULL && status == UMBO_OK)
+        wrong(f, "a handle that is not live is retained", umbo_last_error_message());
+    if (live != NULL && status != UMBO_OK && strstr(umbo_last_error_message(), "retained: ") == NULL)
+        wrong(f, "a live handle is refused", umbo_last_error_message());
 }
 
 static void check_live_handles(struct fuzzer *f) {
@@ -326,7 +321,7 @@ static void begin_call(struct fuzzer *f, const char *name) {
 }
 
 static void end_call(struct fuzzer *f, umbo_status status, const char *name) {
-    if (status == UMBO_INTERNAL) {
+    if (status == UMBO_STATUS_INTERNAL) {
         char detail[200];
         snprintf(detail, sizeof(detail), "%s: %.150s", name, umbo_last_error_message());
         wrong(f, "INTERNAL", detail);
@@ -353,11 +348,11 @@ static umbo_status outcome(void) {
     {
         const umbo_status status = below(f, 20) - 1;
         /* That of the library's own mistakes. */
-        return status == UMBO_INTERNAL ? UMBO_OK : umbo_set_last_error(status, text(f), NULL, NULL);
+        return status == UMBO_STATUS_INTERNAL ? UMBO_OK : umbo_set_last_error(status, text(f), NULL, NULL);
     }
 }
 
-static void drawn_destroy(void *user_data) {
+static void drawn_destroy_fn(void *user_data) {
     const int64_t token = (int64_t)(size_t)user_data;
     if (__atomic_fetch_add(&destroyed[token % MOST_TOKENS], 1, __ATOMIC_SEQ_CST) != 0)
         wrong(&fuzzer, "user data", "is destroyed twice");
@@ -393,7 +388,7 @@ static void drawn_generator_end_fn(void *pass, void *user_data) {
 }
 
 static umbo_status drawn_map_fn(const umbo_value *element, void *user_data, umbo_value **result) {
-    const umbo_status status = umbo_value_clone(element, result);
+    const umbo_status status = umbo_value_retain(element, result);
     (void)user_data;
     in_a_callback();
     return status == UMBO_OK ? outcome() : status;
@@ -404,7 +399,7 @@ static umbo_status drawn_dataset_fn(const umbo_input_context *context, void *use
     (void)context;
     (void)user_data;
     in_a_callback();
-    return umbo_dataset_range(0, 4, 1, dataset);
+    return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
 static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *learning_rate) {
@@ -433,7 +428,6 @@ static umbo_status drawn_replica_fn(umbo_replica_context *context, const umbo_va
         const int had = fuzzer.count[UMBO_HANDLE_REPLICA_CONTEXT];
         /* Lent handles are not counted, but here they are of use. */
         live->handle = context;
-        live->references = 1;
         live->depth = 0;
         fuzzer.count[UMBO_HANDLE_REPLICA_CONTEXT] = 1;
         in_a_callback();
@@ -474,14 +468,14 @@ static umbo_status drawn_value_fn(const umbo_value_context *context, void *user_
     return outcome();
 }
 
-static umbo_status drawn_initializer(const umbo_view *view, void *user_data) {
+static umbo_status drawn_initializer_fn(const umbo_view *view, void *user_data) {
     (void)view;
     (void)user_data;
     in_a_callback();
     return outcome();
 }
 
-static umbo_status drawn_variable_creator(umbo_variable_request *request, void *user_data,
+static umbo_status drawn_variable_creator_fn(umbo_variable_request *request, void *user_data,
                                           umbo_variable **variable) {
     (void)request;
     (void)user_data;
@@ -490,7 +484,7 @@ static umbo_status drawn_variable_creator(umbo_variable_request *request, void *
     return outcome();
 }
 
-static void drawn_log_callback(umbo_log_level level, const char *message, void *user_data) {
+static void drawn_log_fn(umbo_log_level level, const char *message, void *user_data) {
     (void)level;
     (void)message;
     (void)user_data;
@@ -626,8 +620,9 @@ int main(int argc, char **argv) {
     for (kind = 1; kind < KINDS; kind++)
         while (f->count[kind] > 0) {
             struct live *const live = &f->live[kind][0];
-            while (live->references-- > 0) release(kind, live->handle);
+            void *const handle = live->handle;
             forget(f, kind, live);
+            release(kind, handle);
         }
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
     umbo_clear_last_error();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::cases::HANDLES;
+use crate::cases::{HANDLES, initial};
 use crate::header::{Function, Header, Parameter};
 
 /// Numbers that are not just any: function or struct, parameter or field, expression. An empty name
@@ -24,16 +24,15 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_dataset_skip", "count", "small(f)"),
     // A dataset of 2^40 elements is shuffled as a whole, or looked through, for ever.
     ("umbo_dataset_repeat", "count", "small(f)"),
-    ("umbo_dataset_range", "start", "small(f)"),
-    ("umbo_dataset_range", "stop", "small(f)"),
+    ("umbo_dataset_from_range", "start", "small(f)"),
+    ("umbo_dataset_from_range", "stop", "small(f)"),
     ("", "axis_count", "small(f)"),
     ("", "compute_device_count", "small(f)"),
     ("", "cpu_replicas", "small(f)"),
-    ("", "physical_index", "small(f)"),
+    ("", "physical_ordinal", "small(f)"),
     ("", "dtype", "1 + below(f, 14)"),
-    ("", "deadline_seconds", "deadline(f)"),
+    ("", "timeout_seconds", "deadline(f)"),
     ("", "rows", "small(f)"),
-    ("", "reserved0", "rarely(f)"),
     ("umbo_log_level", "most_verbose", "below(f, 6)"),
     ("umbo_strategy_run_steps_on_iterator", "steps", "small(f)"),
 ];
@@ -55,7 +54,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
         // Calls that run callbacks are where things meet, so they are drawn more often.
         let calls_back = function.name.contains("iterator")
             || function.parameters.iter().any(|parameter| {
-                header.callbacks.contains(&parameter.kind) && parameter.kind != "umbo_destroy"
+                header.callbacks.contains(&parameter.kind) && parameter.kind != "umbo_destroy_fn"
             });
         writeln!(table, "    {{\"{0}\", draw_{0}, {1}}},", function.name, u8::from(calls_back))
             .expect("a string takes it");
@@ -95,8 +94,8 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
     let Parameter { name, kind, .. } = parameter;
     if header.callbacks.contains(kind) {
         let callback = kind.trim_start_matches("umbo_");
-        return Some(if kind == "umbo_destroy" {
-            "token != NULL ? drawn_destroy : NULL".to_owned()
+        return Some(if kind == "umbo_destroy_fn" {
+            "token != NULL ? drawn_destroy_fn : NULL".to_owned()
         } else {
             format!("one_in(f, 12) ? NULL : drawn_{callback}")
         });
@@ -129,7 +128,10 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
 fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
     for name in &header.structs {
         let goes_in = header.functions.iter().any(|function| {
-            function.parameters.iter().any(|parameter| parameter.kind == format!("const {name} *"))
+            function.parameters.iter().any(|parameter| {
+                parameter.kind == format!("const {name} *")
+                    || parameter.kind == format!("const {name} * const *")
+            })
         });
         if !goes_in {
             continue;
@@ -139,9 +141,16 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
             "static {name} *draw_struct_{name}(struct fuzzer *f, {name} *all, void *token) {{\n    \
              int index;\n    (void)token;\n    \
              for (index = 0; index < MOST_ITEMS; index++) {{\n        \
-             {name} *const it = &all[index];\n        memset(it, 0, sizeof(*it));"
+             {name} *const it = &all[index];"
         )
         .expect("a string takes it");
+        match initial(header, name) {
+            Some(initial) => {
+                writeln!(calls, "        const {name} start = {initial};\n        *it = start;")
+                    .expect("a string takes it");
+            }
+            None => calls.push_str("        memset(it, 0, sizeof(*it));\n"),
+        }
         if header.sized_structs.contains(name) {
             calls.push_str("        it->struct_size = size_of_struct(f, sizeof(*it));\n");
         }
@@ -149,7 +158,7 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
             if field.name == "struct_size" {
                 continue;
             }
-            let drawn = if field.kind == "umbo_destroy" {
+            let drawn = if field.kind == "umbo_destroy_fn" {
                 "NULL".to_owned()
             } else {
                 input(header, name, field).ok_or_else(|| {
@@ -178,7 +187,7 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
     for (position, parameter) in function.parameters.iter().enumerate() {
         let Parameter { name, kind, .. } = parameter;
         let missing = || format!("nothing is known to draw for '{kind} {name}'");
-        has_token |= kind == "umbo_destroy";
+        has_token |= kind == "umbo_destroy_fn";
         if let Some(drawn) = input(header, &function.name, parameter) {
             let declared = if header.callbacks.contains(kind) || kind.ends_with('*') {
                 kind.clone()
@@ -200,6 +209,25 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             )
             .expect("a string takes it");
             arguments.push(format!("a{position}"));
+            continue;
+        }
+        if let Some(plain) =
+            pointee.strip_prefix("const ").and_then(|it| it.strip_suffix(" * const"))
+            && header.structs.contains(plain)
+        {
+            writeln!(
+                locals,
+                "    {plain} s{position}[MOST_ITEMS];\n    const {plain} *p{position}[MOST_ITEMS];\n    \
+                 const {plain} *a{position} = draw_struct_{plain}(f, s{position}, NULL);"
+            )
+            .expect("a string takes it");
+            writeln!(
+                locals,
+                "    PREPARE for (index = 0; index < MOST_ITEMS; index++) p{position}[index] = \
+                 one_in(f, 20) ? NULL : &s{position}[index];"
+            )
+            .expect("a string takes it");
+            arguments.push(format!("a{position} == NULL ? NULL : p{position}"));
             continue;
         }
         // What is left goes out, into an array that is large enough for whatever it is.
@@ -243,19 +271,21 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         _ => format!("(void){call};"),
     };
     let noun = |suffix: &str| {
-        name.strip_suffix(suffix).filter(|_| function.parameters.len() == 1).and_then(kind_of)
+        let handle = function.parameters.first().map_or("", |first| first.name.as_str());
+        name.strip_suffix(suffix).filter(|_| !handle.is_empty()).and_then(kind_of)
     };
-    let mut before = String::new();
+    let (mut before, mut retained) = (String::new(), String::new());
     if let Some(kind) = noun("_release") {
         // Before the call: what it destroys may call back, and the handle is stale by then.
         writeln!(before, "    released(f, {kind}, a0);").expect("a string takes it");
     }
     if let Some(kind) = noun("_retain") {
-        writeln!(after, "    retained(f, {kind}, status, a0);").expect("a string takes it");
+        // Before anything else is called, which may release the handle or fail with another message.
+        retained = format!("    retained(f, {kind}, status, a0);\n");
     }
     let mut nesting = ("", "");
     if name == "umbo_scope_exit" {
-        after.push_str("    if (status == UMBO_OK) released(f, UMBO_HANDLE_SCOPE, a0);\n");
+        after.push_str("    if (status == UMBO_OK || status == UMBO_STATUS_NOT_FOUND) released(f, UMBO_HANDLE_SCOPE, a0);\n");
         // The destroy function of a scope would leave that very scope, whose exit then fails.
         nesting = ("    f->nesting += MOST_NESTING;\n", "    f->nesting -= MOST_NESTING;\n");
     }
@@ -264,7 +294,7 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
     writeln!(
         calls,
         "static void draw_{name}(struct fuzzer *f) {{\n    umbo_status status = UMBO_OK;\n    \
-         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{before}{closed}    {call}\n{open}    \
+         int index;\n    void *token = {token};\n{}\n{}\n    begin_call(f, \"{name}\");\n{before}{closed}    {call}\n{retained}{open}    \
          end_call(f, status, \"{name}\");\n{after}    (void)index;\n    (void)token;\n}}\n",
         declared.join("\n"),
         prepare.join("\n")

@@ -136,13 +136,13 @@ static int below(struct thread *thread, int count) {
 static int one_in(struct thread *thread, int count) { return below(thread, count) == 0; }
 
 static umbo_value *double_value(double number) {
-    return into_value(make_tensor(UMBO_FLOAT64, 0, NULL, &number));
+    return into_value(make_tensor(UMBO_DTYPE_FLOAT64, 0, NULL, &number));
 }
 
 static double double_of(const umbo_value *value) {
     umbo_view view;
     CHECK_OK(umbo_value_view(value, NULL, &view));
-    CHECK(view.dtype == UMBO_FLOAT64);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT64);
     return *(const double *)view.data;
 }
 
@@ -192,7 +192,7 @@ static umbo_status failing_update(umbo_variable *variable, const umbo_value *arg
     (void)user_data;
     (void)result;
     UMBO_TRY(assign_add(variable, 1000000));
-    return umbo_set_last_error(UMBO_DATA_LOSS, "drawn", NULL, NULL);
+    return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "drawn", NULL, NULL);
 }
 
 static umbo_status adding_update(umbo_variable *variable, const umbo_value *args, void *user_data,
@@ -211,7 +211,7 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
     struct plan *plan = merge->plan;
     struct thread *thread = plan->thread;
     umbo_variable *variable = thread->sums[plan->strategy];
-    if (plan->merge_fails) return umbo_set_last_error(UMBO_ABORTED, "drawn", NULL, NULL);
+    if (plan->merge_fails) return umbo_set_last_error(UMBO_STATUS_ABORTED, "drawn", NULL, NULL);
     switch (plan->actions[merge->action]) {
         case MERGE_ADD: return assign_add(variable, plan->amounts[merge->action]);
         case MERGE_UPDATE: {
@@ -222,12 +222,12 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
         }
         case MERGE_RUN: {
             struct plan *nested = plan->nested;
-            ZEROED(umbo_run_options, options);
+            umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
             /* The first one that runs it takes it. */
             plan->nested = NULL;
             if (nested == NULL) return UMBO_OK;
             options.user_data_destroy = destroy_plan;
-            options.deadline_seconds = plan->nested_deadline;
+            options.timeout_seconds = plan->nested_deadline;
             __atomic_fetch_add(&thread->nested, 1, __ATOMIC_SEQ_CST);
             __atomic_fetch_add(&thread->given[plan->strategy], 1, __ATOMIC_SEQ_CST);
             return umbo_strategy_run(strategy, on_a_replica, nested, NULL, &options, NULL);
@@ -281,10 +281,10 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
         }
         case APPLY: {
             umbo_view view;
-            UMBO_TRY(umbo_gradients_view(context, thread->gradients[plan->strategy], 0,
-                                         UMBO_OVERWRITE, &view));
-            *(double *)view.data = (double)amount;
-            UMBO_TRY(umbo_gradients_submit_weighted(context, thread->gradients[plan->strategy],
+            UMBO_TRY(umbo_gradients_view(thread->gradients[plan->strategy], context, 0,
+                                         UMBO_GRADIENT_OVERWRITE, &view));
+            *(double *)view.mutable_data = (double)amount;
+            UMBO_TRY(umbo_gradients_submit_weighted(thread->gradients[plan->strategy], context,
                                                     1));
             return umbo_optimizer_apply(thread->optimizers[plan->strategy],
                                         thread->gradients[plan->strategy], NULL, NULL);
@@ -313,7 +313,7 @@ static umbo_status act_all(umbo_replica_context *context, struct plan *plan, umb
     CHECK(id >= 0 && id < replicas);
     for (index = 0; index <= plan->count; index++) {
         if (index == plan->failing_action && id == plan->failing_replica)
-            return umbo_set_last_error(UMBO_ABORTED, "drawn", NULL, NULL);
+            return umbo_set_last_error(UMBO_STATUS_ABORTED, "drawn", NULL, NULL);
         if (index < plan->count) UMBO_TRY(act(context, plan, index, id, replicas));
     }
     *result = double_value((double)id);
@@ -355,7 +355,7 @@ static struct plan *draw_plan(struct thread *thread, int strategy, int limited, 
     if (one_in(thread, 8)) {
         plan->failing_action = below(thread, plan->count + 1);
         plan->failing_replica = below(thread, replicas);
-        plan->may_end = MAY(UMBO_ABORTED);
+        plan->may_end = MAY(UMBO_STATUS_ABORTED);
     }
     plan->stalling_replica = below(thread, replicas);
     plan->stall_microseconds = below(thread, limited ? 1500 : 60);
@@ -378,8 +378,8 @@ static struct plan *draw_plan(struct thread *thread, int strategy, int limited, 
             if (nested_limited) {
                 plan->nested_deadline = 1e-4 + 1e-6 * below(thread, 1500);
                 /* A nested run ends with the one around it, and may refuse limits of its own. */
-                plan->may_end |= MAY(UMBO_DEADLINE_EXCEEDED) | MAY(UMBO_CANCELLED) |
-                                 MAY(UMBO_INVALID_ARGUMENT);
+                plan->may_end |= MAY(UMBO_STATUS_DEADLINE_EXCEEDED) | MAY(UMBO_STATUS_CANCELLED) |
+                                 MAY(UMBO_STATUS_INVALID_ARGUMENT);
             }
             plan->adds += plan->nested->adds;
             if (plan->failing_action < 0 || plan->failing_action > index) {
@@ -390,8 +390,8 @@ static struct plan *draw_plan(struct thread *thread, int strategy, int limited, 
     }
     if (merges && one_in(thread, 12)) {
         plan->merge_fails = 1;
-        plan->may_end = MAY(UMBO_ABORTED);
-        if (plan->failing_action >= 0) plan->may_end |= MAY(UMBO_ABORTED);
+        plan->may_end = MAY(UMBO_STATUS_ABORTED);
+        if (plan->failing_action >= 0) plan->may_end |= MAY(UMBO_STATUS_ABORTED);
     }
     return plan;
 }
@@ -405,8 +405,7 @@ static umbo_cancellation *borrow_token(struct thread *thread) {
         umbo_cancellation_release(tokens[index]);
         CHECK_OK(umbo_cancellation_create(&tokens[index]));
     }
-    token = tokens[index];
-    CHECK_OK(umbo_cancellation_retain(token));
+    CHECK_OK(umbo_cancellation_retain(tokens[index], &token));
     pthread_mutex_unlock(&token_lock);
     return token;
 }
@@ -436,7 +435,7 @@ static void check_state(struct thread *thread, int strategy, const char *after) 
 
 /* While callbacks are late nothing can be changed, and that is said. */
 static int is_draining(umbo_status status) {
-    return status == UMBO_FAILED_PRECONDITION;
+    return status == UMBO_STATUS_FAILED_PRECONDITION;
 }
 
 static void run_on(struct thread *thread, umbo_strategy *strategy, int which, int is_private) {
@@ -444,28 +443,27 @@ static void run_on(struct thread *thread, umbo_strategy *strategy, int which, in
     struct plan *plan = draw_plan(thread, which, limited, 0);
     const int has_nested = plan->nested != NULL;
     const int64_t adds = plan->adds, descends = plan->descends;
-    uint32_t may_end = plan->may_end | MAY(UMBO_FAILED_PRECONDITION);
+    uint32_t may_end = plan->may_end | MAY(UMBO_STATUS_FAILED_PRECONDITION);
     const int64_t before = __atomic_load_n(&started[which], __ATOMIC_SEQ_CST);
     int gone = limited || (plan->nested != NULL && plan->nested->limited);
     int64_t overtaken;
     umbo_status status;
     umbo_value *result = NULL;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = destroy_plan;
     if (limited && one_in(thread, 2)) {
-        options.deadline_seconds = 1e-4 + 1e-6 * below(thread, 2000);
-        may_end |= MAY(UMBO_DEADLINE_EXCEEDED);
+        options.timeout_seconds = 1e-4 + 1e-6 * below(thread, 2000);
+        may_end |= MAY(UMBO_STATUS_DEADLINE_EXCEEDED);
     }
-    if (limited && (options.deadline_seconds == 0 || one_in(thread, 2))) {
+    if (limited && (options.timeout_seconds == 0 || one_in(thread, 2))) {
         plan->token = borrow_token(thread);
         options.cancellation = plan->token;
-        may_end |= MAY(UMBO_CANCELLED);
+        may_end |= MAY(UMBO_STATUS_CANCELLED);
         umbo_cancellation_release(thread->last_token);
-        thread->last_token = plan->token;
-        CHECK_OK(umbo_cancellation_retain(plan->token));
+        CHECK_OK(umbo_cancellation_retain(plan->token, &thread->last_token));
     }
     /* Who is woken by the end of the nested run may be told before who has ended it. */
-    if (has_nested && limited) may_end |= MAY(UMBO_CANCELLED);
+    if (has_nested && limited) may_end |= MAY(UMBO_STATUS_CANCELLED);
     plan->gone = gone ? NULL : &gone;
     __atomic_fetch_add(&thread->given[which], 1, __ATOMIC_SEQ_CST);
     thread->runs++;
@@ -546,17 +544,17 @@ static void short_life(struct thread *thread, int which) {
     for (; count > 0; count--) {
         struct plan *plan = calloc(1, sizeof(*plan));
         umbo_status status;
-        ZEROED(umbo_run_options, options);
+        umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
         CHECK(plan != NULL);
         plan->alive = ALIVE;
         plan->thread = thread;
         plan->strategy = STRATEGIES + which;
         plan->stall_microseconds = below(thread, 800);
         options.user_data_destroy = destroy_plan;
-        options.deadline_seconds = 1e-5 + 1e-6 * below(thread, 800);
+        options.timeout_seconds = 1e-5 + 1e-6 * below(thread, 800);
         thread->given[STRATEGIES + which]++;
         status = umbo_strategy_run(strategy, late_on_a_copy, plan, NULL, &options, NULL);
-        if (status != UMBO_OK && status != UMBO_DEADLINE_EXCEEDED && !is_draining(status))
+        if (status != UMBO_OK && status != UMBO_STATUS_DEADLINE_EXCEEDED && !is_draining(status))
             wrong(thread, "a run of its own gives %s: %s", umbo_status_name(status),
                   umbo_last_error_message());
     }
@@ -590,9 +588,9 @@ static void *weather(void *user_data) {
 /* ---- the program */
 
 static void make_objects(void) {
-    ZEROED(umbo_variable_options, variable_options);
-    ZEROED(umbo_gradients_options, gradients_options);
-    ZEROED(umbo_sgd_options, sgd);
+    umbo_variable_options variable_options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
     int which, index;
     double zero = 0;
     variable_options.aggregation = UMBO_AGGREGATION_MEAN;
@@ -600,11 +598,11 @@ static void make_objects(void) {
     sgd.learning_rate = 1;
     for (index = 0; index < TOKENS; index++) CHECK_OK(umbo_cancellation_create(&tokens[index]));
     for (which = 0; which < STRATEGIES; which++) {
-        umbo_tensor *initial = make_tensor(UMBO_FLOAT64, 0, NULL, &zero);
+        umbo_tensor *initial = make_tensor(UMBO_DTYPE_FLOAT64, 0, NULL, &zero);
         strategies[which] = make_strategy(replicas_of[which]);
         for (index = 0; index < thread_count; index++) {
             struct thread *thread = &threads[index];
-            const umbo_variable *weight;
+            umbo_variable *weight;
             CHECK_OK(umbo_variable_create(strategies[which], "sum", initial, &variable_options,
                                           &thread->sums[which]));
             CHECK_OK(umbo_variable_create(strategies[which], "weight", initial, &variable_options,

@@ -45,7 +45,7 @@ fn component(step: &Json, environment: &Environment<'_>) -> Given {
     let replica = fields::small_integer(step, "replica")?;
     let nest =
         values::map_leaves(&*value(step, environment)?, &|leaf| match values::kind(leaf)? {
-            UMBO_VALUE_PER_REPLICA => values::item(leaf, replica),
+            UMBO_VALUE_PER_REPLICA => values::item(leaf, replica.into()),
             _ => values::clone(leaf),
         })?;
     Ok(Some(Bound::Value(Arc::new(nest))))
@@ -64,7 +64,7 @@ fn item(step: &Json, environment: &Environment<'_>) -> Given {
         let found = usize::try_from(index).ok().and_then(|index| items.get(index).cloned());
         return match found {
             Some(bound) => Ok(Some(bound)),
-            None => fail(UMBO_OUT_OF_RANGE, "the list has no such item"),
+            None => fail(UMBO_STATUS_OUT_OF_RANGE, "the list has no such item"),
         };
     }
     let value = value(step, environment)?;
@@ -74,7 +74,7 @@ fn item(step: &Json, environment: &Environment<'_>) -> Given {
             // SAFETY: the name is a text, the output is a variable.
             made(|field| unsafe { umbo_value_field(value.get(), name.as_ptr(), field) })?
         }
-        None => values::item(&value, fields::small_integer(step, "key")?)?,
+        None => values::item(&value, fields::integer(step, "key")?)?,
     };
     Ok(Some(Bound::Value(Arc::new(item))))
 }
@@ -123,14 +123,14 @@ fn plain(json: &Json, environment: &Environment<'_>) -> Result<Literal> {
     match values::kind(&value)? {
         UMBO_VALUE_VARIABLE => values::read_tensor(&values::variable_now(&value)?),
         UMBO_VALUE_TENSOR => values::literal(&value),
-        _ => fail(UMBO_INVALID_ARGUMENT, "arithmetic takes plain tensors"),
+        _ => fail(UMBO_STATUS_INVALID_ARGUMENT, "arithmetic takes plain tensors"),
     }
 }
 
 /// Whether steps compute with elements of this type.
 fn computable(dtype: Dtype) -> Result<()> {
     match dtype.code {
-        UMBO_FLOAT32 | UMBO_FLOAT64 | UMBO_INT32 | UMBO_INT64 => Ok(()),
+        UMBO_DTYPE_FLOAT32 | UMBO_DTYPE_FLOAT64 | UMBO_DTYPE_INT32 | UMBO_DTYPE_INT64 => Ok(()),
         _ => wrong(format!("steps do not compute with {}", dtype.name)),
     }
 }
@@ -139,13 +139,13 @@ fn combine(op: &str, step: &Json, environment: &Environment<'_>) -> Given {
     let (a, b) = (plain(&step["a"], environment)?, plain(&step["b"], environment)?);
     computable(a.dtype)?;
     if a.dtype != b.dtype {
-        return fail(UMBO_INVALID_ARGUMENT, "the operands differ in dtype");
+        return fail(UMBO_STATUS_INVALID_ARGUMENT, "the operands differ in dtype");
     }
     let shape = match (a.shape.is_empty(), b.shape.is_empty()) {
         _ if a.shape == b.shape => a.shape.clone(),
         (_, true) => a.shape.clone(),
         (true, _) => b.shape.clone(),
-        _ => return fail(UMBO_INVALID_ARGUMENT, "the operands differ in shape"),
+        _ => return fail(UMBO_STATUS_INVALID_ARGUMENT, "the operands differ in shape"),
     };
     let count = shape.iter().product::<i64>() as usize;
     let at = |operand: &Literal, index: usize| match operand.shape.is_empty() {
@@ -185,7 +185,7 @@ fn cast(step: &Json, environment: &Environment<'_>) -> Given {
         (Element::Float(value), false) => Element::Integer(dtype.wrap(value as i128)),
         // From 64-bit integers straight to the float type: one rounding.
         (Element::Integer(value), true) => Element::Float(match dtype.code {
-            UMBO_FLOAT32 => f64::from(value as f32),
+            UMBO_DTYPE_FLOAT32 => f64::from(value as f32),
             _ => value as f64,
         }),
         (Element::Integer(value), false) => Element::Integer(dtype.wrap(value)),

@@ -38,7 +38,10 @@ impl Call<'_> {
         level.value_context = value_context;
         let names = fields::list(self.body, "params")?;
         if names.len() != parameters.len() {
-            return Err(told(UMBO_INVALID_ARGUMENT, "the body has another number of parameters"));
+            return Err(told(
+                UMBO_STATUS_INVALID_ARGUMENT,
+                "the body has another number of parameters",
+            ));
         }
         for (name, bound) in names.iter().zip(parameters) {
             let Some(name) = name.as_str() else { return wrong("a parameter without a name") };
@@ -80,8 +83,8 @@ impl Call<'_> {
             Err(Failure::Status(status, _)) => status,
             Err(Failure::Case(problem)) => {
                 self.outer.world.note_mistake(problem.clone());
-                told(UMBO_INTERNAL, &problem);
-                UMBO_INTERNAL
+                told(UMBO_STATUS_INTERNAL, &problem);
+                UMBO_STATUS_INTERNAL
             }
         }
     }
@@ -168,6 +171,6 @@ pub unsafe extern "C-unwind" fn on_value(
     let call = unsafe { &*user_data.cast::<Call<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context = (context.replica_id_in_sync_group, context.num_replicas_in_sync);
+    let context = (context.replica_id_in_sync_group, context.num_replicas_in_sync as i32);
     call.answer(Ok(Vec::new()), Some(context), result)
 }

@@ -14,7 +14,7 @@ use super::variables::variable_of;
 use crate::environment::{Bound, Environment};
 use crate::failure::{Result, wrong};
 use crate::fields;
-use crate::handle::{Handle, Value, c_text, made, maybe_made, sized};
+use crate::handle::{Handle, Value, c_text, made, maybe_made};
 use crate::outcome::Outcome;
 use crate::{operand, values};
 
@@ -77,16 +77,19 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
     let value = operand(step, environment)?;
     let axes = match &step["axis"] {
         Json::Null => None,
-        Json::Array(_) => Some(fields::integers(step, "axis")?),
-        _ => Some(vec![fields::integer(step, "axis")?]),
+        Json::Array(_) => {
+            let axes = fields::integers(step, "axis")?;
+            Some(axes.into_iter().map(|axis| axis as i32).collect())
+        }
+        _ => Some(vec![fields::small_integer(step, "axis")?]),
     };
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_reduce_options = unsafe { sized() };
+    let mut options: umbo_reduce_options = Default::default();
     // An empty list of axes is another thing than none, so it needs an address.
-    let place = [0i64];
+    let place = [0i32];
     if let Some(axes) = &axes {
         options.axes = if axes.is_empty() { place.as_ptr() } else { axes.as_ptr() };
-        options.axis_count = axes.len() as i32;
+        options.axis_count = axes.len() as i64;
     }
     let op = reduce_op(step)?;
     // SAFETY: the options point to as many axes as stated, the output is a variable.
@@ -97,7 +100,7 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn gather(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    let (value, axis) = (operand(step, environment)?, fields::integer(step, "axis")?);
+    let (value, axis) = (operand(step, environment)?, fields::small_integer(step, "axis")?);
     // SAFETY: the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_strategy_gather(strategy.get(), value.get(), axis, ptr::null(), result)
@@ -123,7 +126,7 @@ struct Destination {
 
 fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination> {
     // SAFETY: a struct of the library that begins with its size; zero means not set.
-    let mut destination: umbo_destination = unsafe { sized() };
+    let mut destination: umbo_destination = Default::default();
     let (mut device, mut like, mut variable) = (None, None, None);
     if let Some(name) = fields::optional_text(json, "device")? {
         destination.device = device.insert(c_text(name)?).as_ptr();
@@ -152,21 +155,21 @@ fn reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
 fn batch_reduce_to(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let op = reduce_op(step)?;
-    let (mut kept, mut values, mut destinations) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut values) = (Vec::new(), Vec::new());
     for pair in fields::list(step, "pairs")? {
         let value = operand::evaluate(&pair["value"], environment, fields::strategy(step)?)?;
         let to = destination(&pair["destination"], environment)?;
         values.push(value.get().cast_const());
-        destinations.push(to.destination);
         kept.push((value, to));
     }
+    let destinations: Vec<_> = kept.iter().map(|(_, to)| &raw const to.destination).collect();
     // SAFETY: both arrays are as long as stated, what they point to is kept, and the output is a
     // variable.
     let results = made(|results| unsafe {
         umbo_strategy_batch_reduce_to(
             strategy.get(),
             op,
-            values.len() as i32,
+            values.len() as i64,
             values.as_ptr(),
             destinations.as_ptr(),
             results,
@@ -193,7 +196,7 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
     let args = arguments(step, environment, fields::strategy(step)?)?;
     let call = Call { body: &step["body"], outer: environment };
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_update_options = unsafe { sized() };
+    let mut options: umbo_update_options = Default::default();
     options.grouping = match fields::flag(step, "group", true)? {
         true => UMBO_UPDATE_GROUPED,
         false => UMBO_UPDATE_UNGROUPED,

@@ -14,7 +14,7 @@ use crate::datasets::{build, per_replica_batch_size};
 use crate::environment::{Bound, Environment};
 use crate::failure::{Failure, Result, fail, told, wrong};
 use crate::fields;
-use crate::handle::{Handle, Value, made, maybe_made, read, read_text, sized};
+use crate::handle::{Handle, Value, made, maybe_made, read, read_text};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
 use crate::{operand, values};
@@ -30,7 +30,7 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
             .map(|iterator| Some(Bound::Iterator(Arc::new(iterator)))),
         "next" => iterator_of(step, environment).and_then(|iterator| match next(&iterator)? {
             Some(element) => Ok(Some(Bound::Value(element))),
-            None => fail(UMBO_OUT_OF_RANGE, "the end of the data"),
+            None => fail(UMBO_STATUS_OUT_OF_RANGE, "the end of the data"),
         }),
         "next_optional" => iterator_of(step, environment).and_then(|iterator| {
             let element = next_optional(&iterator)?;
@@ -70,7 +70,7 @@ fn numpy_dataset(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn options_of(step: &Json) -> Result<umbo_distribute_options> {
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_distribute_options = unsafe { sized() };
+    let mut options: umbo_distribute_options = Default::default();
     if let Some(given) = step.get("options") {
         options.split = match fields::optional_text(given, "split")? {
             None => UMBO_SPLIT_CEIL,
@@ -91,7 +91,7 @@ fn distribute_dataset(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let name = fields::text(step, "dataset")?;
     let Bound::Dataset(dataset) = environment.look(name)? else {
-        return fail(UMBO_INVALID_ARGUMENT, "only a plain dataset can be distributed");
+        return fail(UMBO_STATUS_INVALID_ARGUMENT, "only a plain dataset can be distributed");
     };
     let options = options_of(step)?;
     // SAFETY: the options are a variable, and so is the output.
@@ -117,8 +117,11 @@ unsafe extern "C-unwind" fn on_dataset(
     let call = unsafe { &*user_data.cast::<DatasetCall<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context =
-        [context.num_input_pipelines, context.input_pipeline_id, context.num_replicas_in_sync];
+    let context = [
+        context.num_input_pipelines as i32,
+        context.input_pipeline_id,
+        context.num_replicas_in_sync as i32,
+    ];
     call.contexts.lock().push(context);
     match build(call.dataset, call.environment, Some(context)) {
         Ok(made) => {
@@ -129,8 +132,8 @@ unsafe extern "C-unwind" fn on_dataset(
         Err(Failure::Status(status, _)) => status,
         Err(Failure::Case(problem)) => {
             call.environment.world.note_mistake(problem.clone());
-            told(UMBO_INTERNAL, &problem);
-            UMBO_INTERNAL
+            told(UMBO_STATUS_INTERNAL, &problem);
+            UMBO_STATUS_INTERNAL
         }
     }
 }
@@ -169,11 +172,13 @@ fn iterator_over(step: &Json, environment: &Environment<'_>) -> Result<Handle<um
     match &dataset {
         Bound::Dataset(dataset) => {
             // SAFETY: the output is a variable.
-            made(|iterator| unsafe { umbo_dataset_iterator(dataset.get(), iterator) })
+            made(|iterator| unsafe { umbo_iterator_from_dataset(dataset.get(), iterator) })
         }
         Bound::Distributed(dataset) => {
             // SAFETY: the output is a variable.
-            made(|iterator| unsafe { umbo_distributed_dataset_iterator(dataset.get(), iterator) })
+            made(|iterator| unsafe {
+                umbo_iterator_from_distributed_dataset(dataset.get(), iterator)
+            })
         }
         other => wrong(format!("{name} is no dataset but {other:?}")),
     }
@@ -271,7 +276,7 @@ fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     // SAFETY: the output is a variable.
-    let kind = read(0, |kind| unsafe { umbo_element_spec_kind_of(spec.get(), kind) })?;
+    let kind = read(0, |kind| unsafe { umbo_element_spec_get_kind(spec.get(), kind) })?;
     if kind == UMBO_VALUE_TENSOR {
         let (mut dtype, mut shape) = (0, [0i64; UMBO_MAX_RANK as usize]);
         // SAFETY: the outputs are variables, the last with room for the largest rank.
@@ -344,7 +349,7 @@ fn value_context(step: &Json) -> Given {
     let context = umbo_value_context {
         struct_size: size_of::<umbo_value_context>(),
         replica_id_in_sync_group: fields::small_integer(step, "replica_id")?,
-        num_replicas_in_sync: fields::small_integer(step, "num_replicas_in_sync")?,
+        num_replicas_in_sync: fields::integer(step, "num_replicas_in_sync")?,
     };
     Ok(Some(Bound::List(vec![
         count(context.replica_id_in_sync_group.into())?,

@@ -58,7 +58,7 @@ fn all_reduce(step: &Json, environment: &Environment<'_>) -> Given {
 fn all_gather(step: &Json, environment: &Environment<'_>) -> Given {
     let context = own_replica_context()?;
     let value = operand::evaluate(&step["value"], environment, "s")?;
-    let axis = fields::integer(step, "axis")?;
+    let axis = fields::small_integer(step, "axis")?;
     // SAFETY: the context is this thread's, the output is a variable.
     given(Some(made(|result| unsafe {
         umbo_replica_context_all_gather(context, value.get(), axis, result)

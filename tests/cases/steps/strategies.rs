@@ -11,7 +11,7 @@ use super::{Given, block};
 use crate::environment::{Bound, Environment};
 use crate::failure::{Failure, Result, check, fail, told, wrong};
 use crate::fields;
-use crate::handle::{Handle, c_text, made, maybe_made, read, read_text, sized};
+use crate::handle::{Handle, c_text, made, maybe_made, read, read_text};
 use crate::literal::{Element, Literal};
 use crate::outcome::Outcome;
 use crate::values;
@@ -72,14 +72,14 @@ pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
     let names: Option<Vec<_>> =
         devices.as_ref().map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_strategy_options = unsafe { sized() };
+    let mut options: umbo_strategy_options = Default::default();
     if let Some(names) = &names {
         options.compute_devices = names.as_ptr();
-        options.compute_device_count = names.len() as i32;
+        options.compute_device_count = names.len() as i64;
     }
     options.parameter_device = parameter.as_ref().map_or(ptr::null(), |name| name.as_ptr());
     // SAFETY: the options point to texts that outlive the call, the output is a variable.
-    made(|strategy| unsafe { umbo_central_storage_strategy_create(&raw const options, strategy) })
+    made(|strategy| unsafe { umbo_strategy_create(&raw const options, strategy) })
 }
 
 /// The default strategy.
@@ -98,7 +98,9 @@ fn copy(step: &Json, environment: &Environment<'_>) -> Given {
 /// How many replicas a strategy has.
 pub fn replicas(strategy: &Handle<umbo_strategy>) -> Result<i32> {
     // SAFETY: the output is a variable.
-    read(0, |count| unsafe { umbo_strategy_num_replicas_in_sync(strategy.get(), count) })
+    let count =
+        read(0, |count| unsafe { umbo_strategy_num_replicas_in_sync(strategy.get(), count) })?;
+    Ok(count as i32)
 }
 
 fn num_replicas(step: &Json, environment: &Environment<'_>) -> Given {
@@ -150,8 +152,7 @@ fn canonical_device_name(step: &Json) -> Given {
 fn scope_enter(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
-    let scope =
-        read(ptr::null_mut(), |scope| unsafe { umbo_strategy_scope_enter(strategy.get(), scope) })?;
+    let scope = read(ptr::null_mut(), |scope| unsafe { umbo_scope_enter(strategy.get(), scope) })?;
     environment.world.entered(scope.addr());
     Ok(Some(Bound::Scope(scope.addr())))
 }
@@ -200,7 +201,7 @@ fn replica_context() -> Result<Option<*mut umbo_replica_context>> {
 pub fn own_replica_context() -> Result<*mut umbo_replica_context> {
     match replica_context()? {
         Some(context) => Ok(context),
-        None => fail(UMBO_FAILED_PRECONDITION, "this needs a replica context"),
+        None => fail(UMBO_STATUS_FAILED_PRECONDITION, "this needs a replica context"),
     }
 }
 

@@ -12,7 +12,7 @@ use super::strategies::strategy_of;
 use crate::environment::{Bound, Environment};
 use crate::failure::{Result, check, wrong};
 use crate::fields;
-use crate::handle::{Handle, c_text, made, read, sized};
+use crate::handle::{Handle, c_text, made, read};
 use crate::literal::{Element, Literal};
 use crate::{operand, values};
 
@@ -87,7 +87,7 @@ unsafe extern "C-unwind" fn create_in_scope(
 
 fn create(step: &Json, environment: &Environment<'_>) -> Given {
     // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_variable_options = unsafe { sized() };
+    let mut options: umbo_variable_options = Default::default();
     options.aggregation = match fields::optional_text(step, "aggregation")? {
         None | Some("NONE") => UMBO_AGGREGATION_NONE,
         Some("SUM") => UMBO_AGGREGATION_SUM,

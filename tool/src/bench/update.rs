@@ -185,7 +185,7 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
     let slots = optimizer.rule().slots().len();
     if clip {
         // Less than any norm here, so that there is something to clip.
-        let settings = Settings { clip_norm: Some(1e-6), ..Settings::default() };
+        let settings = Settings { global_clip_norm: Some(1e-6), ..Settings::default() };
         optimizer.configure(settings)?;
     }
 
