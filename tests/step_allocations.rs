@@ -2,10 +2,11 @@
 
 mod allocator;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo::device::DeviceId;
+use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
@@ -26,8 +27,47 @@ fn steady(what: &str, mut step: impl FnMut()) {
     assert_eq!(allocations, 0, "{what}: allocations in {STEPS} steps");
 }
 
+/// Takes its time to join a step, with the lock that its other replicas want.
+struct Slow;
+
+impl StepParticipant for Slow {
+    fn join(&self, _: u64) -> bool {
+        std::thread::sleep(Duration::from_millis(5));
+        false
+    }
+
+    fn commit(&self, _: u64) {}
+
+    fn roll_back(&self, _: u64) {}
+}
+
+/// Replicas that meet at a lock wait for it without memory, also when they do for the first time in
+/// the life of the process: when that is depends on how the threads are scheduled.
+fn replicas_that_meet_at_a_lock() {
+    let strategy = Strategy::new(&Options { cpu_replicas: 2, ..Options::default() }).unwrap();
+    let slow = Arc::new(Slow);
+    let together = Barrier::new(2);
+    let meet = |context: &ReplicaContext| {
+        together.wait();
+        strategy.join_step(context.step_number(), &slow)?;
+        Ok(None)
+    };
+    let apart = |_: &ReplicaContext| {
+        together.wait();
+        Ok(None)
+    };
+    for _ in 0..20 {
+        strategy.run(&apart, None).unwrap();
+    }
+    let before = allocator::of_all_threads();
+    strategy.run(&meet, None).unwrap();
+    let allocations = allocator::of_all_threads() - before;
+    assert_eq!(allocations, 0, "replicas that meet at a lock");
+}
+
 /// A program of its own, without the test harness, whose threads would be counted too.
 fn main() {
+    replicas_that_meet_at_a_lock();
     for replicas in 1..=3 {
         let options = Options { cpu_replicas: replicas, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
@@ -69,5 +109,5 @@ fn main() {
             strategy.run_within(Arc::clone(&callback), None, limits, None).unwrap();
         });
     }
-    println!("1 passed, 0 failed");
+    println!("2 passed, 0 failed");
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::executor::computing;
+use crate::executor::lock::Mutex;
 use crate::input;
 use crate::observe::log;
 use crate::optimizer::Gradients;

@@ -3,7 +3,7 @@
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
 //! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is the
-//! one in which something was made; [`shutdown`] ends what is idle.
+//! one in which something was made; [`lock`] has the locks; [`shutdown`] ends what is idle.
 
 #![expect(
     unsafe_code,
@@ -15,6 +15,7 @@ pub mod computing;
 mod floating_point;
 pub mod fork;
 mod handover;
+pub mod lock;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;

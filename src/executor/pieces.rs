@@ -135,6 +135,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::lock::Mutex;
 
     #[test]
     fn shares_have_every_element_once() {
@@ -154,7 +155,7 @@ mod tests {
                 for (index, &elements) in elements.iter().enumerate() {
                     pieces.push(elements, block, if index % 3 == 1 { every_third } else { 12 });
                 }
-                let seen = parking_lot::Mutex::new(Vec::new());
+                let seen = Mutex::new(Vec::new());
                 pieces.for_each_share(most, &|share| {
                     assert!(share.number() < most);
                     for (index, part) in share.parts() {

@@ -20,12 +20,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::affinity;
 use super::floating_point::in_default_mode;
 use super::fork::Origin;
 use super::handover::{Countdown, Inbox};
+use super::lock::Mutex;
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};

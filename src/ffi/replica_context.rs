@@ -3,8 +3,6 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use parking_lot::Mutex;
-
 use super::boundary::{boundary, boundary_in_need, out};
 use super::callback;
 use super::collective::op_from;
@@ -16,6 +14,7 @@ use super::scope::present;
 use super::status::umbo_status;
 use super::text::{lasting, text};
 use crate::error::{Error, Result};
+use crate::executor::lock::Mutex;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::merge::Operation;
 use crate::strategy::metrics::Metric;

@@ -136,8 +136,6 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
-    use parking_lot::Mutex;
-
     use super::*;
 
     /// A log with a sink that keeps what it receives.
@@ -149,8 +147,9 @@ mod tests {
 
     fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> Receiver {
         let lines = Arc::clone(lines);
-        let sink: Sink =
-            Box::new(move |level, text| lines.lock().push(format!("{}: {text}", level.name())));
+        let sink: Sink = Box::new(move |level, text| {
+            lines.lock().unwrap().push(format!("{}: {text}", level.name()))
+        });
         Receiver { most_verbose, sink }
     }
 
@@ -162,7 +161,7 @@ mod tests {
             assert_eq!(level as i32, code);
             log.log(level, || format!("message {code}"));
         }
-        assert_eq!(*lines.lock(), ["ERROR: message 1", "WARNING: message 2"]);
+        assert_eq!(*lines.lock().unwrap(), ["ERROR: message 1", "WARNING: message 2"]);
         assert_eq!(Level::from_code(0), None);
         assert_eq!(Level::from_code(5), None);
     }
@@ -183,8 +182,8 @@ mod tests {
         log.replace(Some(recorder(Level::Info, &second)));
         log.log(Level::Info, || "hello".into());
         log.log(Level::Debug, || "too much".into());
-        assert!(first.lock().is_empty());
-        assert_eq!(*second.lock(), ["INFO: hello"]);
+        assert!(first.lock().unwrap().is_empty());
+        assert_eq!(*second.lock().unwrap(), ["INFO: hello"]);
     }
 
     #[test]
@@ -225,7 +224,7 @@ mod tests {
             sink: Box::new(move |_, _| {
                 let _owned = &guard;
                 entered.send(()).unwrap();
-                may_leave.lock().recv().unwrap();
+                may_leave.lock().unwrap().recv().unwrap();
             }),
         }));
         std::thread::scope(|scope| {

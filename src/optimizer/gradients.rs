@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::lock::{Mutex, MutexGuard};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients_options::GradientsOptions;

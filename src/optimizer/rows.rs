@@ -1,10 +1,9 @@
 //! The rows that a replica contributes to the gradient of a row-sparse variable, whose gradients
 //! were declared row-sparse.
 
-use parking_lot::{Mutex, MutexGuard};
-
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::tensor::{DType, Shape, Tensor};

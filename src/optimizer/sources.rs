@@ -2,9 +2,8 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
-use parking_lot::MutexGuard;
-
 use crate::error::{Error, Result};
+use crate::executor::lock::MutexGuard;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
+use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::float::real::for_real;
 use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
@@ -105,7 +104,7 @@ impl Optimizer {
     /// FAILED_PRECONDITION in the child of a fork that came while another thread was changing the
     /// optimizer: what it left may be half changed, and its lock is never freed.
     pub fn check_process(&self) -> Result<()> {
-        if self.state.is_locked() { self.origin.check("the optimizer") } else { Ok(()) }
+        if self.state.try_lock().is_none() { self.origin.check("the optimizer") } else { Ok(()) }
     }
 
     /// The id of the strategy whose variables it updates.
@@ -118,7 +117,7 @@ impl Optimizer {
         &*self.rule
     }
 
-    pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 

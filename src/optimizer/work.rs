@@ -5,9 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
+use crate::executor::lock::Mutex;
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use parking_lot::Mutex;
-
+use crate::executor::lock::Mutex;
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::ChunkSums;
 use crate::kernels::update::weighted_sum::Contribution;

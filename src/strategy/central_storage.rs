@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
@@ -23,6 +22,7 @@ use crate::device::registry::{self, DeviceHold};
 use crate::error::{Error, Result};
 use crate::executor::affinity;
 use crate::executor::fork::{Guards, Leaf, Origin};
+use crate::executor::lock::{Mutex, RwLock, RwLockReadGuard};
 use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;

@@ -3,9 +3,8 @@
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::creator::Chain;
+use crate::executor::lock::{Condvar, Mutex};
 use crate::values::variable::Variable;
 
 /// What becomes of a replica's request for a variable.
@@ -116,7 +115,7 @@ impl Creations {
             if stopped {
                 return Request::Missing { position };
             }
-            self.changed.wait(&mut state);
+            state = self.changed.wait(state);
         }
     }
 }

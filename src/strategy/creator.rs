@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::central_storage::Strategy;
 use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::executor::lock::Mutex;
 use crate::tensor::Tensor;
 use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
 

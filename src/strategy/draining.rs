@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
+use crate::executor::lock::{Condvar, Mutex};
 use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
 
@@ -93,19 +92,22 @@ impl Draining {
         let mut state = self.state.lock();
         while !state.steps.is_empty() {
             if complained {
-                self.drained.wait(&mut state);
-            } else if self.drained.wait_until(&mut state, patience).timed_out() {
+                state = self.drained.wait(state);
+                continue;
+            }
+            state = self.drained.wait_until(state, patience);
+            if !state.steps.is_empty() && Instant::now() >= patience {
                 complained = true;
                 let late = late_replicas(&state);
                 // The sink is the caller's code: not under the lock.
-                parking_lot::MutexGuard::unlocked(&mut state, || {
-                    log::log(Level::Warning, || {
-                        format!(
-                            "synchronising has waited {PATIENCE:?} for the callbacks of an abandoned \
-                             run; replicas {late:?} are late"
-                        )
-                    });
+                drop(state);
+                log::log(Level::Warning, || {
+                    format!(
+                        "synchronising has waited {PATIENCE:?} for the callbacks of an abandoned \
+                         run; replicas {late:?} are late"
+                    )
                 });
+                state = self.state.lock();
             }
         }
     }

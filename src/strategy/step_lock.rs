@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{Queue, Wait, Waiter};
 use super::protocol::signal::Spin;
 use super::protocol::sync::{Thread, current};
 use crate::error::{Error, Result};
+use crate::executor::lock::Mutex;
 use crate::executor::thread;
 use crate::observe::log::{self, Level};
 

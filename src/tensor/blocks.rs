@@ -8,8 +8,7 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-
+use crate::executor::lock::Mutex;
 use crate::memory;
 
 /// From this size on memory comes from here.

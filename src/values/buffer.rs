@@ -18,10 +18,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::lock::Mutex;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;

@@ -17,11 +17,22 @@ typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(vo
 
 static int left = -1; /* so many threads can be had; -1: any number */
 
+/* Under a sanitizer the next one is the sanitizer's, which has to know the threads. */
+#ifdef __cplusplus
+extern "C"
+#else
+extern
+#endif
+    int __interceptor_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)
+        __attribute__((weak));
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                    void *argument) {
-    create_function next;
-    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
-    memcpy(&next, &symbol, sizeof(next));
+    create_function next = __interceptor_pthread_create;
+    if (next == NULL) {
+        void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+        memcpy(&next, &symbol, sizeof(next));
+    }
     if (left == 0) return EAGAIN;
     if (left > 0) left--;
     return next(thread, attributes, body, argument);

@@ -2,8 +2,7 @@
 //! loom's stand-ins when the protocol is model-checked (`--cfg loom`).
 
 #[cfg(not(loom))]
-use std::sync as locks;
-use std::sync::PoisonError;
+pub use crate::executor::lock::Mutex;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
@@ -11,8 +10,6 @@ pub use std::{
     thread::{Thread, park},
 };
 
-#[cfg(loom)]
-use loom::sync as locks;
 #[cfg(loom)]
 pub use loom::{
     hint::spin_loop,
@@ -32,20 +29,22 @@ pub fn current() -> Option<Thread> {
     Some(loom::thread::current())
 }
 
-/// A mutex that does not know of panics. Unlike parking_lot's it never allocates, also not when
-/// threads first meet at it: a step must not.
-pub struct Mutex<T>(locks::Mutex<T>);
+/// loom's mutex, as the library's own.
+#[cfg(loom)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
 
+#[cfg(loom)]
 impl<T> Mutex<T> {
     pub fn new(value: T) -> Mutex<T> {
-        Mutex(locks::Mutex::new(value))
+        Mutex(loom::sync::Mutex::new(value))
     }
 
-    pub fn lock(&self) -> locks::MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
+#[cfg(loom)]
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Mutex<T> {
         Mutex::new(T::default())

@@ -410,8 +410,9 @@ struct scene {
     /* The iterator that is being advanced, if any. */
     umbo_iterator *own;
     umbo_replica_context *context;
-    /* A run returned while its callbacks were in it: they are late. */
-    int inside, returned;
+    /* A run returned while its callbacks were in it: they are late. How many of them use the scene no
+     * more. */
+    int inside, returned, done;
     umbo_cancellation *token;
     /* Memory of foreign tensors. */
     float memory[4];
@@ -500,6 +501,7 @@ static umbo_status late_on_a_replica(umbo_replica_context *context, const umbo_v
     (void)result;
     be_late(scene);
     probe(scene, context, NULL);
+    __atomic_add_fetch(&scene->done, 1, __ATOMIC_SEQ_CST);
     return UMBO_OK;
 }
 
@@ -522,6 +524,8 @@ static int64_t late_replicas(const umbo_strategy *strategy) {
 
 static void a_late_replica(struct scene *scene) {
     run_late(scene, late_on_a_replica, NULL);
+    /* The strategy cannot be asked for late replicas where the call has released it. */
+    while (__atomic_load_n(&scene->done, __ATOMIC_SEQ_CST) < REPLICAS) usleep(100);
     while (late_replicas(scene->good.strategy) != 0) usleep(100);
 }
 

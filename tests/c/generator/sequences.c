@@ -360,9 +360,26 @@ static void drawn_destroy_fn(void *user_data) {
     in_a_callback();
 }
 
+/* A pass of a generator. Passes of generators that were drawn without a function for the end are never
+ * ended: the list is there so that they do not look lost. */
+struct pass {
+    int elements;
+    struct pass *before, *after;
+};
+
+static struct pass passes = {0, &passes, &passes};
+static pthread_mutex_t passes_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static umbo_status drawn_generator_begin_fn(void *user_data, void **pass) {
+    struct pass *const made = calloc(1, sizeof(*made));
     (void)user_data;
-    *pass = calloc(1, sizeof(int));
+    CHECK(made != NULL);
+    CHECK(pthread_mutex_lock(&passes_mutex) == 0);
+    made->before = &passes;
+    made->after = passes.after;
+    made->before->after = made->after->before = made;
+    CHECK(pthread_mutex_unlock(&passes_mutex) == 0);
+    *pass = made;
     in_a_callback();
     return UMBO_OK;
 }
@@ -370,20 +387,27 @@ static umbo_status drawn_generator_begin_fn(void *user_data, void **pass) {
 static umbo_status drawn_generator_next_fn(void *pass, void *user_data, umbo_value **element) {
     (void)user_data;
     in_a_callback();
-    if (pass != NULL && ++*(int *)pass < 4) *element = float_value(1);
+    if (pass != NULL && ++((struct pass *)pass)->elements < 4) *element = float_value(1);
     return outcome();
 }
 
 static umbo_status drawn_generator_reset_fn(void *pass, void *user_data) {
     (void)user_data;
-    if (pass != NULL) *(int *)pass = 0;
+    if (pass != NULL) ((struct pass *)pass)->elements = 0;
     in_a_callback();
     return outcome();
 }
 
 static void drawn_generator_end_fn(void *pass, void *user_data) {
+    struct pass *const ended = pass;
     (void)user_data;
-    free(pass);
+    if (ended != NULL) {
+        CHECK(pthread_mutex_lock(&passes_mutex) == 0);
+        ended->before->after = ended->after;
+        ended->after->before = ended->before;
+        CHECK(pthread_mutex_unlock(&passes_mutex) == 0);
+        free(ended);
+    }
     in_a_callback();
 }
 
