@@ -8,96 +8,113 @@ use crate::*;
 fn a_late_callback_drains_and_the_strategy_is_usable_again() {
     for replicas in [1, 2, 3] {
         for waiting in [false, true] {
-            let s = strategy(replicas);
-            let v = variable(&s, Aggregation::Sum, 1.0);
-            let gate = Arc::new(Gate::default());
-            let dropped = Arc::new(AtomicBool::new(false));
-            struct Baggage(Arc<AtomicBool>);
-            impl Drop for Baggage {
-                fn drop(&mut self) {
-                    self.0.store(true, Ordering::SeqCst);
-                }
-            }
-            let late = replicas - 1;
-            let function = {
-                let (gate, v) = (Arc::clone(&gate), v.clone());
-                move |context: &ReplicaContext| {
-                    if context.replica() == late {
-                        gate.pass();
-                        assert!(context.is_cancelled());
-                        let refused = assign(&v, Assignment::Add, &scalar(1.0));
-                        assert_eq!(refused.unwrap_err().status(), Status::Cancelled);
-                        return Ok(None);
-                    }
-                    if waiting {
-                        assign(&v, Assignment::Add, &scalar(1.0))?;
-                    }
-                    Ok(None)
-                }
-            };
-            let deadline = Some(Instant::now() + Duration::from_millis(30));
-            let error = s.run_within(
-                Arc::new(function),
-                Some(scalar(0.0)),
-                Limits { deadline, ..Limits::default() },
-                Some(Box::new(Baggage(Arc::clone(&dropped)))),
-            );
-            refused(error, Status::DeadlineExceeded, &[&format!("replica {late}")]);
-            assert!(!dropped.load(Ordering::SeqCst));
-            assert_eq!(value_of(&v), 1.0);
-            let drains = [&format!("replica {late}"), "draining"];
-            refused(
-                s.run(&|_| Ok(None), None),
-                Status::FailedPrecondition,
-                &[drains[0], "draining"],
-            );
-            let write = assign(&v, Assignment::Add, &scalar(1.0));
-            refused(write, Status::FailedPrecondition, &[drains[0], drains[1]]);
-            gate.open();
-            s.synchronize().unwrap();
-            assert!(s.late_replicas().is_empty());
-            s.run(
-                &|_| {
-                    assign(&v, Assignment::Add, &scalar(1.0))?;
-                    Ok(None)
-                },
-                None,
-            )
-            .unwrap();
-            assert_eq!(value_of(&v), 1.0 + replicas as f32);
-            let patience = Instant::now() + Duration::from_secs(20);
-            while !dropped.load(Ordering::SeqCst) {
-                assert!(Instant::now() < patience, "the baggage was never dropped");
-                std::thread::yield_now();
-            }
+            with_enough_time(|time| drains_and_is_usable_again(replicas, waiting, time));
         }
     }
 }
 
+fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) -> bool {
+    let s = strategy(replicas);
+    let v = variable(&s, Aggregation::Sum, 1.0);
+    let gate = Arc::new(Gate::default());
+    let dropped = Arc::new(AtomicBool::new(false));
+    struct Baggage(Arc<AtomicBool>);
+    impl Drop for Baggage {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let late = replicas - 1;
+    let function = {
+        let (gate, v) = (Arc::clone(&gate), v.clone());
+        move |context: &ReplicaContext| {
+            if context.replica() == late {
+                gate.pass();
+                assert!(context.is_cancelled());
+                let refused = assign(&v, Assignment::Add, &scalar(1.0));
+                assert_eq!(refused.unwrap_err().status(), Status::Cancelled);
+                return Ok(None);
+            }
+            if waiting {
+                assign(&v, Assignment::Add, &scalar(1.0))?;
+            }
+            Ok(None)
+        }
+    };
+    let deadline = Some(Instant::now() + time);
+    let error = s.run_within(
+        Arc::new(function),
+        Some(scalar(0.0)),
+        Limits { deadline, ..Limits::default() },
+        Some(Box::new(Baggage(Arc::clone(&dropped)))),
+    );
+    if !gate.is_reached_by(1) {
+        gate.open();
+        s.synchronize().unwrap();
+        return false;
+    }
+    refused(error, Status::DeadlineExceeded, &[&format!("replica {late}")]);
+    assert!(!dropped.load(Ordering::SeqCst));
+    assert_eq!(value_of(&v), 1.0);
+    let drains = [&format!("replica {late}"), "draining"];
+    refused(s.run(&|_| Ok(None), None), Status::FailedPrecondition, &[drains[0], "draining"]);
+    let write = assign(&v, Assignment::Add, &scalar(1.0));
+    refused(write, Status::FailedPrecondition, &[drains[0], drains[1]]);
+    gate.open();
+    s.synchronize().unwrap();
+    assert!(s.late_replicas().is_empty());
+    s.run(
+        &|_| {
+            assign(&v, Assignment::Add, &scalar(1.0))?;
+            Ok(None)
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(value_of(&v), 1.0 + replicas as f32);
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !dropped.load(Ordering::SeqCst) {
+        assert!(Instant::now() < patience, "the baggage was never dropped");
+        std::thread::yield_now();
+    }
+    true
+}
+
 #[test]
 fn a_strategy_can_be_released_while_a_callback_is_late() {
+    with_enough_time(release_while_both_are_late);
+}
+
+fn release_while_both_are_late(time: Duration) -> bool {
     let gate = Arc::new(Gate::default());
     let back = Arc::new(Gate::default());
     {
         let s = strategy(2);
-        let (gate, back) = (Arc::clone(&gate), Arc::clone(&back));
-        let function = move |_: &ReplicaContext| {
-            gate.pass();
-            back.open();
-            Ok(None)
+        let function = {
+            let (gate, back) = (Arc::clone(&gate), Arc::clone(&back));
+            move |_: &ReplicaContext| {
+                gate.pass();
+                back.open();
+                Ok(None)
+            }
         };
         let token = Cancellation::new();
         token.cancel();
         let limits = Limits { cancellation: Some(token), ..Limits::default() };
         let never = s.run_within(Arc::new(|_| panic!("runs")), None, limits, None);
         refused(never, Status::Cancelled, &[]);
-        let deadline = Some(Instant::now() + Duration::from_millis(20));
+        let deadline = Some(Instant::now() + time);
         let limits = Limits { deadline, ..Limits::default() };
         let error = s.run_within(Arc::new(function), None, limits, None);
+        if !gate.is_reached_by(2) {
+            gate.open();
+            return false;
+        }
         refused(error, Status::DeadlineExceeded, &["replica 0", "replica 1"]);
     }
     gate.open();
     back.pass();
+    true
 }
 
 #[test]
@@ -167,69 +184,83 @@ fn a_token_does_not_reach_runs_after_its_own() {
 fn what_a_late_run_releases_may_call_back() {
     for replicas in 1..=3 {
         for deadline in [false, true] {
-            let (answers, late) = returns("a release that calls back", move || {
-                let s = strategy(replicas);
-                let v = variable(&s, Aggregation::Sum, 1.0);
-                let answers = Arc::new(Mutex::new(Vec::new()));
-                let late = Arc::new(Mutex::new(Vec::new()));
-                let release = {
-                    let (s, v) = (s.clone(), v.clone());
-                    let (answers, late) = (Arc::clone(&answers), Arc::clone(&late));
-                    move || {
-                        late.lock().unwrap().extend(s.late_replicas());
-                        let run = s.run(&|_| Ok(None), None).map(drop);
-                        let within = s.run_within(
-                            Arc::new(|_| Ok(None)),
-                            None,
-                            Limits { cancellation: Some(Cancellation::new()), ..Limits::default() },
-                            None,
-                        );
-                        let write = assign(&v, Assignment::Add, &scalar(1.0));
-                        let update = s.update(&v, None, Grouping::Grouped, |_, _| Ok(None));
-                        let all = [run, within.map(drop), write, update.map(drop), s.synchronize()];
-                        answers.lock().unwrap().extend(all);
-                        assert_eq!(value_of(&v), 1.0);
-                    }
-                };
-                let gate = Arc::new(Gate::default());
-                let function = {
-                    let gate = Arc::clone(&gate);
-                    move |context: &ReplicaContext| {
-                        if context.replica() + 1 == replicas {
-                            gate.pass();
-                        }
-                        Ok(None)
-                    }
-                };
-                let limits = if deadline {
-                    let deadline = Some(Instant::now() + Duration::from_millis(20));
-                    Limits { deadline, ..Limits::default() }
-                } else {
-                    let token = Cancellation::new();
-                    let later = token.clone();
-                    std::thread::spawn(move || {
-                        std::thread::sleep(Duration::from_millis(20));
-                        later.cancel();
-                    });
-                    Limits { cancellation: Some(token), ..Limits::default() }
-                };
-                let baggage: Baggage = Box::new(OnRelease::new(release));
-                s.run_within(Arc::new(function), None, limits, Some(baggage)).unwrap_err();
-                gate.open();
-                s.synchronize().unwrap();
-                assert!(s.late_replicas().is_empty());
-                s.run(&|_| Ok(None), None).unwrap();
-                assert_eq!(value_of(&v), 1.0);
-                let answers = mem::take(&mut *answers.lock().unwrap());
-                (answers, mem::take(&mut *late.lock().unwrap()))
+            with_enough_time(|time| {
+                returns("a release that calls back", move || {
+                    release_that_calls_back(replicas, deadline.then_some(time))
+                })
             });
-            assert_eq!(late, [replicas - 1]);
-            assert_eq!(answers.len(), 5);
-            for answer in answers {
-                refused(answer, Status::FailedPrecondition, &[]);
-            }
         }
     }
+}
+
+/// With a time until a deadline, or with a token.
+fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
+    let s = strategy(replicas);
+    let v = variable(&s, Aggregation::Sum, 1.0);
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let late = Arc::new(Mutex::new(Vec::new()));
+    let release = {
+        let (s, v) = (s.clone(), v.clone());
+        let (answers, late) = (Arc::clone(&answers), Arc::clone(&late));
+        move || {
+            late.lock().unwrap().extend(s.late_replicas());
+            let run = s.run(&|_| Ok(None), None).map(drop);
+            let within = s.run_within(
+                Arc::new(|_| Ok(None)),
+                None,
+                Limits { cancellation: Some(Cancellation::new()), ..Limits::default() },
+                None,
+            );
+            let write = assign(&v, Assignment::Add, &scalar(1.0));
+            let update = s.update(&v, None, Grouping::Grouped, |_, _| Ok(None));
+            let all = [run, within.map(drop), write, update.map(drop), s.synchronize()];
+            answers.lock().unwrap().extend(all);
+            assert_eq!(value_of(&v), 1.0);
+        }
+    };
+    let gate = Arc::new(Gate::default());
+    let function = {
+        let gate = Arc::clone(&gate);
+        move |context: &ReplicaContext| {
+            if context.replica() + 1 == replicas {
+                gate.pass();
+            }
+            Ok(None)
+        }
+    };
+    let limits = match time {
+        Some(time) => Limits { deadline: Some(Instant::now() + time), ..Limits::default() },
+        None => {
+            let token = Cancellation::new();
+            let (later, gate) = (token.clone(), Arc::clone(&gate));
+            std::thread::spawn(move || {
+                while !gate.is_reached_by(1) {
+                    std::thread::yield_now();
+                }
+                later.cancel();
+            });
+            Limits { cancellation: Some(token), ..Limits::default() }
+        }
+    };
+    let baggage: Baggage = Box::new(OnRelease::new(release));
+    s.run_within(Arc::new(function), None, limits, Some(baggage)).unwrap_err();
+    let in_time = gate.is_reached_by(1);
+    gate.open();
+    s.synchronize().unwrap();
+    if !in_time {
+        return false;
+    }
+    assert!(s.late_replicas().is_empty());
+    s.run(&|_| Ok(None), None).unwrap();
+    assert_eq!(value_of(&v), 1.0);
+    // The last one, which releases; mostly the one that was at the gate.
+    assert!(matches!(late.lock().unwrap()[..], [last] if last < replicas));
+    let answers = mem::take(&mut *answers.lock().unwrap());
+    assert_eq!(answers.len(), 5);
+    for answer in answers {
+        refused(answer, Status::FailedPrecondition, &[]);
+    }
+    true
 }
 
 #[test]

@@ -121,6 +121,8 @@ impl<F: FnOnce()> Drop for OnRelease<F> {
 struct Gate {
     open: Mutex<bool>,
     changed: Condvar,
+    /// How many have come to it.
+    reached: AtomicUsize,
 }
 
 impl Gate {
@@ -129,11 +131,27 @@ impl Gate {
         self.changed.notify_all();
     }
 
+    /// Whether so many have come to it.
+    fn is_reached_by(&self, count: usize) -> bool {
+        self.reached.load(Ordering::SeqCst) >= count
+    }
+
     fn pass(&self) {
+        self.reached.fetch_add(1, Ordering::SeqCst);
         let mut open = self.open.lock().unwrap();
         while !*open {
             open = self.changed.wait(open).unwrap();
         }
+    }
+}
+
+/// Calls `attempt` with the time that a run has until its deadline, and again with more of it, as long
+/// as the attempt says that the deadline has come before the callbacks that are to be late: those are
+/// not called at all then.
+fn with_enough_time(mut attempt: impl FnMut(Duration) -> bool) {
+    let mut time = Duration::from_millis(15);
+    while !attempt(time) {
+        time *= 2;
     }
 }
 
