@@ -51,20 +51,21 @@ compile() {
   cc "$programs/$2.o" "$library" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
     -Wl,--export-dynamic -o "$programs/$2" -lpthread -ldl -lm -lrt -lgcc_s -lresolv -lstdc++
 }
-all=()
-for source in tests/c/test_*.c; do
-  name=$(basename "$source" .c)
-  name=${name#test_}
-  all+=("$name")
-  compile "$source" "$name"
+all=("$@")
+if [ $# -eq 0 ]; then
+  for source in tests/c/test_*.c; do
+    name=$(basename "$source" .c)
+    all+=("${name#test_}")
+  done
+  all+=(null_arguments matrix sequences storm)
+fi
+for name in "${all[@]}"; do
+  case $name in
+    null_arguments | matrix | sequences) compile "$programs/$name.c" "$name" ;;
+    storm) compile tests/c/storm/storm.c storm ;;
+    *) compile "tests/c/test_$name.c" "$name" ;;
+  esac
 done
-for name in null_arguments matrix sequences; do
-  all+=("$name")
-  compile "$programs/$name.c" "$name"
-done
-all+=(storm)
-compile tests/c/storm/storm.c storm
-[ $# -gt 0 ] && all=("$@")
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:detect_leaks=${LEAKS:-1}:exitcode=66
 export LSAN_OPTIONS=suppressions=$PWD/tests/c/leaks.txt:print_suppressions=0
