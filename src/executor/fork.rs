@@ -52,6 +52,27 @@ impl Origin {
     }
 }
 
+/// Waits for `mutex`, which belongs to an object that was made in process `origin`. In the child of a
+/// fork that happened since, its holder may be a thread that the child does not have: then it is
+/// FAILED_PRECONDITION with `why`.
+pub fn lock_of_object<'a, T>(
+    origin: Origin,
+    mutex: &'a super::lock::Mutex<T>,
+    why: &str,
+) -> Result<super::lock::MutexGuard<'a, T>> {
+    if origin.is_here() {
+        return Ok(mutex.lock());
+    }
+    // Threads that are in this process give it back soon.
+    for _ in 0..10_000 {
+        if let Some(guard) = mutex.try_lock() {
+            return Ok(guard);
+        }
+        std::thread::yield_now();
+    }
+    Err(Error::precondition(why))
+}
+
 #[cold]
 fn gone(what: &str) -> Error {
     Error::precondition(format!(

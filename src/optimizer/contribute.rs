@@ -68,6 +68,7 @@ impl Gradients {
 
     /// Lets the gradients take part in the outcome of the context's step.
     fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
+        self.check_process()?;
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(

@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::fork::Origin;
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
@@ -93,6 +94,8 @@ impl GradientMode {
 /// and grow.
 pub struct Gradients {
     strategy: u64,
+    /// In which process they were made.
+    origin: Origin,
     pub(super) devices: Vec<DeviceId>,
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
@@ -178,6 +181,7 @@ impl Gradients {
         }
         Ok(Arc::new(Gradients {
             strategy,
+            origin: Origin::here(),
             devices: devices.to_vec(),
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,
@@ -195,6 +199,14 @@ impl Gradients {
     /// The id of the strategy whose replicas write the gradients.
     pub fn strategy(&self) -> u64 {
         self.strategy
+    }
+
+    /// FAILED_PRECONDITION in the child of a fork that happened since the gradients were made: steps of
+    /// the parent's count here, one of them may never end, and a thread that the child does not have
+    /// may hold the locks. To be asked before a lock is taken and before a step is joined.
+    #[inline]
+    pub(super) fn check_process(&self) -> Result<()> {
+        if self.origin.is_here() { Ok(()) } else { Err(of_the_parent()) }
     }
 
     /// The variables whose gradients these are.
@@ -528,6 +540,15 @@ impl Gradients {
             Ordering::Acquire,
         );
     }
+}
+
+#[cold]
+fn of_the_parent() -> Error {
+    Error::precondition(
+        "gradients: they were made before this process was forked, and the runs that contribute to \
+         them are those of the parent, whose threads are not here to end what they began; make new \
+         gradients in this process",
+    )
 }
 
 /// A reservation that ends with this, unless it is to be kept.

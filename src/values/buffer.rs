@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::fork::{self, Origin};
 use crate::executor::lock::Mutex;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
@@ -106,9 +107,15 @@ impl Buffer {
     }
 
     /// A copy, which is made or brought in step if need be. Of several threads that ask at the same
-    /// time one converts.
-    pub(super) fn bring_in_step(&self, number: usize) -> Result<&Tensor> {
-        let _converting = self.converting.lock();
+    /// time one converts. `origin` is the process in which the variable was made.
+    pub(super) fn bring_in_step(&self, number: usize, origin: Origin) -> Result<&Tensor> {
+        let _converting = fork::lock_of_object(
+            origin,
+            &self.converting,
+            "another thread was making this low-precision copy of the variable when the process forked, \
+             and the child does not have that thread; view the variable in its own dtype, or copy the \
+             variable",
+        )?;
         if let Some(copy) = self.copy(number) {
             return Ok(copy);
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::executor::fork::Origin;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::buffer::{Buffer, OfCopies};
@@ -97,6 +98,8 @@ struct Parts {
     dtype: DType,
     shape: Shape,
     device: DeviceId,
+    /// In which process it was made.
+    origin: Origin,
     /// The second buffer comes into being when a step first writes the variable, and stays.
     buffers: [Buffer; 2],
     /// The buffer with the committed value.
@@ -120,6 +123,7 @@ impl Variable {
             dtype,
             shape,
             device,
+            origin: Origin::here(),
             buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
@@ -210,10 +214,11 @@ impl Variable {
     /// which nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as
     /// the variable lives. Several threads may ask at the same time; one converts.
     ///
-    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
+    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it, and with FAILED_PRECONDITION in the
+    /// child of a fork that came while another thread was at it.
     pub fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
-        self.0.buffers[buffer].bring_in_step(number)
+        self.0.buffers[buffer].bring_in_step(number, self.0.origin)
     }
 
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the

@@ -4,12 +4,8 @@
 #define _GNU_SOURCE
 #endif
 #include <pthread.h>
-#include <signal.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "check.h"
+#include "child.h"
 
 enum { REPLICAS = 2, LARGE = 1 << 19 };
 
@@ -181,36 +177,29 @@ static void sink(umbo_log_level level, const char *message, void *user_data) {
     sinks++;
 }
 
-/* Says that the child has come here, and ends it without a word from atexit functions or checkers of
- * leaks: what only threads of the parent's knew is nobody's in the child. */
-static void end_child(int pipe_end) {
-    if (write(pipe_end, "k", 1) != 1) _exit(1);
-    raise(SIGKILL);
+typedef struct {
+    world *of;
+    float at_least;
+    int releases;
+} child;
+
+static void as_child(void *argument) {
+    const child *self = (const child *)argument;
+    old_values_are_read(self->of, self->at_least);
+    old_strategy_is_refused(self->of);
+    default_strategy_works(self->of);
+    new_strategy_works();
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, sink, NULL, NULL));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
+    if (self->releases) release_world(self->of);
 }
 
 static void forked(world *self, float at_least, int releases) {
-    int ends[2];
-    char said = 0;
-    pid_t pid;
-    CHECK(pipe(ends) == 0);
-    pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        alarm(60);
-        close(ends[0]);
-        old_values_are_read(self, at_least);
-        old_strategy_is_refused(self);
-        default_strategy_works(self);
-        new_strategy_works();
-        CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, sink, NULL, NULL));
-        CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
-        if (releases) release_world(self);
-        end_child(ends[1]);
-    }
-    close(ends[1]);
-    CHECK(read(ends[0], &said, 1) == 1 && said == 'k');
-    close(ends[0]);
-    CHECK(waitpid(pid, NULL, 0) == pid);
+    child work;
+    work.of = self;
+    work.at_least = at_least;
+    work.releases = releases;
+    in_child(as_child, &work);
 }
 
 /* ---- beside a thread that is in steps, in the registry, in the log */
