@@ -101,7 +101,9 @@ faults: ## Let each request for memory, mappings and threads fail in turn (about
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
 	@cmake --build $(BUILD) --parallel $(JOBS) --target umbo_faults
 	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
-	  ../umbo_faults every && ../umbo_faults every 300 16385 && ../umbo_faults every 3000 65537
+	  ../umbo_faults every training && ../umbo_faults every training 300 16385 && \
+	  ../umbo_faults every training 3000 65537 && \
+	  ../umbo_faults every pipelines && ../umbo_faults every pipelines 5000 65537
 
 # The long versions of tests that ctest runs for ten seconds each. docs/reliability.md keeps count.
 RUNS ?= 100000

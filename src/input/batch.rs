@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::leaves::Leaves;
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
@@ -209,12 +210,14 @@ struct BatchElements {
 impl Stage<Value> for BatchElements {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let (plan, input) = (self.plan.clone(), self.input.start()?);
-        Ok(Box::new(BatchElementsPass { plan, input, pool: Pool::new() }))
+        let leaves = Leaves::of(&plan.spec)?;
+        Ok(Box::new(BatchElementsPass { plan, leaves, input, pool: Pool::new() }))
     }
 }
 
 struct BatchElementsPass {
     plan: Plan,
+    leaves: Leaves,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
 }
@@ -229,8 +232,10 @@ impl Pass<Value> for BatchElementsPass {
             // The elements behind one that does not fit are taken all the same: where a batch ends
             // does not depend on what is in it, and one that is left out anyway does not fail.
             if stacked.is_ok() {
-                stacked = frame
-                    .fill(&mut |leaf, slot| stack(leaf_at(&element, leaf)?, count, capacity, slot));
+                let leaves = &self.leaves;
+                stacked = frame.fill(&mut |leaf, slot| {
+                    stack(leaves.tensor(&element, leaf)?, count, capacity, slot)
+                });
             }
             count += 1;
         }

@@ -7,6 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::stage::{Pass, Stage};
 use crate::input::zip::common_batch_size;
+use crate::memory;
 use crate::values::Value;
 
 impl Dataset {
@@ -20,7 +21,7 @@ impl Dataset {
             .ok_or_else(|| Error::invalid("datasets", "none; concatenate takes one or more"))?;
         let mut spec = first.element_spec().clone();
         for (position, other) in others.iter().enumerate() {
-            spec = spec.common(other.element_spec()).ok_or_else(|| {
+            spec = spec.common(other.element_spec(), &|| {
                 Error::invalid(
                     "datasets",
                     format!(
@@ -35,7 +36,8 @@ impl Dataset {
         }
         let cardinality =
             datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
-        let inputs = datasets.iter().map(Dataset::stream).collect();
+        let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
+        let inputs = memory::collect(streams, "datasets")?;
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
         let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets))
             .made_of(datasets)?;
@@ -58,8 +60,9 @@ struct Concatenate {
 
 impl Stage<Value> for Concatenate {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let inputs: Result<Vec<_>> = self.inputs.iter().map(|input| input.start()).collect();
-        Ok(Box::new(ConcatenatePass { inputs: inputs?, current: 0 }))
+        let inputs = self.inputs.iter().map(|input| input.start());
+        let inputs = memory::collect(inputs, "datasets")?;
+        Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::spec::ElementSpec;
+use crate::memory;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
@@ -98,7 +99,8 @@ impl Frame {
     pub(super) fn new(spec: &ElementSpec) -> Result<Frame> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
         let value = shell(spec, &nothing)?;
-        Ok(Frame { value, buffers: vec![None; spec.leaves()], nothing })
+        let buffers = memory::collect((0..spec.leaves()).map(|_| Ok(None)), "tensors")?;
+        Ok(Frame { value, buffers, nothing })
     }
 
     /// The element.
@@ -223,44 +225,27 @@ pub(super) fn view(
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }
 
-/// The tensor at `index` among the leaves of an element.
-pub(super) fn leaf_at(element: &Value, index: usize) -> Result<&Tensor> {
-    let mut left = index;
-    let found = element.find_leaf(&mut |leaf| match (leaf, left) {
-        (Value::Tensor(tensor), 0) => Some(tensor),
-        _ => {
-            left = left.wrapping_sub(1);
-            None
-        }
-    });
-    found.ok_or_else(|| {
-        Error::invalid("dataset", format!("an element has no tensor {index}, as its spec says"))
-    })
-}
-
 /// The error of filling a frame that was not claimed from its pool.
 pub(super) fn in_use() -> Error {
     Error::Internal("an element that is in use was to be filled".into())
 }
 
-/// A nest like `spec` of tensors without elements.
+/// A nest like `spec`, which is within the limits of nests, of tensors without elements.
 fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
     let empty = || nothing.slice(0, 0, 0, 1);
     Ok(match spec {
         ElementSpec::Leaf(_) => Value::Tensor(empty()?),
         ElementSpec::PerReplica(replicas, _) => {
-            Value::per_replica((0..*replicas).map(|_| empty()).collect::<Result<_>>()?)?
+            Value::per_replica(memory::collect((0..*replicas).map(|_| empty()), "tensors")?)?
         }
         ElementSpec::Tuple(items) => {
-            let items: Result<_> = items.iter().map(|item| shell(item, nothing)).collect();
-            Value::tuple(items?)?
+            let items = items.iter().map(|item| shell(item, nothing));
+            Value::Tuple(Arc::new(memory::collect(items, "items of an element")?))
         }
         ElementSpec::Struct(fields) => {
-            let fields: Result<_> = fields
-                .iter()
-                .map(|(name, field)| Ok((name.clone(), shell(field, nothing)?)))
-                .collect();
-            Value::structure(fields?)?
+            let fields =
+                fields.iter().map(|(name, field)| Ok((name.clone(), shell(field, nothing)?)));
+            Value::Struct(Arc::new(memory::collect(fields, "items of an element")?))
         }
     })
 }

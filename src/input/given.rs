@@ -8,6 +8,7 @@ use crate::input::dataset::{Dataset, Kind};
 use crate::input::memory;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
+use crate::memory::list;
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -37,7 +38,7 @@ impl Dataset {
         let first = tensors.first().ok_or_else(|| {
             Error::invalid("tensors", "none; give one or more, which say the dtype and rank")
         })?;
-        let mut elements = Vec::new();
+        let mut elements = list(tensors.len(), "elements")?;
         for (position, tensor) in tensors.iter().enumerate() {
             tensor.reading()?;
             if tensor.dtype() != first.dtype() || tensor.shape().rank() != first.shape().rank() {
@@ -62,12 +63,12 @@ impl Dataset {
 
 fn of_elements(spec: ElementSpec, elements: Vec<Value>) -> Dataset {
     let cardinality = Cardinality::Exact(elements.len() as u64);
-    let stage = Given { elements: elements.into() };
+    let stage = Given { elements: Arc::new(elements) };
     Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage)))
 }
 
 struct Given {
-    elements: Arc<[Value]>,
+    elements: Arc<Vec<Value>>,
 }
 
 impl Stage<Value> for Given {
@@ -77,7 +78,7 @@ impl Stage<Value> for Given {
 }
 
 struct GivenPass {
-    elements: Arc<[Value]>,
+    elements: Arc<Vec<Value>>,
     next: usize,
 }
 

@@ -25,6 +25,7 @@ mod given;
 mod idx;
 mod input_context;
 mod iterator;
+mod leaves;
 mod map;
 mod memory;
 mod npy;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::batch::{batch_rows, batches};
 use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::leaves::{Leaf, Leaves};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::window::Window;
@@ -46,6 +47,7 @@ impl Stage<Value> for Padded {
         Ok(Box::new(PaddedPass {
             size: self.size,
             drop_remainder: self.drop_remainder,
+            leaves: Leaves::of(&self.spec)?,
             spec: self.spec.clone(),
             taken: Vec::new(),
             window: Window::new()?,
@@ -59,6 +61,7 @@ struct PaddedPass {
     size: usize,
     drop_remainder: bool,
     spec: ElementSpec,
+    leaves: Leaves,
     /// The elements of the batch at hand.
     taken: Vec<Value>,
     window: Window,
@@ -78,8 +81,9 @@ impl Pass<Value> for PaddedPass {
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
-        let (taken, window) = (&self.taken, &mut self.window);
-        let filled = frame.fill(&mut |leaf, slot| stack_padded(taken, leaf, slot, window));
+        let (leaves, taken, window) = (&self.leaves, &self.taken, &mut self.window);
+        let filled =
+            frame.fill(&mut |leaf, slot| stack_padded(taken, leaves.at(leaf), slot, window));
         self.taken.clear();
         filled?;
         Ok(Some(frame.value()))
@@ -99,27 +103,27 @@ impl Pass<Value> for PaddedPass {
     }
 }
 
-/// Copies tensor `leaf` of each element to its row, and zeros around it.
+/// Copies one tensor of each element to its row, and zeros around it.
 fn stack_padded(
     elements: &[Value],
-    leaf: usize,
+    leaf: Leaf<'_>,
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
     let shape = padded_shape(elements, leaf)?;
-    let first = leaf_at(&elements[0], leaf)?;
+    let first = leaf.of(&elements[0])?;
     slot.own(first.dtype(), shape, 0)?;
     let row = shape.without(0);
     let mut padded = false;
     for element in elements {
-        padded |= leaf_at(element, leaf)?.shape() != row;
+        padded |= leaf.of(element)?.shape() != row;
     }
     if padded {
         slot.own_tensor().fill_zeros()?;
     }
     let target = slot.tensor();
     for (position, element) in elements.iter().enumerate() {
-        let source = leaf_at(element, leaf)?;
+        let source = leaf.of(element)?;
         let (layout, offset) = corner(target, position, &source.shape())?;
         window.copy((source, *source.layout(), 0), (target, layout, offset))?;
     }
@@ -127,13 +131,13 @@ fn stack_padded(
 }
 
 /// The shape of the batch: the largest size of each dimension, behind the number of elements.
-fn padded_shape(elements: &[Value], leaf: usize) -> Result<Shape> {
-    let first = leaf_at(&elements[0], leaf)?;
+fn padded_shape(elements: &[Value], leaf: Leaf<'_>) -> Result<Shape> {
+    let first = leaf.of(&elements[0])?;
     let rank = first.shape().rank();
     let mut sizes = [0; MAX_RANK + 1];
     sizes[0] = elements.len();
     for (position, element) in elements.iter().enumerate() {
-        let tensor = leaf_at(element, leaf)?;
+        let tensor = leaf.of(element)?;
         if tensor.dtype() != first.dtype() || tensor.shape().rank() != rank {
             return Err(Error::invalid(
                 "dataset",

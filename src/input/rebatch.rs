@@ -5,11 +5,13 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, leaf_at, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::leaves::{Leaf, Leaves};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::input::window::Window;
-use crate::tensor::Shape;
+use crate::memory;
+use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
 impl Dataset {
@@ -26,8 +28,8 @@ impl Dataset {
         let wrong = |problem: String| Error::invalid("sizes", problem);
         let sizes = sizes
             .iter()
-            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))))
-            .collect::<Result<Vec<usize>>>()?;
+            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
+        let sizes = memory::collect(sizes, "sizes")?;
         let Some(&first) = sizes.first() else {
             return Err(wrong("none; give one or more".into()));
         };
@@ -50,7 +52,7 @@ impl Dataset {
             _ => Cardinality::Unknown,
         };
         let stage = Rebatch {
-            sizes: sizes.into(),
+            sizes: Arc::new(sizes),
             drop_remainder,
             spec: spec.clone(),
             input: self.stream(),
@@ -60,7 +62,7 @@ impl Dataset {
 }
 
 struct Rebatch {
-    sizes: Arc<[usize]>,
+    sizes: Arc<Vec<usize>>,
     drop_remainder: bool,
     spec: ElementSpec,
     input: Arc<dyn Stage<Value>>,
@@ -71,6 +73,7 @@ impl Stage<Value> for Rebatch {
         Ok(Box::new(RebatchPass {
             sizes: Arc::clone(&self.sizes),
             drop_remainder: self.drop_remainder,
+            leaves: Leaves::of(&self.spec)?,
             spec: self.spec.clone(),
             turn: 0,
             ended: false,
@@ -84,9 +87,10 @@ impl Stage<Value> for Rebatch {
 }
 
 struct RebatchPass {
-    sizes: Arc<[usize]>,
+    sizes: Arc<Vec<usize>>,
     drop_remainder: bool,
     spec: ElementSpec,
+    leaves: Leaves,
     /// Which of the sizes is next.
     turn: usize,
     /// Whether the rows have run out: no batch follows a smaller one, also if its size would be 0.
@@ -108,11 +112,11 @@ struct Piece {
 }
 
 impl Piece {
-    /// All rows of a batch of so many tensors.
-    fn whole(batch: Value, leaves: usize) -> Result<Piece> {
-        let rows = rows_of(&batch, 0)?;
-        for leaf in 1..leaves {
-            let others = rows_of(&batch, leaf)?;
+    /// All rows of a batch.
+    fn whole(batch: Value, leaves: &Leaves) -> Result<Piece> {
+        let rows = rows_of(leaves.tensor(&batch, 0)?)?;
+        for leaf in 1..leaves.count() {
+            let others = rows_of(leaves.tensor(&batch, leaf)?)?;
             if others != rows {
                 return Err(Error::invalid(
                     "dataset",
@@ -131,8 +135,8 @@ impl Piece {
     }
 }
 
-fn rows_of(batch: &Value, leaf: usize) -> Result<usize> {
-    let rows = leaf_at(batch, leaf)?.shape().first().copied();
+fn rows_of(tensor: &Tensor) -> Result<usize> {
+    let rows = tensor.shape().first().copied();
     rows.ok_or_else(|| Error::invalid("dataset", "a scalar in an element, which has no rows"))
 }
 
@@ -144,7 +148,7 @@ impl RebatchPass {
             // The input can use again the batches that only idle elements of ours are views of.
             self.pool.release_idle();
             let Some(batch) = self.input.next()? else { return Ok(None) };
-            self.rest = Some(Piece::whole(batch, self.spec.leaves())?);
+            self.rest = Some(Piece::whole(batch, &self.leaves)?);
         }
         Ok(self.rest.as_mut().map(|rest| {
             let (batch, start) = (rest.batch.clone(), rest.start);
@@ -173,15 +177,15 @@ impl Pass<Value> for RebatchPass {
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
-        let (spec, pieces, window) = (&self.spec, &self.pieces, &mut self.window);
+        let (leaves, pieces, window) = (&self.leaves, &self.pieces, &mut self.window);
         let filled = frame.fill(&mut |leaf, slot| match &pieces[..] {
-            [] => empty(spec, leaf, slot),
+            [] => empty(leaves.spec(&self.spec, leaf), slot),
             [piece] => {
-                let source = leaf_at(&piece.batch, leaf)?;
+                let source = leaves.tensor(&piece.batch, leaf)?;
                 let (layout, offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
                 slot.view(source, layout, offset)
             }
-            pieces => join(pieces, leaf, rows, slot, window),
+            pieces => join(pieces, leaves.at(leaf), rows, slot, window),
         });
         self.pieces.clear();
         self.turn = (self.turn + 1) % self.sizes.len();
@@ -208,32 +212,25 @@ impl Pass<Value> for RebatchPass {
 }
 
 /// Makes a tensor without rows.
-fn empty(spec: &ElementSpec, leaf: usize, slot: &mut LeafBuffer<'_>) -> Result<()> {
-    let mut left = leaf;
-    let mut made = Ok(());
-    spec.for_each_leaf(&mut |spec| {
-        if left == 0 {
-            made = spec.empty_shape().and_then(|shape| slot.own(spec.dtype, shape, 0).map(drop));
-        }
-        left = left.wrapping_sub(1);
-    });
-    made
+fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
+    let spec = spec.ok_or_else(|| Error::Internal("a tensor without a spec".into()))?;
+    slot.own(spec.dtype, spec.empty_shape()?, 0).map(drop)
 }
 
 /// Copies `rows` rows in pieces to a tensor.
 fn join(
     pieces: &[Piece],
-    leaf: usize,
+    leaf: Leaf<'_>,
     rows: usize,
     slot: &mut LeafBuffer<'_>,
     window: &mut Window,
 ) -> Result<()> {
-    let first = leaf_at(&pieces[0].batch, leaf)?;
+    let first = leaf.of(&pieces[0].batch)?;
     slot.own(first.dtype(), Shape::new(&first.shape().with_size(0, rows))?, 0)?;
     let target = slot.tensor();
     let mut position = 0;
     for piece in pieces {
-        let source = leaf_at(&piece.batch, leaf)?;
+        let source = leaf.of(&piece.batch)?;
         let (from, from_offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, position + piece.rows(), 1)?;
         window.copy((source, from, from_offset), (target, to, to_offset)).map_err(|error| {

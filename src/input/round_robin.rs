@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::input::frame::{self, Frame, Pool, leaf_at, no_memory};
+use crate::input::frame::{self, Frame, Pool, no_memory};
+use crate::input::leaves::Leaves;
 use crate::input::memory;
 use crate::input::spec::ElementSpec;
 use crate::input::split::examples;
@@ -15,6 +16,7 @@ use crate::values::Value;
 /// Step s gives replica k the element s·n + k of the input.
 pub(super) struct DealPass {
     spec: ElementSpec,
+    leaves: Leaves,
     /// Where each component is to be.
     devices: Arc<[DeviceId]>,
     drop_partial_step: bool,
@@ -43,8 +45,18 @@ impl DealPass {
         // As many bytes as the largest dtype has.
         let zero =
             memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
-        let pool = Pool::new();
-        Ok(DealPass { spec, devices, drop_partial_step, taken, ended: false, zero, input, pool })
+        let (leaves, pool) = (Leaves::of(&spec)?, Pool::new());
+        Ok(DealPass {
+            spec,
+            leaves,
+            devices,
+            drop_partial_step,
+            taken,
+            ended: false,
+            zero,
+            input,
+            pool,
+        })
     }
 }
 
@@ -64,7 +76,8 @@ impl Pass<Value> for DealPass {
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
-        let dealt = deal(&self.taken, frame.value_mut(), &self.devices, &self.zero);
+        let (taken, leaves) = (&self.taken, &self.leaves);
+        let dealt = deal(taken, leaves, frame.value_mut(), &self.devices, &self.zero);
         self.taken.clear();
         dealt?;
         Ok(Some(frame.value()))
@@ -87,18 +100,27 @@ impl Pass<Value> for DealPass {
 }
 
 /// Makes component k of each leaf of `step` the leaf of element k.
-fn deal(elements: &[Value], step: &mut Value, devices: &[DeviceId], zero: &Tensor) -> Result<()> {
+fn deal(
+    elements: &[Value],
+    leaves: &Leaves,
+    step: &mut Value,
+    devices: &[DeviceId],
+    zero: &Tensor,
+) -> Result<()> {
     let mut visited = 0;
     let ours = frame::for_each_tensor(step, &mut |component| {
         let (leaf, replica) = (visited / devices.len(), visited % devices.len());
         visited += 1;
         match elements.get(replica) {
             Some(element) => {
-                let source = leaf_at(element, leaf)?;
+                let source = leaves.tensor(element, leaf)?;
                 let examples = Some(examples(source));
                 frame::view(component, source, *source.layout(), 0, devices[replica], examples)?;
             }
-            None => missing(component, leaf_at(&elements[0], leaf)?, devices[replica], zero)?,
+            None => {
+                let other = leaves.tensor(&elements[0], leaf)?;
+                missing(component, other, devices[replica], zero)?;
+            }
         }
         Ok(true)
     })?;

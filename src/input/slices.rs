@@ -9,6 +9,7 @@ use crate::input::frame::{Frame, Pool};
 use crate::input::memory;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
+use crate::memory::{collect, room};
 use crate::tensor::{Layout, Tensor};
 use crate::values::Value;
 
@@ -68,6 +69,7 @@ fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec
         };
         // Asked for its check that the CPU can address the memory.
         tensor.reading()?;
+        room(tensors, 1, "tensors")?;
         tensors.push(memory::read_only(tensor)?);
         Ok(LeafSpec { dtype: tensor.dtype(), shape: row.iter().copied().map(Some).collect() })
     })
@@ -76,12 +78,9 @@ fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec
 impl Arrays {
     /// Rows `start` to before `stop`; shares memory.
     pub(super) fn part(&self, start: u64, stop: u64) -> Result<Arrays> {
-        let components: Result<_> = self
-            .components
-            .iter()
-            .map(|tensor| tensor.slice(0, start as usize, stop as usize, 1))
-            .collect();
-        Ok(Arrays { components: components?, rows: stop - start })
+        let parts = self.components.iter();
+        let parts = parts.map(|tensor| tensor.slice(0, start as usize, stop as usize, 1));
+        Ok(Arrays { components: collect(parts, "tensors")?, rows: stop - start })
     }
 }
 

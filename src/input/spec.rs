@@ -219,23 +219,30 @@ impl ElementSpec {
     }
 
     /// What both have in common: the same structure, dtypes and ranks, and the sizes in which
-    /// they agree. None if there is no such spec.
-    pub(super) fn common(&self, other: &ElementSpec) -> Option<ElementSpec> {
+    /// they agree. `different` says what it means that there is no such spec; RESOURCE_EXHAUSTED if
+    /// there is no memory for it.
+    pub(super) fn common(
+        &self,
+        other: &ElementSpec,
+        different: &dyn Fn() -> Error,
+    ) -> Result<ElementSpec> {
         match (self, other) {
             (ElementSpec::Leaf(one), ElementSpec::Leaf(two)) => {
-                one.common(two).map(ElementSpec::Leaf)
+                one.common(two).map(ElementSpec::Leaf).ok_or_else(different)
             }
             (ElementSpec::Tuple(one), ElementSpec::Tuple(two)) if one.len() == two.len() => {
-                let items = one.iter().zip(two.iter()).map(|(one, two)| one.common(two));
-                items.collect::<Option<_>>().map(|items| ElementSpec::Tuple(Arc::new(items)))
+                let items = one.iter().zip(two.iter());
+                let items = items.map(|(one, two)| one.common(two, different));
+                Ok(ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?)))
             }
             (ElementSpec::Struct(one), ElementSpec::Struct(two)) if one.len() == two.len() => {
-                let fields = one.iter().zip(two.iter()).map(|(one, two)| {
-                    (one.0 == two.0).then(|| Some((one.0.clone(), one.1.common(&two.1)?)))?
+                let fields = one.iter().zip(two.iter()).map(|(one, two)| match one.0 == two.0 {
+                    true => Ok((one.0.clone(), one.1.common(&two.1, different)?)),
+                    false => Err(different()),
                 });
-                fields.collect::<Option<_>>().map(|fields| ElementSpec::Struct(Arc::new(fields)))
+                Ok(ElementSpec::Struct(Arc::new(memory::collect(fields, "specs of tensors")?)))
             }
-            _ => None,
+            _ => Err(different()),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::input::frame::{Pool, Reusable, in_use};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -27,10 +28,10 @@ impl Dataset {
         }
         let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
         let spec = match names {
-            None => ElementSpec::tuple(specs.collect())?,
+            None => ElementSpec::tuple(memory::collect(specs.map(Ok), "specs of tensors")?)?,
             Some(names) if names.len() == datasets.len() => {
-                let names = names.iter().map(|&name| name.to_owned());
-                ElementSpec::structure(names.zip(specs).collect())?
+                let fields = names.iter().map(|&name| name.to_owned()).zip(specs);
+                ElementSpec::structure(memory::collect(fields.map(Ok), "specs of tensors")?)?
             }
             Some(names) => {
                 return Err(Error::invalid(
@@ -40,17 +41,16 @@ impl Dataset {
             }
         };
         let warned = warn_of_lengths(datasets);
-        let arrays: Option<Vec<&Arc<Arrays>>> = datasets
-            .iter()
-            .map(|dataset| match dataset.kind() {
-                Kind::Rows(arrays, None) => Some(arrays),
-                _ => None,
-            })
-            .collect();
-        if let Some(arrays) = arrays {
-            let rows = arrays.iter().map(|arrays| arrays.rows).min().unwrap_or(0);
+        let arrays = |dataset| match Dataset::kind(dataset) {
+            Kind::Rows(arrays, None) => Some(arrays),
+            _ => None,
+        };
+        if datasets.iter().all(|dataset| arrays(dataset).is_some()) {
+            let all = || datasets.iter().filter_map(arrays);
+            let rows = all().map(|arrays| arrays.rows).min().unwrap_or(0);
             let mut components = Vec::new();
-            for arrays in arrays {
+            for arrays in all() {
+                memory::room(&mut components, arrays.components.len(), "tensors")?;
                 components.extend(arrays.part(0, rows)?.components);
             }
             return Dataset::of_arrays(spec, Arrays { components, rows }).made_of(datasets);
@@ -60,8 +60,10 @@ impl Dataset {
             .map(Dataset::cardinality)
             .reduce(shorter)
             .unwrap_or(Cardinality::Unknown);
-        let inputs = datasets.iter().map(Dataset::stream).collect();
-        let names = names.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
+        let inputs = memory::collect(streams, "datasets")?;
+        let names = names.map(|names| names.iter().map(|&name| Ok(name.to_owned())));
+        let names = names.map(|names| memory::collect(names, "names").map(Arc::new)).transpose()?;
         let warned = Arc::new(AtomicBool::new(warned));
         let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
         let first_finite = datasets.iter().position(finite).unwrap_or(0);
@@ -113,7 +115,7 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 }
 
 struct Zip {
-    names: Option<Vec<String>>,
+    names: Option<Arc<Vec<String>>>,
     inputs: Vec<Arc<dyn Stage<Value>>>,
     /// The first dataset that may end.
     first_finite: usize,
@@ -123,10 +125,11 @@ struct Zip {
 
 impl Stage<Value> for Zip {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let inputs: Result<Vec<_>> = self.inputs.iter().map(|input| input.start()).collect();
-        let inputs = inputs?;
+        let inputs = self.inputs.iter().map(|input| input.start());
+        let inputs = memory::collect(inputs, "datasets")?;
         let nothing = Value::Tensor(Tensor::scalar(0u8)?);
-        let (names, taken) = (self.names.clone(), inputs.iter().map(|_| None).collect());
+        let taken = memory::collect(inputs.iter().map(|_| Ok(None)), "elements")?;
+        let names = self.names.clone();
         let (warned, pool) = (Arc::clone(&self.warned), Pool::new());
         let first_finite = self.first_finite;
         let mut pass =
@@ -137,7 +140,7 @@ impl Stage<Value> for Zip {
 }
 
 struct ZipPass {
-    names: Option<Vec<String>>,
+    names: Option<Arc<Vec<String>>>,
     inputs: Vec<Box<dyn Pass<Value>>>,
     first_finite: usize,
     warned: Arc<AtomicBool>,
@@ -177,8 +180,8 @@ impl Pass<Value> for ZipPass {
                 return Ok(None);
             }
         }
-        let frame =
-            self.pool.claim(|| Zipped::new(&self.names, self.inputs.len(), &self.nothing))?;
+        let names = self.names.as_ref().map(|names| &names[..]);
+        let frame = self.pool.claim(|| Zipped::new(names, self.inputs.len(), &self.nothing))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
             if let Some(element) = taken.take() {
                 *frame.item_mut(index).ok_or_else(in_use)? = element;
@@ -212,11 +215,15 @@ struct Zipped {
 }
 
 impl Zipped {
-    fn new(names: &Option<Vec<String>>, count: usize, nothing: &Value) -> Result<Zipped> {
+    fn new(names: Option<&[String]>, count: usize, nothing: &Value) -> Result<Zipped> {
         let items = (0..count).map(|_| nothing.clone());
+        let what = "items of an element";
         let value = match names {
-            None => Value::tuple(items.collect())?,
-            Some(names) => Value::structure(names.iter().cloned().zip(items).collect())?,
+            None => Value::Tuple(Arc::new(memory::collect(items.map(Ok), what)?)),
+            Some(names) => {
+                let fields = names.iter().cloned().zip(items).map(Ok);
+                Value::Struct(Arc::new(memory::collect(fields, what)?))
+            }
         };
         Ok(Zipped { value, nothing: nothing.clone() })
     }

@@ -10,11 +10,15 @@ pub mod variable;
 use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::{Shape, Tensor};
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 pub use per_replica::PerReplica;
 use variable::Variable;
+
+/// What lists of a nest are lists of, for messages.
+const ITEMS: &str = "items of a nest";
 
 /// A value: a leaf (tensor, indexed slices, variable, per-replica value) or a nest of values.
 /// Structures are outside, per-replica values are leaves. Cloning makes another reference.
@@ -192,15 +196,14 @@ impl Value {
                 value.component(replica).ok_or_else(|| value.too_short(replica))
             }
             Value::Tuple(items) => {
-                let items: Result<_> = items.iter().map(|item| item.component(replica)).collect();
-                Ok(Value::Tuple(Arc::new(items?)))
+                let items = items.iter().map(|item| item.component(replica));
+                Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
             }
             Value::Struct(fields) => {
-                let fields: Result<_> = fields
-                    .iter()
-                    .map(|(name, field)| Ok((name.clone(), field.component(replica)?)))
-                    .collect();
-                Ok(Value::Struct(Arc::new(fields?)))
+                let fields = fields.iter();
+                let fields =
+                    fields.map(|(name, field)| Ok((name.clone(), field.component(replica)?)));
+                Ok(Value::Struct(Arc::new(memory::collect(fields, ITEMS)?)))
             }
         }
     }
@@ -262,15 +265,13 @@ impl Value {
     pub fn map_leaves(&self, map: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
         match self {
             Value::Tuple(items) => {
-                let items: Result<_> = items.iter().map(|item| item.map_leaves(map)).collect();
-                Ok(Value::Tuple(Arc::new(items?)))
+                let items = items.iter().map(|item| item.map_leaves(map));
+                Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
             }
             Value::Struct(fields) => {
-                let fields: Result<_> = fields
-                    .iter()
-                    .map(|(name, field)| Ok((name.clone(), field.map_leaves(map)?)))
-                    .collect();
-                Ok(Value::Struct(Arc::new(fields?)))
+                let fields =
+                    fields.iter().map(|(name, field)| Ok((name.clone(), field.map_leaves(map)?)));
+                Ok(Value::Struct(Arc::new(memory::collect(fields, ITEMS)?)))
             }
             leaf => map(leaf),
         }

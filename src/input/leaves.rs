@@ -1,0 +1,140 @@
+//! Where the tensors of a dataset's elements are.
+
+use crate::error::{Error, Result};
+use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::memory;
+use crate::tensor::Tensor;
+use crate::values::Value;
+
+/// The way to each tensor of an element, found once for all elements of a dataset: elements may have
+/// thousands, and looking one up is not to walk over all before it.
+pub(super) struct Leaves {
+    /// Where the way to each tensor ends in `steps`; it begins where the one before ends.
+    ends: Vec<usize>,
+    /// Positions in tuples and structs, from the outside in.
+    steps: Vec<usize>,
+}
+
+impl Leaves {
+    /// Of elements like `spec`. RESOURCE_EXHAUSTED if there is no memory for them.
+    pub(super) fn of(spec: &ElementSpec) -> Result<Leaves> {
+        let mut leaves =
+            Leaves { ends: memory::list(spec.leaves(), "tensors")?, steps: Vec::new() };
+        leaves.add(spec, &mut Vec::new())?;
+        Ok(leaves)
+    }
+
+    fn add(&mut self, spec: &ElementSpec, way: &mut Vec<usize>) -> Result<()> {
+        let mut enter = |(position, item): (usize, &ElementSpec)| {
+            way.push(position);
+            let added = self.add(item, way);
+            way.pop();
+            added
+        };
+        match spec {
+            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => {
+                memory::room(&mut self.steps, way.len(), "tensors")?;
+                self.steps.extend_from_slice(way);
+                self.ends.push(self.steps.len());
+                Ok(())
+            }
+            ElementSpec::Tuple(items) => items.iter().enumerate().try_for_each(&mut enter),
+            ElementSpec::Struct(fields) => {
+                fields.iter().map(|field| &field.1).enumerate().try_for_each(&mut enter)
+            }
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn way(&self, leaf: usize) -> Option<&[usize]> {
+        let start = leaf.checked_sub(1).map_or(Some(&0), |before| self.ends.get(before))?;
+        self.steps.get(*start..*self.ends.get(leaf)?)
+    }
+
+    /// Tensor `leaf` of an element. INVALID_ARGUMENT if the element is not as its spec says.
+    pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
+        let found = self.way(leaf).and_then(|way| {
+            let found = way.iter().try_fold(element, |value, &position| match value {
+                Value::Tuple(items) => items.get(position),
+                Value::Struct(fields) => fields.get(position).map(|field| &field.1),
+                _ => None,
+            });
+            match found {
+                Some(Value::Tensor(tensor)) => Some(tensor),
+                _ => None,
+            }
+        });
+        found.ok_or_else(|| {
+            Error::invalid("dataset", format!("an element has no tensor {leaf}, as its spec says"))
+        })
+    }
+
+    /// Tensor `leaf` of any element.
+    pub(super) fn at(&self, leaf: usize) -> Leaf<'_> {
+        Leaf { leaves: self, leaf }
+    }
+
+    /// What `spec`, of which these are, says of tensor `leaf`.
+    pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
+        let found = self.way(leaf)?.iter().try_fold(spec, |spec, &position| match spec {
+            ElementSpec::Tuple(items) => items.get(position),
+            ElementSpec::Struct(fields) => fields.get(position).map(|field| &field.1),
+            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => None,
+        });
+        found.and_then(|spec| spec.leaf().ok())
+    }
+}
+
+/// One of the tensors that every element has.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf<'a> {
+    leaves: &'a Leaves,
+    leaf: usize,
+}
+
+impl Leaf<'_> {
+    /// That of this element; as [`Leaves::tensor`].
+    pub(super) fn of<'a>(&self, element: &'a Value) -> Result<&'a Tensor> {
+        self.leaves.tensor(element, self.leaf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::tensor::DType;
+
+    #[test]
+    fn tensors_of_nests_are_found_in_order() {
+        let number = |number: i32| Value::Tensor(Tensor::scalar(number).unwrap());
+        let field = |name: &str, value| (name.to_owned(), value);
+        let inner = Value::structure(vec![field("a", number(1)), field("b", number(2))]).unwrap();
+        let element = Value::tuple(vec![number(0), inner, Value::nothing(), number(3)]).unwrap();
+        let leaf = || ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
+        let fields = vec![("a".to_owned(), leaf()), ("b".to_owned(), leaf())];
+        let spec = ElementSpec::tuple(vec![
+            leaf(),
+            ElementSpec::structure(fields).unwrap(),
+            ElementSpec::Tuple(Arc::default()),
+            leaf(),
+        ])
+        .unwrap();
+        let leaves = Leaves::of(&spec).unwrap();
+        assert_eq!(leaves.count(), 4);
+        for leaf in 0..4 {
+            let found = leaves.tensor(&element, leaf).unwrap().to_vec::<i32>().unwrap();
+            assert_eq!(found, [leaf as i32]);
+            assert_eq!(leaves.spec(&spec, leaf).unwrap().dtype, DType::Int32);
+        }
+        assert!(leaves.tensor(&element, 4).is_err() && leaves.spec(&spec, 4).is_none());
+        assert!(leaves.tensor(&number(7), 0).is_err());
+        let single = Leaves::of(&leaf()).unwrap();
+        assert!(single.tensor(&number(7), 0).is_ok() && single.tensor(&element, 0).is_err());
+    }
+}

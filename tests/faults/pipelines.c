@@ -1,0 +1,142 @@
+/* Input pipelines over elements of many tensors: their lists, too, are longer than what is set aside. Each
+ * transformation makes a dataset, of which a few elements are taken. */
+#include <stdlib.h>
+
+#include "faults.h"
+
+enum { ROWS = 6, ELEMENTS = 3 };
+
+/* Where the datasets come from. */
+enum { SLICES, GIVEN, GENERATED, SOURCES };
+
+static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
+    (void)user_data;
+    return umbo_value_clone(element, result);
+}
+
+static umbo_status begin(void *user_data, void **pass) {
+    (void)user_data;
+    *pass = calloc(1, sizeof(int));
+    return *pass == NULL ? UMBO_STATUS_RESOURCE_EXHAUSTED : UMBO_OK;
+}
+
+static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
+    int *made = pass;
+    (void)user_data;
+    if (*made == ROWS) return UMBO_OK;
+    UMBO_TRY(umbo_value_clone(all.values[1], element));
+    ++*made;
+    return UMBO_OK;
+}
+
+static void end(void *pass, void *user_data) {
+    (void)user_data;
+    free(pass);
+}
+
+static umbo_status own_part(const umbo_input_context *context, void *user_data,
+                            umbo_dataset **dataset) {
+    (void)context;
+    (void)user_data;
+    UMBO_TRY(umbo_dataset_retain(all.datasets[GIVEN]));
+    *dataset = all.datasets[GIVEN];
+    return UMBO_OK;
+}
+
+/* Value 0 is a tuple of tensors with rows, value 1 one of scalars. */
+static void make_sources(void) {
+    static const umbo_value *items[MOST_VARIABLES];
+    umbo_generator generator = UMBO_GENERATOR_INIT;
+    umbo_dataset **d = all.datasets;
+    int at;
+    make_tensor(10, 1, ROWS, 0);
+    make_tensor(11, 0, 0, 0);
+    for (at = 0; at < variable_count; at++) items[at] = all.values[10];
+    CALL(umbo_value_create_tuple(variable_count, items, &all.values[0]));
+    for (at = 0; at < variable_count; at++) items[at] = all.values[11];
+    CALL(umbo_value_create_tuple(variable_count, items, &all.values[1]));
+    CALL(umbo_dataset_from_tensor_slices(all.values[0], &d[SLICES]));
+    CALL(umbo_dataset_from_tensors(all.values[0], &d[GIVEN]));
+    CALL(umbo_dataset_element_spec(d[SLICES], &all.specs[0]));
+    generator.begin = begin;
+    generator.next = generate;
+    generator.end = end;
+    CALL((hold(), umbo_dataset_from_generator(all.specs[0], &generator, NULL, destroy,
+                                              &d[GENERATED])));
+}
+
+/* Datasets from place `at` on; returns the place behind the last. */
+static int transform(int at, int source) {
+    umbo_dataset **d = all.datasets;
+    const umbo_dataset *in = d[source], *two[2];
+    static const int64_t sizes[2] = {2, 1};
+    umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
+    umbo_map_options map = UMBO_MAP_OPTIONS_INIT;
+    two[0] = two[1] = in;
+    shuffle.seed = 7;
+    shuffle.buffer_size = 4;
+    map.parallel_calls = 2;
+    CALL(umbo_dataset_zip(2, two, NULL, &d[at]));
+    CALL(umbo_dataset_concatenate(2, two, &d[at + 1]));
+    two[1] = d[at + 1];
+    CALL(umbo_dataset_zip(2, two, NULL, &d[at + 2]));
+    CALL(umbo_dataset_batch(in, 2, 0, &d[at + 3]));
+    CALL(umbo_dataset_padded_batch(in, 2, 0, &d[at + 4]));
+    CALL(umbo_dataset_rebatch(d[at + 3], 2, sizes, 0, &d[at + 5]));
+    two[0] = d[at + 3]; /* sizes that differ: the spec of both is a new one */
+    two[1] = d[at + 5];
+    CALL(umbo_dataset_concatenate(2, two, &d[at + 6]));
+    CALL(umbo_dataset_shuffle(in, &shuffle, &d[at + 7]));
+    CALL((hold(), umbo_dataset_map(d[at + 7], same, NULL, destroy, NULL, &d[at + 8])));
+    CALL((hold(), umbo_dataset_map(in, same, NULL, destroy, &map, &d[at + 9])));
+    CALL(umbo_dataset_cache(in, &d[at + 10]));
+    CALL(umbo_dataset_prefetch(d[at + 4], 2, &d[at + 11]));
+    CALL(umbo_dataset_repeat(d[at + 9], 2, &d[at + 12]));
+    CALL(umbo_dataset_take(in, 2, &d[at + 13]));
+    CALL(umbo_dataset_skip(in, 1, &d[at + 14]));
+    CALL(umbo_dataset_shard(in, 2, 0, &d[at + 15]));
+    return at + 16;
+}
+
+static void take_some(int iterator) {
+    int element;
+    for (element = 0; element < ELEMENTS; element++) {
+        CALL_ONCE(umbo_iterator_next(all.iterators[iterator], &all.values[20]));
+        umbo_value_release(all.values[20]);
+        all.values[20] = NULL;
+    }
+    CALL(umbo_iterator_reset(all.iterators[iterator]));
+    CALL_ONCE(umbo_iterator_next(all.iterators[iterator], &all.values[20]));
+    umbo_value_release(all.values[20]);
+    all.values[20] = NULL;
+    umbo_iterator_release(all.iterators[iterator]);
+    all.iterators[iterator] = NULL;
+}
+
+static void distribute(void) {
+    umbo_distribute_options balanced = UMBO_DISTRIBUTE_OPTIONS_INIT;
+    umbo_dataset *batches = all.datasets[SOURCES + 3];
+    int at;
+    balanced.split = UMBO_SPLIT_BALANCED;
+    balanced.per_replica_buffer_size = 2;
+    CALL(umbo_strategy_distribute_dataset(all.strategy, batches, NULL, &all.distributed[0]));
+    CALL(umbo_strategy_distribute_dataset(all.strategy, batches, &balanced, &all.distributed[1]));
+    CALL(umbo_strategy_distribute_datasets_from_function(all.strategy, own_part, NULL, NULL,
+                                                         &all.distributed[2]));
+    for (at = 0; at < 3; at++) {
+        CALL(umbo_iterator_from_distributed_dataset(all.distributed[at], &all.iterators[at]));
+        take_some(at);
+    }
+}
+
+void pipelines(void) {
+    int source, at, count = SOURCES;
+    make_strategy();
+    make_sources();
+    for (source = 0; source < SOURCES; source++) count = transform(count, source);
+    for (at = 0; at < count; at++) {
+        CALL(umbo_iterator_from_dataset(all.datasets[at], &all.iterators[0]));
+        take_some(0);
+    }
+    distribute();
+}
