@@ -21,30 +21,41 @@ pub(super) trait Reusable {
 /// So many more frames than reserved are kept for consumers that hold several elements.
 const SPARE: usize = 8;
 
+/// So many frames are looked at for one that came back. With fewer frames that is all of them.
+const LOOKS: usize = 64;
+
 /// Frames in use and to be used again. The pool holds on to a bounded number; consumers that keep
 /// more elements than that own the others alone.
+///
+/// However many frames there are, an element costs at most [`LOOKS`] looks at one, and about nine where
+/// elements come back in no order: so many frames are kept that then one of nine is free. Where none of
+/// those that are looked at is, a new one is made.
 pub(super) struct Pool<F> {
     frames: Vec<F>,
     reserved: usize,
-    /// The frame behind the one that was claimed last.
+    /// The frame behind the one that was looked at last for a claim.
     next: usize,
+    /// The frame behind the one that was made idle last.
+    next_idle: usize,
 }
 
 impl<F: Reusable> Pool<F> {
     /// An empty pool.
     pub(super) fn new() -> Pool<F> {
-        Pool { frames: Vec::new(), reserved: 1, next: 0 }
+        Pool { frames: Vec::new(), reserved: 1, next: 0, next_idle: 0 }
     }
 
-    /// Makes so many more frames when the first is asked for.
+    /// Has room for so many more frames.
     pub(super) fn reserve(&mut self, frames: usize) {
         self.reserved = self.reserved.saturating_add(frames);
     }
 
-    /// Lets every frame that nobody uses go of what it refers to, such as the source's elements.
+    /// Lets frames that nobody uses go of what they refer to, such as the source's elements: all of
+    /// them, or in a large pool the next ones of a walk around it.
     pub(super) fn release_idle(&mut self) {
-        for frame in &mut self.frames {
-            frame.release();
+        for _ in 0..self.frames.len().min(LOOKS) {
+            self.next_idle = (self.next_idle + 1) % self.frames.len();
+            self.frames[self.next_idle].release();
         }
     }
 
@@ -53,25 +64,41 @@ impl<F: Reusable> Pool<F> {
     /// Elements come back about in the order in which they went out, so looking begins behind
     /// the frame that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
-        while self.frames.len() < self.reserved {
+        // Those of small pools are made at once, so that no later element asks for memory.
+        while self.frames.len() < self.reserved.min(LOOKS) {
             self.push(make()?)?;
         }
-        let count = self.frames.len();
-        let mut candidates = (self.next..count).chain(0..self.next.min(count));
-        let index = match candidates.find(|&index| self.frames[index].release()) {
+        let index = match self.find_free() {
             Some(free) => free,
-            None if count < self.reserved.saturating_add(SPARE) => {
+            None if self.frames.len() < self.most() => {
                 self.push(make()?)?;
-                count
+                self.frames.len() - 1
             }
             None => {
-                let oldest = self.next % count;
-                self.frames[oldest] = make()?;
-                oldest
+                let other = self.next % self.frames.len();
+                self.frames[other] = make()?;
+                self.next = other + 1;
+                other
             }
         };
-        self.next = index + 1;
         Ok(&mut self.frames[index])
+    }
+
+    /// How many frames there are at most.
+    fn most(&self) -> usize {
+        self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE)
+    }
+
+    fn find_free(&mut self) -> Option<usize> {
+        let count = self.frames.len();
+        for _ in 0..count.min(LOOKS) {
+            let index = self.next % count;
+            self.next = index + 1;
+            if self.frames[index].release() {
+                return Some(index);
+            }
+        }
+        None
     }
 
     fn push(&mut self, frame: F) -> Result<()> {
@@ -285,4 +312,90 @@ pub(super) fn for_each_tensor(
         Value::Variable(_) | Value::IndexedSlices(_) => return Ok(false),
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    thread_local! {
+        /// How often pools of this thread have looked at a frame, and how many frames they have made.
+        static LOOKS_SO_FAR: Cell<usize> = const { Cell::new(0) };
+        static MADE_SO_FAR: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// A frame of one element, which says how often it was looked at.
+    struct Counted(Arc<()>, usize);
+
+    impl Reusable for Counted {
+        fn release(&mut self) -> bool {
+            LOOKS_SO_FAR.set(LOOKS_SO_FAR.get() + 1);
+            self.1 += 1;
+            Arc::get_mut(&mut self.0).is_some()
+        }
+    }
+
+    fn claim(pool: &mut Pool<Counted>) -> Arc<()> {
+        let frame = pool.claim(|| {
+            MADE_SO_FAR.set(MADE_SO_FAR.get() + 1);
+            Ok(Counted(Arc::new(()), 0))
+        });
+        Arc::clone(&frame.unwrap().0)
+    }
+
+    /// A pool, and `kept` elements from it.
+    fn pool_of(kept: usize) -> (Pool<Counted>, Vec<Arc<()>>) {
+        let mut pool = Pool::new();
+        pool.reserve(kept);
+        let elements = (0..kept).map(|_| claim(&mut pool)).collect();
+        (pool, elements)
+    }
+
+    /// How many looks at frames and how many new frames each element costs a consumer that keeps
+    /// `kept` of them and drops one, which `drop_next` chooses, for each new one.
+    fn costs(kept: usize, mut drop_next: impl FnMut(usize) -> usize) -> (f64, f64) {
+        let (mut pool, mut elements) = pool_of(kept);
+        let mut claims = |count: usize| {
+            LOOKS_SO_FAR.set(0);
+            MADE_SO_FAR.set(0);
+            for number in 0..count {
+                elements[drop_next(number)] = claim(&mut pool);
+            }
+            let of_each = |all: usize| all as f64 / count as f64;
+            (of_each(LOOKS_SO_FAR.get()), of_each(MADE_SO_FAR.get()))
+        };
+        claims(2 * kept);
+        claims(4 * kept)
+    }
+
+    /// What an element costs does not depend on how many there are, whether they come back in the
+    /// order in which they went out or in none; and in the long run frames are used again.
+    #[test]
+    fn a_claim_looks_at_a_few_frames_however_many_there_are() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for kept in [16, 256, 4096, 32768] {
+            let (looks, new) = costs(kept, |number| number % kept);
+            assert!(looks <= 2.0 && new == 0.0, "in order, of {kept}: {looks} looks, {new} new");
+            let (looks, new) = costs(kept, |_| random.random_range(0..kept));
+            assert!(looks <= 16.0 && new <= 0.01, "any, of {kept}: {looks} looks, {new} new");
+        }
+    }
+
+    #[test]
+    fn idle_frames_are_let_go_of_in_turn() {
+        let (mut pool, elements) = pool_of(1000);
+        drop(elements);
+        pool.frames.iter_mut().for_each(|frame| frame.1 = 0);
+        for _ in 0..1000_usize.div_ceil(LOOKS) {
+            LOOKS_SO_FAR.set(0);
+            pool.release_idle();
+            assert_eq!(LOOKS_SO_FAR.get(), LOOKS);
+        }
+        assert!(pool.frames.iter().all(|frame| frame.1 > 0));
+    }
 }

@@ -12,10 +12,6 @@ use crate::input::dataset::{Dataset, Reorder, not_negative};
 use crate::input::frame::no_memory;
 use crate::input::stage::{Item, Pass, Stage};
 
-/// Elements leave a shuffle's buffer in no order, so that looking for one that came back costs as
-/// much as there are. In larger buffers than this new ones are made instead.
-const REUSED: usize = 64;
-
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShuffleOptions {
@@ -85,7 +81,7 @@ struct ShuffleStage<T> {
 impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
     fn start(&self) -> Result<Box<dyn Pass<T>>> {
         let mut input = self.input.start()?;
-        input.reserve(self.shuffle.expected.min(REUSED));
+        input.reserve(self.shuffle.expected);
         Ok(Box::new(ShufflePass {
             shuffle: self.shuffle,
             passes: Arc::clone(&self.passes),
