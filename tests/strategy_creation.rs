@@ -256,7 +256,7 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
         &|context| {
             let inside = (context.replica() == 0).then(|| note(&log, "C"));
             let v = make("v", 1.0)?;
-            inside.map_or(Ok(()), |scope| scope.exit())?;
+            inside.map_or(Ok(()), |scope| scope.exit().map(drop))?;
             Ok(Some(Value::Variable(v)))
         },
         None,
@@ -272,15 +272,15 @@ fn creators_run_from_the_inside_out_around_the_strategys_own() {
     let Ok(Some(Value::Variable(v))) = result else { panic!("{result:?}") };
     assert_eq!(v.name(), "vAB");
     // A scope cannot be left while one that was entered inside is open.
-    refused(scope.exit(), Status::FailedPrecondition, &["innermost"]);
-    inner.exit().unwrap();
-    refused(inner.exit(), Status::NotFound, &["left already"]);
-    scope.exit().unwrap();
+    refused(scope.exit().map(drop), Status::FailedPrecondition, &["innermost"]);
+    drop(inner.exit().unwrap());
+    refused(inner.exit().map(drop), Status::NotFound, &["left already"]);
+    drop(scope.exit().unwrap());
     log.lock().unwrap().clear();
     variables::create(Some(&s), new("v"), Initial::Value(&Tensor::scalar(1.0f32).unwrap()))
         .unwrap();
     assert_eq!(log.lock().unwrap().split_off(0), ["B v placed"]);
-    outer.exit().unwrap();
+    drop(outer.exit().unwrap());
     assert_eq!(make("v", 1.0).unwrap().name(), "v");
     assert!(log.lock().unwrap().is_empty());
 }
@@ -320,7 +320,7 @@ fn a_creator_can_change_or_replace_what_is_made() {
     assert_eq!(made.spec().aggregation, Aggregation::OnlyFirstReplica);
     assert!(!made.spec().trainable);
     refused(s.scope(|| make("other", 1.0)).unwrap(), Status::DataLoss, &["in the creator"]);
-    scope.exit().unwrap();
+    drop(scope.exit().unwrap());
 }
 
 #[test]

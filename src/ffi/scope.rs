@@ -70,7 +70,7 @@ pub unsafe extern "C" fn umbo_scope_enter(
                 Ok(())
             }
             Err(error) => {
-                entered.exit()?;
+                drop(entered.exit()?);
                 Err(error)
             }
         }
@@ -82,15 +82,20 @@ pub unsafe extern "C" fn umbo_scope_enter(
 /// FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
 /// another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback that
 /// entered it has left it already: then the handle is released.
+///
+/// What the scope kept is released last: the `destroy` of a variable creator finds the scope left and
+/// its handle stale.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
     boundary_in_need("umbo_scope_exit", || {
         let open = get(scope, "scope")?;
         let left = open.exit();
+        // Before what the scope held is dropped, which may run the caller's code: for that the handle
+        // is used up.
         if left.is_ok() || !open.may_be_open() {
             handle::release(scope, "scope")?;
         }
-        left
+        left.map(drop)
     })
 }
 

@@ -81,7 +81,7 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
                 Ok(())
             }
             Err(error) => {
-                entered.exit()?;
+                drop(entered.exit()?);
                 Err(error)
             }
         }

@@ -301,6 +301,13 @@ pub(super) fn require_cross_replica_else(strategy: u64, remedy: &str) -> Result<
     }
 }
 
+/// What a scope held that was left. Dropping it may run the caller's code, such as what releases the user
+/// data of a variable creator, which finds the scope left.
+#[must_use]
+pub struct Left {
+    _frame: Option<Frame>,
+}
+
 /// An open scope.
 #[derive(Clone)]
 pub struct Scope {
@@ -355,13 +362,13 @@ impl Scope {
     }
 
     /// Leaves the scope. It must be the innermost one that this thread has open.
-    pub fn exit(&self) -> Result<()> {
+    pub fn exit(&self) -> Result<Left> {
         if self.thread != thread_number() {
             return Err(Error::precondition(
                 "scope: was entered by another thread, which must also leave it",
             ));
         }
-        let popped = with_frames(|frames| {
+        with_frames(|frames| {
             if !frames.iter().any(|frame| self.is(frame)) {
                 return Err(Error::NotFound(
                     "scope: was left already, by the end of the callback that entered it".into(),
@@ -373,10 +380,8 @@ impl Scope {
                      entering",
                 ));
             }
-            Ok(frames.pop())
-        })?;
-        drop(popped);
-        Ok(())
+            Ok(Left { _frame: frames.pop() })
+        })
     }
 }
 

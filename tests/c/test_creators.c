@@ -220,6 +220,47 @@ static void in_a_run(umbo_strategy *strategy) {
     CHECK_OK(umbo_scope_exit(scope));
 }
 
+/* A creator's user data, whose release looks at the scope and leaves it once more. */
+typedef struct {
+    umbo_strategy *strategy;
+    umbo_scope *scope;
+    int calls, destroyed;
+} leaving;
+
+static umbo_status count_calls(umbo_variable_request *request, void *user_data,
+                               umbo_variable **variable) {
+    (void)request;
+    (void)variable;
+    ((leaving *)user_data)->calls++;
+    return UMBO_OK;
+}
+
+static void leave_again(void *user_data) {
+    leaving *self = (leaving *)user_data;
+    umbo_scope *own = NULL;
+    self->destroyed++;
+    /* The scope is left: its handle is stale, its creator is not asked, and another can be entered. */
+    CHECK_STATUS(umbo_scope_exit(self->scope), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("released");
+    CHECK(live(UMBO_HANDLE_SCOPE) == 0);
+    umbo_variable_release(create(self->strategy, "w"));
+    CHECK(self->calls == 1);
+    CHECK_OK(umbo_scope_enter(self->strategy, &own));
+    CHECK_OK(umbo_scope_exit(own));
+}
+
+/* Leaving a scope succeeds also if what it releases tries to leave it. */
+static void left_while_leaving(umbo_strategy *strategy) {
+    leaving self = {NULL, NULL, 0, 0};
+    self.strategy = strategy;
+    CHECK_OK(umbo_variable_creator_scope_enter(count_calls, &self, leave_again, &self.scope));
+    umbo_variable_release(create(strategy, "w"));
+    CHECK(self.calls == 1);
+    CHECK_OK(umbo_scope_exit(self.scope));
+    CHECK(self.destroyed == 1);
+    CHECK_STATUS(umbo_scope_exit(self.scope), UMBO_STATUS_INVALID_ARGUMENT);
+}
+
 int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     umbo_scope *scope = NULL;
@@ -228,6 +269,7 @@ int main(void) {
     order(strategy);
     other_results(strategy);
     in_a_run(strategy);
+    left_while_leaving(strategy);
     CHECK_STATUS(umbo_variable_creator_scope_enter(NULL, &calls, count_destroyed, &scope),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(calls == 100 && scope == NULL); /* destroyed also by a call that fails */
