@@ -217,8 +217,8 @@ fn the_default_strategy_is_nearly_nothing() {
         variables::create(None, new, Initial::Value(&Tensor::scalar(1.0f32)?))
     });
     refused(made.unwrap(), Status::FailedPrecondition, "mixing");
-    inner.exit().unwrap();
-    outer.exit().unwrap();
+    drop(inner.exit().unwrap());
+    drop(outer.exit().unwrap());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Values: nests of tensors and variables, per-replica values.
 
+use std::cell::RefCell;
 use std::ffi::c_char;
 
 use super::boundary::{array, boundary, check, collect, out, quietly};
@@ -10,9 +11,11 @@ use super::tensor::{umbo_view, view_to_read};
 use super::text::{lasting, optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::strategy::variables;
 use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::limits::MAX_NEST_DEPTH;
+use crate::values::variable::Variable;
 
 /// What a value is.
 pub type umbo_value_kind = i32;
@@ -299,7 +302,7 @@ pub unsafe extern "C" fn umbo_value_view(
 }
 
 /// The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
-/// axes left out.
+/// axes left out. Variables are read as by umbo_variable_read().
 ///
 /// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
 /// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
@@ -317,7 +320,13 @@ pub unsafe extern "C" fn umbo_value_text(
         if capacity > 0 {
             check(buffer.cast_const(), "buffer", "room for the text is expected")?;
         }
-        let text = get(value, "value")?.to_string();
+        let failure = RefCell::new(None);
+        let contents = |variable: &Variable| {
+            let read = variables::read(variable);
+            read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
+        };
+        let text = get(value, "value")?.text_with(&contents).to_string();
+        failure.take().map_or(Ok(()), Err)?;
         // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
         unsafe { write_text(&text, buffer, capacity, length) }
     })

@@ -214,7 +214,8 @@ pub unsafe extern "C" fn umbo_variable_view(
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let look = |context: Option<&_>, variable: &Variable| {
-            variables::current_tensor(context, variable).map(view_to_read)
+            // SAFETY: the program reads the view as this function's contract says.
+            unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
         };
         view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
@@ -246,7 +247,9 @@ pub unsafe extern "C" fn umbo_variable_view_as(
         let view = unsafe { out(view, "view") }?;
         let dtype = dtype_from(dtype)?;
         let look = |context: Option<&_>, variable: &Variable| {
-            variables::current_copy(context, variable, dtype).map(|copy| copy.map(view_to_read))
+            // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+            unsafe { variables::current_copy(context, variable, dtype) }
+                .map(|copy| copy.map(view_to_read))
         };
         let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
             true => with_current_replica(|own| look(own, variable)),
@@ -261,7 +264,10 @@ pub unsafe extern "C" fn umbo_variable_view_as(
             false => in_context(ctx, |own| Ok(Some(own.clone())))?,
         };
         let variable = get(variable, "variable")?;
-        view.write(view_to_read(variables::bring_in_step(context.as_ref(), &variable, dtype)?));
+        // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
+        // program's promise.
+        let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;
+        view.write(view_to_read(copy));
         Ok(())
     })
 }

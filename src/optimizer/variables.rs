@@ -125,7 +125,8 @@ impl VariableState {
     pub(super) fn meet_visible(&mut self) -> Result<usize> {
         let buffer = self.variable.visible_buffer();
         if self.weights[buffer].is_none() {
-            self.weights[buffer] = Some(span(self.variable.visible())?);
+            // SAFETY: a span is made of it, and the elements are not read.
+            self.weights[buffer] = Some(span(unsafe { self.variable.visible() })?);
         }
         Ok(buffer)
     }

@@ -128,7 +128,7 @@ impl Strategy {
         let restored = savepoint.saved.iter().try_for_each(|(variable, value)| {
             // SAFETY: the step has the staging buffers to itself, and this is the thread of it that
             // writes now.
-            let mut staging = unsafe { variable.staging()?.assume_exclusive() };
+            let mut staging = unsafe { variable.staging()? };
             collectives::copy_into(value, &mut staging)
         });
         if restored.is_err() || savepoint.has_run {
@@ -149,7 +149,9 @@ impl Strategy {
             transaction.savepoints.last().is_some_and(|savepoint| !savepoint.knows(variable))
         };
         if unknown {
-            let value = collectives::copy_to(variable.visible(), variable.device())?;
+            // SAFETY: this is the thread of the step that writes, and it does so afterwards.
+            let visible = unsafe { variable.visible() };
+            let value = collectives::copy_to(visible, variable.device())?;
             if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
                 savepoint.saved.push((variable.clone(), value));
             }

@@ -74,6 +74,12 @@ impl Creations {
         }
     }
 
+    /// Holds the list of variables.
+    #[cfg(test)]
+    pub fn hold(&self) -> impl Sized {
+        self.state.lock()
+    }
+
     /// Waits for the variable that replica 0 makes under `name`, at the position of this request
     /// among those of `replica` for the name. `stopped` says that replica 0 makes no more for the
     /// time being, `interrupted` that the step is to stop.

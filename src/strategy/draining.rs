@@ -112,6 +112,12 @@ impl Draining {
         }
     }
 
+    /// Holds the list of abandoned steps.
+    #[cfg(test)]
+    pub fn hold(&self) -> impl Sized {
+        self.state.lock()
+    }
+
     /// Whether a callback may hold plain pointers to variables. Takes no lock.
     pub fn is_in_flight(&self) -> bool {
         self.in_flight.load(Ordering::SeqCst)

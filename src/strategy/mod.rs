@@ -32,6 +32,8 @@ mod dispatch;
 mod draining;
 mod execution;
 pub mod extended;
+#[cfg(test)]
+pub(crate) mod held_locks;
 pub mod limits;
 mod logical_devices;
 pub mod merge;

@@ -270,6 +270,12 @@ impl StepRecord {
         self.holdings.lock().task.as_ref().map(look)
     }
 
+    /// Holds what the step works on.
+    #[cfg(test)]
+    pub fn hold(&self) -> impl Sized {
+        self.holdings.lock()
+    }
+
     /// Looks at the verdict on the open step; `look` must be short.
     pub fn with_verdict<R>(&self, look: impl FnOnce(&mut Verdict) -> R) -> R {
         look(&mut self.holdings.lock().verdict)

@@ -2,16 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{Queue, Wait, Waiter};
 use super::protocol::signal::Spin;
-use super::protocol::sync::{Thread, current};
+use super::protocol::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::executor::thread;
 use crate::observe::log::{self, Level};
 
@@ -94,6 +92,12 @@ impl StepLock {
         }
     }
 
+    /// Holds what is known of the one who has the lock.
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> impl Sized {
+        self.inside.lock()
+    }
+
     fn wait(&self, waiter: &Arc<Waiter>, limits: &Limits) -> Result<()> {
         let _listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(waiter) as _));
@@ -157,8 +161,12 @@ impl Drop for StepGuard<'_> {
 
 /// A number other than 0 that no other thread ever has.
 fn this_thread() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(1);
+    #[cfg(not(loom))]
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
+    #[cfg(loom)]
+    loom::thread_local!(static NUMBER: Cell<usize> = Cell::new(0));
     NUMBER.with(|number| {
         if number.get() == 0 {
             number.set(NEXT.fetch_add(1, Ordering::Relaxed));

@@ -67,10 +67,12 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
         _ => step_place(&owner).is_some(),
     };
     if in_step {
-        return collectives::copy_to(variable.visible(), variable.device());
+        // SAFETY: whoever writes in a step waits for all of its replicas first, and so for this thread.
+        return collectives::copy_to(unsafe { variable.visible() }, variable.device());
     }
     let _unchanging = owner.unchanging();
-    collectives::copy_to(variable.committed(), variable.device())
+    // SAFETY: committed values do not change while `_unchanging` lives.
+    collectives::copy_to(unsafe { variable.committed() }, variable.device())
 }
 
 /// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in
@@ -83,14 +85,21 @@ fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
 }
 
 /// The tensor that `variable` is right now for a replica, or for the thread that is in no run if
-/// `context` is `None`. It may be read until the callback or the step ends, or until the next
-/// write.
-pub fn current_tensor<'a>(
+/// `context` is `None`.
+///
+/// # Safety
+/// The elements are read, by whoever got the tensor from here, until the callback or the step ends, or
+/// until the variable is written next: a replica writes by synchronising calls alone, and outside of
+/// runs the caller knows that no other thread assigns, updates or commits.
+pub unsafe fn current_tensor<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
     keep_foreign(context, variable);
-    Ok(if sees_step(context, variable) { variable.visible() } else { variable.committed() })
+    // SAFETY: the caller's promise.
+    Ok(unsafe {
+        if sees_step(context, variable) { variable.visible() } else { variable.committed() }
+    })
 }
 
 /// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
@@ -108,13 +117,17 @@ fn keep_foreign(context: Option<&ReplicaContext>, variable: &Variable) {
 /// [`bring_in_step`]). Takes no lock and allocates nothing.
 ///
 /// Fails with INVALID_ARGUMENT for other dtypes.
-pub fn current_copy<'a>(
+///
+/// # Safety
+/// That of [`current_tensor`].
+pub unsafe fn current_copy<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<Option<&'a Tensor>> {
     if dtype == variable.dtype() {
-        return current_tensor(context, variable).map(Some);
+        // SAFETY: the caller's promise.
+        return unsafe { current_tensor(context, variable) }.map(Some);
     }
     keep_foreign(context, variable);
     let number = checked_copy_number(variable, dtype)?;
@@ -122,7 +135,8 @@ pub fn current_copy<'a>(
         true => variable.visible_buffer(),
         false => variable.committed_buffer(),
     };
-    Ok(variable.copy(buffer, number))
+    // SAFETY: the caller's promise.
+    Ok(unsafe { variable.copy(buffer, number) })
 }
 
 /// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that,
@@ -131,19 +145,25 @@ pub fn current_copy<'a>(
 ///
 /// Fails with INVALID_ARGUMENT for a dtype that is neither float16 nor bfloat16 or a variable that
 /// is not float32, and with RESOURCE_EXHAUSTED if there is no memory.
-pub fn bring_in_step<'a>(
+///
+/// # Safety
+/// That of [`current_tensor`], from the beginning of the call on.
+pub unsafe fn bring_in_step<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
     dtype: DType,
 ) -> Result<&'a Tensor> {
     let number = checked_copy_number(variable, dtype)?;
     if sees_step(context, variable) {
-        // Whoever writes in a step waits for all replicas first.
-        return variable.bring_in_step(variable.visible_buffer(), number);
+        // SAFETY: whoever writes in a step waits for all replicas first; for what is read afterwards
+        // the caller's promise.
+        return unsafe { variable.bring_in_step(variable.visible_buffer(), number) };
     }
     let owner = owner(variable);
     let _unchanging = owner.unchanging();
-    variable.bring_in_step(variable.committed_buffer(), number)
+    // SAFETY: committed values do not change while `_unchanging` lives; for what is read afterwards the
+    // caller's promise.
+    unsafe { variable.bring_in_step(variable.committed_buffer(), number) }
 }
 
 fn checked_copy_number(variable: &Variable, dtype: DType) -> Result<usize> {
@@ -281,7 +301,7 @@ pub(super) fn write_directly(
     let _changing = owner.inner().central.write();
     // SAFETY: the lock keeps out who reads central state, and the step lock who writes it. Views
     // that somebody was given are, by the contract of `current_tensor`, not read during a write.
-    write(&mut unsafe { variable.changing().assume_exclusive() })
+    write(&mut unsafe { variable.changing() })
 }
 
 /// Has `write` change what the step's later reads see and its commit point publishes.
@@ -296,13 +316,15 @@ pub(super) fn stage(
         owner.save_for_undo(variable)?;
         // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
         // Views are not read during a write, as above.
-        return write(&mut unsafe { variable.staging()?.assume_exclusive() });
+        return write(&mut unsafe { variable.staging()? });
     }
     // SAFETY: as above.
-    let mut staging = unsafe { variable.staging()?.assume_exclusive() };
+    let mut staging = unsafe { variable.staging()? };
     let staging = &mut staging;
     if keeps {
-        collectives::combine_into(Assignment::Assign, staging, variable.committed())?;
+        // SAFETY: central state does not change before the step is over.
+        let committed = unsafe { variable.committed() };
+        collectives::combine_into(Assignment::Assign, staging, committed)?;
     }
     write(staging)?;
     owner.join_step(step, &Arc::new(variable.clone()))?;

@@ -19,9 +19,9 @@
 //!   a C program owns. For the memory of variables it is the strategy, which has the only writer by
 //!   its step lock. For buffers of gradients it is the replica whose buffers they are.
 //!
-//! One thing is said and not in types: whoever has got a variable's tensor, a view of the variable,
-//! reads it only when the strategy does not write it. When that is, each function that gives such a
-//! tensor says (see [`current_tensor`](crate::strategy::variables::current_tensor) and
+//! Whoever gets at a variable's own tensor vouches for reading it only when the strategy does not write
+//! it: the functions that give such a tensor are `unsafe` and say when that is (see
+//! [`current_tensor`](crate::strategy::variables::current_tensor) and
 //! [`Variable::committed`](crate::values::variable::Variable::committed)).
 //!
 //! Elements are always initialised, as far as the language is concerned: memory that is not zeroed

@@ -2,12 +2,38 @@
 
 use std::fmt::{self, Write};
 
+use crate::tensor::Tensor;
 use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// What a variable holds, for whoever may read it here.
+type Contents<'a> = &'a dyn Fn(&Variable) -> Option<Tensor>;
+
+/// A value in words, with the contents of its variables as far as they are given.
+pub struct Text<'a> {
+    value: &'a Value,
+    contents: Contents<'a>,
+}
+
+impl Value {
+    /// The value in words; `contents` gives the contents of variables. Displaying a value leaves them
+    /// out, since who may read a variable depends on who is writing it.
+    pub fn text_with<'a>(&'a self, contents: Contents<'a>) -> Text<'a> {
+        Text { value: self, contents }
+    }
+}
 
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut lines = Lines { to: formatter, indent: 0, ended: false };
-        lines.value(self)?;
+        self.text_with(&|_| None).fmt(formatter)
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let contents = self.contents;
+        let mut lines = Lines { to: formatter, indent: 0, ended: false, contents };
+        lines.value(self.value)?;
         if lines.ended { lines.to.write_char('\n') } else { Ok(()) }
     }
 }
@@ -19,6 +45,7 @@ struct Lines<'a, 'b> {
     indent: usize,
     /// A line has ended; the next one begins when there is something in it.
     ended: bool,
+    contents: Contents<'a>,
 }
 
 impl Write for Lines<'_, '_> {
@@ -44,7 +71,10 @@ impl Lines<'_, '_> {
     fn value(&mut self, value: &Value) -> fmt::Result {
         match value {
             Value::Tensor(tensor) => write!(self, "{tensor}"),
-            Value::Variable(variable) => write!(self, "{variable:?}: {}", variable.visible()),
+            Value::Variable(variable) => match (self.contents)(variable) {
+                Some(contents) => write!(self, "{variable:?}: {contents}"),
+                None => write!(self, "{variable:?}"),
+            },
             Value::IndexedSlices(slices) => {
                 write!(self, "indexed slices of shape {}", slices.dense_shape())?;
                 let parts = [("values", slices.values()), ("indices", slices.indices())];

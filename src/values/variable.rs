@@ -4,6 +4,8 @@
 //! A variable is passive here: it holds bytes and knows which of its two buffers is whose. What
 //! may be written when, and how replicas' values are combined, is the strategy's business.
 
+#![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,7 +14,7 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::executor::fork::Origin;
 use crate::kernels::view::SpanMut;
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::values::buffer::{Buffer, OfCopies};
 
 /// How values that replicas assign are combined. The numbers are those of the C constants.
@@ -173,10 +175,13 @@ impl Variable {
         Arc::as_ptr(&self.0) as usize
     }
 
-    /// The committed value: what everyone outside of a step sees. Not to be written; see
-    /// [`Variable::changing`]. To be read under the strategy's lock of central state, in a step, or
-    /// when the caller knows that nobody assigns.
-    pub fn committed(&self) -> &Tensor {
+    /// The committed value: what everyone outside of a step sees.
+    ///
+    /// # Safety
+    /// As long as the elements are read, by whoever got the tensor from here, nobody changes central
+    /// state: they are read under the strategy's lock of central state, in a step, which commits when
+    /// it is over, or when the caller knows that nobody assigns.
+    pub unsafe fn committed(&self) -> &Tensor {
         self.0.buffers[self.committed_buffer()].elements()
     }
 
@@ -185,9 +190,12 @@ impl Variable {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The value that the step in flight sees: the committed one until the step has written. Not to
-    /// be written; see [`Variable::staging`]. To be read in the step, until it writes next.
-    pub fn visible(&self) -> &Tensor {
+    /// The value that the step in flight sees: the committed one until the step has written.
+    ///
+    /// # Safety
+    /// As long as the elements are read, by whoever got the tensor from here, the step neither writes
+    /// the variable nor ends.
+    pub unsafe fn visible(&self) -> &Tensor {
         self.0.buffers[self.visible_buffer()].elements()
     }
 
@@ -199,14 +207,23 @@ impl Variable {
 
     /// The committed value, to be written in place. Its low-precision copies are out of step from
     /// now on.
-    pub fn changing(&self) -> &Tensor {
-        self.0.buffers[self.committed_buffer()].to_write()
+    ///
+    /// # Safety
+    /// As long as the result is used, nobody else reads or writes the committed value: the caller has
+    /// the step lock, which keeps other writers out, and the lock of central state, which keeps readers
+    /// out.
+    pub unsafe fn changing(&self) -> TensorMut<'_> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.buffers[self.committed_buffer()].to_write().assume_exclusive() }
     }
 
     /// The low-precision copy with this number (see
     /// [`copy_number`](crate::values::buffer::copy_number)) of a buffer, if there is one and it is
     /// in step with the buffer's elements. Costs no lock.
-    pub fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
+    ///
+    /// # Safety
+    /// As long as the elements are read, by whoever got the copy from here, nobody writes the buffer.
+    pub unsafe fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
         self.0.buffers[buffer].copy(number)
     }
 
@@ -216,7 +233,11 @@ impl Variable {
     ///
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for it, and with FAILED_PRECONDITION in the
     /// child of a fork that came while another thread was at it.
-    pub fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
+    ///
+    /// # Safety
+    /// During the call, and as long as the elements are read by whoever got the copy from here, nobody
+    /// writes the buffer.
+    pub unsafe fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
         self.0.buffers[buffer].bring_in_step(number, self.0.origin)
     }
@@ -255,11 +276,17 @@ impl Variable {
     /// The buffer that takes the value which the step in flight writes. It is the visible one if
     /// the step wrote before. Its contents count only after [`Variable::stage`]. Its low-precision
     /// copies are out of step from now on.
-    pub fn staging(&self) -> Result<&Tensor> {
+    ///
+    /// # Safety
+    /// As long as the result is used, nobody else reads or writes that buffer: the caller is the one
+    /// thread that writes in the step in flight, or there is none and it has the step lock; and no view
+    /// that was given out is read.
+    pub unsafe fn staging(&self) -> Result<TensorMut<'_>> {
         let index = 1 - self.0.committed.load(Ordering::Acquire);
         let buffer = &self.0.buffers[index];
         buffer.reserve(self.0.dtype, self.0.shape, self.0.device)?;
-        Ok(buffer.to_write())
+        // SAFETY: the caller's promise.
+        Ok(unsafe { buffer.to_write().assume_exclusive() })
     }
 
     /// Lets the step in flight see the staging buffer.

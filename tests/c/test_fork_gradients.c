@@ -30,7 +30,7 @@ static void make_gradients(trainer *self) {
     options.loss_reduction = UMBO_LOSS_SUM;
     options.accumulation_steps = 2;
     options.row_sparse = row_sparse;
-    CHECK_OK(umbo_gradients_create(self->strategy, 2, (const umbo_variable *const *)self->variables,
+    CHECK_OK(umbo_gradients_create(self->strategy, 2, self->variables,
                                    &options, &self->gradients));
 }
 
@@ -84,10 +84,10 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     (void)args;
     (void)result;
     UMBO_TRY(umbo_gradients_view(self->gradients, context, DENSE, UMBO_GRADIENT_ADD, &view));
-    ((float *)view.data)[0] = 1;
+    ((float *)view.mutable_data)[0] = 1;
     UMBO_TRY(umbo_gradients_add_rows(self->gradients, context, TABLE, 1, &indices, &values));
     *(int64_t *)indices.data = 3;
-    ((float *)values.data)[0] = ((float *)values.data)[1] = 2;
+    ((float *)values.mutable_data)[0] = ((float *)values.mutable_data)[1] = 2;
     return umbo_gradients_submit_weighted(self->gradients, context, 1);
 }
 
@@ -141,6 +141,7 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
 static void gradients_are_refused(trainer *old) {
     umbo_apply_options flush = UMBO_APPLY_OPTIONS_INIT;
     umbo_strategy *runs = make_strategy(REPLICAS);
+    umbo_gradients *again = NULL;
     trainer fresh = *old;
     flush.flush = 1;
     make_optimizer(&fresh);
@@ -148,8 +149,8 @@ static void gradients_are_refused(trainer *old) {
     REFUSED(umbo_optimizer_apply(old->optimizer, old->gradients, NULL, NULL));
     REFUSED(umbo_optimizer_apply(fresh.optimizer, old->gradients, NULL, NULL));
     REFUSED(umbo_optimizer_apply(fresh.optimizer, old->gradients, &flush, NULL));
-    CHECK_OK(umbo_gradients_retain(old->gradients));
-    umbo_gradients_release(old->gradients);
+    CHECK_OK(umbo_gradients_retain(old->gradients, &again));
+    umbo_gradients_release(again);
     umbo_optimizer_release(fresh.optimizer);
     umbo_strategy_release(runs);
 }

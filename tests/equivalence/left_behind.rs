@@ -58,7 +58,7 @@ fn contributions_that_wait_and_metrics_and_variables_stay() {
                 DeviceId::HOST,
             )?);
             variables::assign(variable, Assignment::Add, &one)?;
-            let now = variables::current_tensor(Some(context), variable)?.to_vec::<f32>()?;
+            let now = variables::read(variable)?.to_vec::<f32>()?;
             changed.fetch_add(usize::from(now != before), Ordering::Relaxed);
             context.add_metric("loss", Metric { sum: 1.0, weight: 1.0 })?;
             contribute(context, &model.gradients, sum(&part(context)), 1.0)?;

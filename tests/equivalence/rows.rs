@@ -126,7 +126,8 @@ fn waiting_rows_are_put_back() {
         let rule = Box::new(umbo::optimizer::sgd::Sgd);
         umbo::optimizer::Optimizer::new(model.strategy.id(), rule, 0.5).unwrap()
     };
-    let weights = || model.gradients.variables()[0].committed().to_vec::<f32>().unwrap();
+    let weights =
+        || variables::read(&model.gradients.variables()[0]).unwrap().to_vec::<f32>().unwrap();
     let batch = || {
         umbo::input::split_rows(&batch_of(&rows(8)), 0, &[4, 4], model.strategy.compute_devices())
     };

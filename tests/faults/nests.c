@@ -20,9 +20,9 @@ void nests(void) {
     static const umbo_dataset *datasets[MOST_VARIABLES];
     const umbo_dataset *few[2];
     static const umbo_tensor *tensors[MOST_VARIABLES];
-    static umbo_destination destinations[MOST_VARIABLES];
+    static const umbo_destination *destinations[MOST_VARIABLES];
     umbo_distribute_options distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
-    const umbo_destination like = UMBO_DESTINATION_INIT;
+    umbo_destination like = UMBO_DESTINATION_INIT;
     umbo_value **v = all.values;
     umbo_dataset **d = all.datasets;
     static char text[1 << 20];
@@ -39,7 +39,7 @@ void nests(void) {
     CALL(umbo_strategy_run(all.strategy, pass_on, NULL, v[71], NULL, &v[72]));
     CALL(umbo_strategy_run(all.strategy, pass_on, NULL, v[70], NULL, &v[73]));
     CALL(umbo_strategy_local_results(all.strategy, v[73], &v[74]));
-    CALL(umbo_value_clone(v[71], &v[75]));
+    CALL(umbo_value_retain(v[71], &v[75]));
     CALL(umbo_value_text(v[71], text, sizeof text, &length));
     CALL(umbo_dataset_from_tensor_slices(v[71], &d[20]));
     CALL(umbo_dataset_batch(d[20], 4, 0, &d[21]));
@@ -49,10 +49,10 @@ void nests(void) {
     CALL(umbo_strategy_reduce(all.strategy, UMBO_REDUCE_SUM, v[76], NULL, &v[77]));
     CALL(umbo_strategy_gather(all.strategy, v[76], 0, NULL, &v[78]));
     CALL(umbo_dataset_element_spec(d[21], &all.specs[1]));
+    like.variable = all.variables[0];
     for (at = 0; at < variable_count; at++) {
         datasets[at] = d[20];
-        destinations[at] = like;
-        destinations[at].variable = all.variables[0];
+        destinations[at] = &like;
         items[at] = v[2];
     }
     few[0] = few[1] = d[20];

@@ -11,7 +11,7 @@ enum { SLICES, GIVEN, GENERATED, SOURCES };
 
 static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
     (void)user_data;
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 static umbo_status begin(void *user_data, void **pass) {
@@ -24,7 +24,7 @@ static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
     if (*made == ROWS) return UMBO_OK;
-    UMBO_TRY(umbo_value_clone(all.values[1], element));
+    UMBO_TRY(umbo_value_retain(all.values[1], element));
     ++*made;
     return UMBO_OK;
 }
@@ -38,9 +38,7 @@ static umbo_status own_part(const umbo_input_context *context, void *user_data,
                             umbo_dataset **dataset) {
     (void)context;
     (void)user_data;
-    UMBO_TRY(umbo_dataset_retain(all.datasets[GIVEN]));
-    *dataset = all.datasets[GIVEN];
-    return UMBO_OK;
+    return umbo_dataset_retain(all.datasets[GIVEN], dataset);
 }
 
 /* Value 0 is a tuple of tensors with rows, value 1 one of scalars. */

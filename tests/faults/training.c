@@ -18,7 +18,7 @@ static umbo_status count_up(umbo_strategy *strategy, const umbo_value *args, voi
     (void)strategy;
     (void)user_data;
     UMBO_TRY(umbo_variable_assign_add(all.variables[4], all.values[2]));
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -44,14 +44,14 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
                 sum += ((const float *)rows.data)[row * rows.strides[0] + column];
             }
         }
-        ((float *)gradient.data)[0] = sum + ((const float *)weight.data)[0];
+        ((float *)gradient.mutable_data)[0] = sum + ((const float *)weight.data)[0];
     }
     if (plan->table) {
         UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 2, 3, &indices, &values));
         for (row = 0; row < 3; row++) {
-            ((int64_t *)indices.data)[row] = 5 * row;
+            ((int64_t *)indices.mutable_data)[row] = 5 * row;
             for (column = 0; column < WIDTH; column++) {
-                ((float *)values.data)[row * WIDTH + column] = (float)(row + column) + sum;
+                ((float *)values.mutable_data)[row * WIDTH + column] = (float)(row + column) + sum;
             }
         }
     }
@@ -79,7 +79,7 @@ static umbo_status plain_step(umbo_replica_context *context, const umbo_value *a
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row * rows.strides[0]];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", sum, (double)rows.shape[0]));
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    ((float *)gradient.data)[0] = sum;
+    ((float *)gradient.mutable_data)[0] = sum;
     return umbo_gradients_submit(plan->gradients, context);
 }
 
@@ -87,19 +87,19 @@ static umbo_status twice(umbo_variable *variable, const umbo_value *args, void *
                          umbo_value **result) {
     (void)user_data;
     UMBO_TRY(umbo_variable_assign(variable, args));
-    return umbo_value_clone(args, result);
+    return umbo_value_retain(args, result);
 }
 
 static umbo_status same(const umbo_value *element, void *user_data, umbo_value **result) {
     (void)user_data;
-    return umbo_value_clone(element, result);
+    return umbo_value_retain(element, result);
 }
 
 static umbo_status number_for(const umbo_value_context *context, void *user_data,
                               umbo_value **value) {
     (void)context;
     (void)user_data;
-    return umbo_value_clone(all.values[3], value);
+    return umbo_value_retain(all.values[3], value);
 }
 
 static umbo_status begin(void *user_data, void **pass) {
@@ -112,7 +112,7 @@ static umbo_status generate(void *pass, void *user_data, umbo_value **element) {
     int *made = pass;
     (void)user_data;
     if (*made == 5) return UMBO_OK;
-    UMBO_TRY(umbo_value_clone(all.values[2], element));
+    UMBO_TRY(umbo_value_retain(all.values[2], element));
     ++*made;
     return UMBO_OK;
 }
@@ -124,7 +124,7 @@ static void end(void *pass, void *user_data) {
 
 static umbo_status initialize(const umbo_view *memory, void *user_data) {
     (void)user_data;
-    ((float *)memory->data)[1] = 2;
+    ((float *)memory->mutable_data)[1] = 2;
     return UMBO_OK;
 }
 
@@ -191,7 +191,7 @@ static void make_input(void) {
 }
 
 static void make_optimizers(void) {
-    const umbo_variable *variables[MOST_VARIABLES];
+    umbo_variable *variables[MOST_VARIABLES];
     static int32_t row_sparse[MOST_VARIABLES] = {0, 0, 1, 0};
     umbo_gradients_options gradients = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
@@ -267,6 +267,7 @@ static void collect(void) {
     const umbo_value *items[MOST_HANDLES];
     static int64_t rows[3] = {1, 2, 9}, shape[1] = {3}, dense[2] = {TABLE, WIDTH};
     umbo_value **v = all.values;
+    const umbo_destination *only = &destination;
     int at, count;
     CALL(umbo_strategy_values_from_function(all.strategy, number_for, NULL, &v[30]));
     CALL(umbo_strategy_reduce(all.strategy, UMBO_REDUCE_MEAN, v[20], NULL, &v[31]));
@@ -275,7 +276,7 @@ static void collect(void) {
     destination.variable = all.variables[0];
     CALL(umbo_strategy_reduce_to(all.strategy, UMBO_REDUCE_SUM, v[30], &destination, &v[34]));
     items[0] = v[30];
-    CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &destination,
+    CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &only,
                                        &v[35]));
     CALL(umbo_strategy_broadcast_to(all.strategy, v[2], &destination, &v[36]));
     CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], NULL, &v[37]));
@@ -289,7 +290,7 @@ static void collect(void) {
     CALL(umbo_variable_copy(all.variables[1], &all.variables[variable_count]));
     for (count = 0; count < 50; count++) items[count] = v[2];
     CALL(umbo_value_create_tuple(count, items, &v[39]));
-    CALL(umbo_value_clone(v[39], &v[40]));
+    CALL(umbo_value_retain(v[39], &v[40]));
     for (at = 0; at < 4; at++) {
         CALL_ONCE(umbo_iterator_next(all.iterators[1], &v[50 + at]));
         CALL_ONCE(umbo_iterator_next(all.iterators[2], &v[60 + at]));

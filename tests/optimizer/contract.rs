@@ -239,7 +239,7 @@ fn staged_values_are_updated_where_they_are() {
         let gradients = gradients(1, &[&variable], Sum);
         overwrite(&gradients, 1, 0, 0, &[4.0f32]);
         submit(&gradients, 1, &[1.0]);
-        write(variable.staging().unwrap(), &[100.0f32]);
+        write(&staging(&variable), &[100.0f32]);
         variable.stage();
         let optimizer = optimizer("sgd", 1.0);
         let mut action = ApplyAction::at_commit_point(optimizer, Arc::clone(&gradients), 1);

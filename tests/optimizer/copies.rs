@@ -19,7 +19,7 @@ use umbo::optimizer::{
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::strategy::scatter::{ScatterOp, scatter};
-use umbo::strategy::variables::{self, Initial, NewVariable, assign, bring_in_step, current_copy};
+use umbo::strategy::variables::{self, Initial, NewVariable, assign};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
@@ -62,17 +62,29 @@ fn halves(copy: &Tensor) -> Vec<u16> {
 /// Makes the copies of the buffer that the step in flight sees.
 fn make_copies(variable: &Variable) {
     for number in 0..COPY_DTYPES.len() {
-        variable.bring_in_step(variable.visible_buffer(), number).unwrap();
+        in_step(variable, variable.visible_buffer(), number);
     }
+}
+
+/// The copy of a buffer, brought in step.
+fn in_step(variable: &Variable, buffer: usize, number: usize) -> &Tensor {
+    // SAFETY: nobody writes the variables of these tests while a copy is made or read.
+    unsafe { variable.bring_in_step(buffer, number) }.unwrap()
+}
+
+/// The copy of a buffer, if it is in step.
+fn copy_of(variable: &Variable, buffer: usize, number: usize) -> Option<&Tensor> {
+    // SAFETY: as above.
+    unsafe { variable.copy(buffer, number) }
 }
 
 /// The copies are in step without anybody having asked, and are the value, rounded.
 #[track_caller]
 fn are_in_step(variable: &Variable) {
     let buffer = variable.visible_buffer();
-    let value: Vec<f32> = read(variable.visible());
+    let value: Vec<f32> = read(visible(variable));
     for (number, dtype) in COPY_DTYPES.into_iter().enumerate() {
-        let copy = variable.copy(buffer, number);
+        let copy = copy_of(variable, buffer, number);
         let copy = copy.unwrap_or_else(|| panic!("{dtype} is out of step"));
         assert_eq!((copy.dtype(), copy.shape()), (dtype, variable.shape()));
         assert!(halves(copy) == rounded(&value, dtype), "{dtype} is not the value");
@@ -81,7 +93,7 @@ fn are_in_step(variable: &Variable) {
 
 fn are_out_of_step(variable: &Variable) -> bool {
     let buffer = variable.visible_buffer();
-    (0..COPY_DTYPES.len()).all(|number| variable.copy(buffer, number).is_none())
+    (0..COPY_DTYPES.len()).all(|number| copy_of(variable, buffer, number).is_none())
 }
 
 /// Trains a dense variable and a table with everything on; the bits of the values at the end.
@@ -168,17 +180,17 @@ fn any_number_of_workers_writes_the_copies_along() {
 fn rows_do_not_bring_a_copy_in_step() {
     let table = table("table", &numbers(ROWS * WIDTH, 1), WIDTH);
     make_copies(&table);
-    write(table.changing(), &numbers(ROWS * WIDTH, 2));
+    write(&changing(&table), &numbers(ROWS * WIDTH, 2));
     assert!(are_out_of_step(&table));
     // One of the two is in step.
-    table.bring_in_step(0, 1).unwrap();
+    in_step(&table, 0, 1);
     let gradients = row_gradients(1, &[&table], Sum, &[true], 1);
     let optimizer = optimizer("sgd", 0.5);
     add_rows(&gradients, 1, 0, 0, &[7, 3, 7], &numbers(3 * WIDTH, 3));
     submit(&gradients, 1, &[1.0]);
     gradients.commit(1);
     apply(&optimizer, &gradients).unwrap();
-    assert!(table.copy(0, 0).is_none() && table.copy(0, 1).is_some());
+    assert!(copy_of(&table, 0, 0).is_none() && copy_of(&table, 0, 1).is_some());
     make_copies(&table);
     are_in_step(&table);
 }
@@ -188,7 +200,7 @@ fn rows_do_not_bring_a_copy_in_step() {
 fn a_dense_update_brings_copies_in_step() {
     let a = variable("a", &numbers(ELEMENTS, 1));
     make_copies(&a);
-    write(a.changing(), &numbers(ELEMENTS, 2));
+    write(&changing(&a), &numbers(ELEMENTS, 2));
     let gradients = gradients(1, &[&a], Sum);
     step(&gradients, 1, &[Some(&numbers(ELEMENTS, 3))], &[1.0]);
     apply(&optimizer("adam", 0.5), &gradients).unwrap();
@@ -225,7 +237,7 @@ fn a_steady_step_with_copies_allocates_nothing() {
         gradients.first_touch(number);
         for replica in 0..2 {
             for (variable, dtype) in [(&a, 0), (&a, 1), (&b, 1)] {
-                variable.bring_in_step(variable.committed_buffer(), dtype).unwrap();
+                in_step(&variable, variable.committed_buffer(), dtype);
             }
             gradients.view(replica, number, 0, GradientMode::Add).unwrap();
             let added = gradients.add_rows(replica, number, 1, 3).unwrap();
@@ -236,7 +248,7 @@ fn a_steady_step_with_copies_allocates_nothing() {
         gradients.commit(number);
         apply(&optimizer, &gradients).unwrap();
         // And where a write left them out of step.
-        a.changing();
+        changing(&a);
     };
     step(1);
     step(2);
@@ -248,7 +260,8 @@ fn a_steady_step_with_copies_allocates_nothing() {
 #[test]
 fn without_memory_for_a_copy_there_is_none() {
     let a = variable("a", &numbers(ELEMENTS, 1));
-    let (refused, _) = refusing(0, || a.bring_in_step(0, 0).map(drop));
+    // SAFETY: as in `in_step`.
+    let (refused, _) = refusing(0, || unsafe { a.bring_in_step(0, 0) }.map(drop));
     refusal(refused, Status::ResourceExhausted);
     assert!(are_out_of_step(&a));
     make_copies(&a);
@@ -271,9 +284,9 @@ fn copies_are_kept_as_long_as_their_variable_is() {
     let value = Tensor::from_slice(&[1.0f32; 3], other.shape(), DeviceId::HOST).unwrap();
     let variable = Variable::new(other.spec().clone(), value, Arc::downgrade(&of_keeper));
     make_copies(&variable);
-    write(variable.staging().unwrap(), &[2.0f32; 3]);
+    write(&staging(&variable), &[2.0f32; 3]);
     variable.stage();
-    variable.bring_in_step(variable.visible_buffer(), 0).unwrap();
+    in_step(&variable, variable.visible_buffer(), 0);
     drop(variable);
     let kept = keeper.0.lock().unwrap();
     let count = |dtype| kept.iter().filter(|tensor| tensor.dtype() == dtype).count();
@@ -291,7 +304,7 @@ fn only_float32_has_copies() {
     }
     let (single, double) = (variable("a", &[1.0f32]), variable("b", &[1.0f64]));
     let own = current_copy(None, &double, DType::Float64).unwrap().unwrap();
-    assert!(own.is_same(double.committed()));
+    assert!(own.is_same(committed(&double)));
     for (variable, dtype) in
         [(&double, DType::Float16), (&double, DType::Float32), (&single, DType::Float64)]
     {
@@ -317,6 +330,26 @@ fn of_strategy(values: &[f32]) -> (Strategy, Variable) {
     (strategy, variable)
 }
 
+/// The copy that somebody gets, if it is in step.
+fn current_copy<'a>(
+    context: Option<&ReplicaContext>,
+    variable: &'a Variable,
+    dtype: DType,
+) -> Result<Option<&'a Tensor>> {
+    // SAFETY: it is read before anybody writes the variable again.
+    unsafe { variables::current_copy(context, variable, dtype) }
+}
+
+/// The copy that somebody gets, brought in step.
+fn bring_in_step<'a>(
+    context: Option<&ReplicaContext>,
+    variable: &'a Variable,
+    dtype: DType,
+) -> Result<&'a Tensor> {
+    // SAFETY: as above.
+    unsafe { variables::bring_in_step(context, variable, dtype) }
+}
+
 /// What a callback does that reads in lower precision: the same copy whoever asks, and the value
 /// rounded.
 #[track_caller]
@@ -325,7 +358,8 @@ fn asked(context: Option<&ReplicaContext>, variable: &Variable) {
         let copy = bring_in_step(context, variable, dtype).unwrap();
         let now = current_copy(context, variable, dtype).unwrap();
         assert!(now.is_some_and(|now| now.is_same(copy)));
-        let value = variables::current_tensor(context, variable).unwrap();
+        // SAFETY: as above.
+        let value = unsafe { variables::current_tensor(context, variable) }.unwrap();
         assert!(halves(copy) == rounded(&read(value), dtype), "{dtype}");
     }
 }
@@ -441,7 +475,7 @@ fn threads_that_ask_at_once_get_the_same_copy() {
             start.wait();
             start.wait();
         }
-        let place = variable.copy(0, 1).unwrap().data().addr();
+        let place = copy_of(&variable, 0, 1).unwrap().data().addr();
         for asking in asking {
             assert_eq!(asking.join().unwrap(), [place; 50]);
         }

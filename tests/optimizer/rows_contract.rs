@@ -195,7 +195,7 @@ fn staged_values_are_updated_where_they_are() {
     let (variable, gradients) = training();
     add(&gradients, 1, 0, &[3], 4.0);
     submit(&gradients, 1, &[1.0; 2]);
-    write(variable.staging().unwrap(), &[100.0f32; 8]);
+    write(&staging(&variable), &[100.0f32; 8]);
     variable.stage();
     let mut action = ApplyAction::at_commit_point(optimizer("sgd", 1.0), Arc::clone(&gradients), 1);
     action.prepare().unwrap();

@@ -48,6 +48,6 @@ fn rows_that_nobody_names_are_never_touched() {
     let touched = resident().saturating_sub(before);
     // Four rows of three tensors are a few pages, at most of 2 MiB each; other tests run, too.
     assert!(touched < 1 << 30, "{touched} bytes");
-    let last = table.committed().slice(0, ROWS - 1, ROWS, 1).unwrap();
+    let last = committed(&table).slice(0, ROWS - 1, ROWS, 1).unwrap();
     assert!(read::<f32>(&last).iter().all(|&weight| weight < -1.0));
 }

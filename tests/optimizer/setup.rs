@@ -151,8 +151,32 @@ pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
     }
 }
 
+/// The value that the step in flight sees, in tests that use a variable on one thread alone.
+pub fn visible(variable: &Variable) -> &Tensor {
+    // SAFETY: nobody writes while this thread reads.
+    unsafe { variable.visible() }
+}
+
+/// The committed value, in such tests.
+pub fn committed(variable: &Variable) -> &Tensor {
+    // SAFETY: as above.
+    unsafe { variable.committed() }
+}
+
+/// What the step in flight writes, in such tests.
+pub fn staging(variable: &Variable) -> Tensor {
+    // SAFETY: as above.
+    unsafe { variable.staging() }.unwrap().done()
+}
+
+/// The committed value to be written, in such tests.
+pub fn changing(variable: &Variable) -> Tensor {
+    // SAFETY: as above.
+    unsafe { variable.changing() }.done()
+}
+
 pub fn value<T: Element>(variable: &Variable) -> Vec<T> {
-    read(variable.committed())
+    read(committed(variable))
 }
 
 pub fn bits(values: &[f32]) -> Vec<u32> {

@@ -47,7 +47,7 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
         }
         case MERGE_RUN: {
             struct plan *nested = plan->nested;
-            ZEROED(umbo_run_options, options);
+            umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
             /* The first one that runs it takes it. */
             plan->nested = NULL;
             if (nested == NULL) return UMBO_OK;
@@ -139,11 +139,11 @@ static umbo_status contribute(umbo_replica_context *context, struct plan *plan, 
         for (at = 0; at < 2 / rows; at++) {
             UMBO_TRY(umbo_gradients_add_rows(gradients, context, 0, rows, &indices, &view));
             for (row = 0; row < rows; row++) {
-                ((int64_t *)indices.data)[row] = amount % WIDTH;
+                ((int64_t *)indices.mutable_data)[row] = amount % WIDTH;
                 for (column = 0; column < 2; column++) {
                     const int64_t number = amount * (1 + column);
-                    if (trainer == TABLE) ((float *)view.data)[2 * row + column] = (float)number;
-                    else ((uint16_t *)view.data)[2 * row + column] = narrow_bits(view.dtype, number);
+                    if (trainer == TABLE) ((float *)view.mutable_data)[2 * row + column] = (float)number;
+                    else ((uint16_t *)view.mutable_data)[2 * row + column] = narrow_bits(view.dtype, number);
                 }
             }
         }
@@ -152,7 +152,7 @@ static umbo_status contribute(umbo_replica_context *context, struct plan *plan, 
         if (trainer == DOUBLE) *(double *)view.data = (double)amount;
         else
             for (at = 0; at < WIDTH; at++)
-                ((uint16_t *)view.data)[at] = narrow_bits(view.dtype, amount + at);
+                ((uint16_t *)view.mutable_data)[at] = narrow_bits(view.dtype, amount + at);
     }
     return umbo_gradients_submit_weighted(gradients, context, 1);
 }

@@ -33,7 +33,7 @@ static void as_child(void *argument) {
     const double nothing = 0;
     int trainer;
     const int before = failures;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     check_state(self->thread, self->strategy, "a fork");
     CHECK(failures == before);
     REFUSED(umbo_strategy_run(old, add_in_child, objects->sum, NULL, NULL, NULL));

@@ -179,7 +179,7 @@ static umbo_variable *make(umbo_strategy *strategy, umbo_dtype dtype, int32_t ra
                            const int64_t *shape) {
     umbo_variable *variable = NULL;
     umbo_tensor *zeros = NULL;
-    ZEROED(umbo_variable_options, options);
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_tensor_create_zeros(dtype, rank, shape, NULL, &zeros));
     CHECK_OK(umbo_variable_create(strategy, "v", zeros, &options, &variable));
@@ -191,9 +191,9 @@ static void make_trainer(umbo_strategy *strategy, struct objects *objects, int t
     const int64_t shape[2] = {WIDTH, 2};
     const int32_t row_sparse = trainer == TABLE || trainer == BRAIN_TABLE;
     const int32_t rank = trainer == DOUBLE ? 0 : 1 + row_sparse;
-    const umbo_variable *weights;
-    ZEROED(umbo_gradients_options, options);
-    ZEROED(umbo_sgd_options, sgd);
+    umbo_variable *weights;
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
     options.loss_reduction = UMBO_LOSS_SUM;
     options.dtype = gradient_dtypes[trainer];
     options.row_sparse = &row_sparse;

@@ -28,8 +28,7 @@ static umbo_cancellation *borrow_token(struct thread *thread) {
         umbo_cancellation_release(tokens[index]);
         CHECK_OK(umbo_cancellation_create(&tokens[index]));
     }
-    token = tokens[index];
-    CHECK_OK(umbo_cancellation_retain(token));
+    CHECK_OK(umbo_cancellation_retain(tokens[index], &token));
     pthread_mutex_unlock(&token_lock);
     return token;
 }
@@ -50,19 +49,18 @@ static void run_on(struct thread *thread, int which) {
     int64_t overtaken;
     umbo_status status;
     umbo_value *result = NULL;
-    ZEROED(umbo_run_options, options);
+    umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = destroy_plan;
     if (limited && one_in(thread, 2)) {
         options.timeout_seconds = 1e-4 + 1e-6 * below(thread, 2000);
         may_end |= MAY(UMBO_STATUS_DEADLINE_EXCEEDED);
     }
-    if (limited && (options.timeout_seconds == 0 || one_in(thread, 2))) {
+    if (limited && (options.timeout_seconds == UMBO_NO_TIMEOUT || one_in(thread, 2))) {
         plan->token = borrow_token(thread);
         options.cancellation = plan->token;
         may_end |= MAY(UMBO_STATUS_CANCELLED);
         umbo_cancellation_release(thread->last_token);
-        thread->last_token = plan->token;
-        CHECK_OK(umbo_cancellation_retain(plan->token));
+        CHECK_OK(umbo_cancellation_retain(plan->token, &thread->last_token));
     }
     /* Who is woken by the end of the nested run may be told before who has ended it. */
     if (has_nested && limited) may_end |= MAY(UMBO_STATUS_CANCELLED);
@@ -148,7 +146,7 @@ static void short_life(struct thread *thread, int which) {
     for (; count > 0; count--) {
         struct plan *plan = new_plan(thread, STRATEGIES + which);
         umbo_status status;
-        ZEROED(umbo_run_options, options);
+        umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
         plan->stall_microseconds = below(thread, 800);
         options.user_data_destroy = destroy_plan;
         options.timeout_seconds = 1e-5 + 1e-6 * below(thread, 800);
