@@ -556,7 +556,8 @@ typedef struct umbo_batch_position {
    */
   int64_t global_examples;
   /**
-   * The number of the step, counted from 1 over the strategy's life.
+   * The number of the step, counted from 1 over the strategy's life. The runs of
+   * umbo_strategy_check_equivalence() have the number of the step after them and do not count.
    */
   int64_t step;
 } umbo_batch_position;
@@ -1426,7 +1427,8 @@ typedef struct umbo_equivalence_finding {
    */
   size_t struct_size;
   /**
-   * UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT or UMBO_EQUIVALENCE_OF_METRIC.
+   * UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT, UMBO_EQUIVALENCE_OF_METRIC or
+   * UMBO_EQUIVALENCE_OF_VARIABLE.
    */
   umbo_equivalence_subject subject;
   /**
@@ -1434,11 +1436,11 @@ typedef struct umbo_equivalence_finding {
    */
   umbo_equivalence_verdict verdict;
   /**
-   * The place of the variable among the gradients; -1 if it is not about a gradient.
+   * The place of the variable among the gradients; -1 if it is about none, or has no place there.
    */
   int64_t variable;
   /**
-   * The element of the gradient, in row-major order, that `text` speaks of; -1 if none.
+   * The element of the gradient or variable, in row-major order, that `text` speaks of; -1 if none.
    */
   int64_t element;
   /**
@@ -1961,6 +1963,11 @@ typedef struct umbo_equivalence_finding {
 #define UMBO_EQUIVALENCE_OF_METRIC 3
 
 /**
+ * The value of a variable.
+ */
+#define UMBO_EQUIVALENCE_OF_VARIABLE 4
+
+/**
  * The same, however the batch is split.
  */
 #define UMBO_EQUIVALENCE_EQUAL 1
@@ -2030,6 +2037,18 @@ typedef struct umbo_equivalence_finding {
  * Different, for a reason that the numbers do not tell; the text lists what is likely.
  */
 #define UMBO_EQUIVALENCE_DIFFERENT 14
+
+/**
+ * The callback writes a variable through a view of it, which is for reading. The check puts the value
+ * back.
+ */
+#define UMBO_EQUIVALENCE_VARIABLE_WRITTEN 15
+
+/**
+ * The same however a batch is split, but other for a smaller batch: the callback uses statistics of the
+ * whole batch, or its size for more than the mean. Does not count against the equivalence.
+ */
+#define UMBO_EQUIVALENCE_SIZE_DEPENDENT 16
 
 #ifdef __cplusplus
 extern "C" {

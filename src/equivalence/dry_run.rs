@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::watched::{Watched, WrittenVariable};
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::executor::lock::Mutex;
 use crate::input;
+use crate::memory;
 use crate::observe::log;
 use crate::optimizer::Gradients;
 use crate::optimizer::inspection::{Before, Written};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::metrics::Metric;
-use crate::strategy::{ReplicaContext, Strategy};
+use crate::strategy::{ReplicaContext, Strategy, Watcher};
 use crate::tensor::{DType, Element, Tensor};
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -55,6 +57,13 @@ impl Part {
 /// What all replicas left, in replica order.
 pub(super) type Parts = Vec<Part>;
 
+/// What came of a run.
+pub(super) struct Outcome {
+    pub parts: Result<Parts, Failure>,
+    /// The variables that the callback wrote through views of them. They have their values again.
+    pub written: Vec<WrittenVariable>,
+}
+
 /// Why a run has come to nothing.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -76,10 +85,14 @@ impl DryRun<'_> {
     /// Runs the callback with the rows from `first` on, of which replica k gets the next
     /// `sizes[k]`, and with gradient buffers full of `prefill`. Whatever comes of it, all is then
     /// as before.
-    pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Result<Parts, Failure> {
+    pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Outcome {
         let devices = self.strategy.compute_devices();
-        let arguments =
-            input::split_rows(self.batch, first, sizes, devices).map_err(Failure::Library)?;
+        let arguments = match input::split_rows(self.batch, first, sizes, devices) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                return Outcome { parts: Err(Failure::Library(error)), written: Vec::new() };
+            }
+        };
         let part = |&examples: &usize| Part { examples, ..Part::default() };
         let parts = sizes.iter().map(part).collect();
         let observer = Arc::new(Observer::new(self.gradients.cloned(), parts));
@@ -91,15 +104,17 @@ impl DryRun<'_> {
             observer.parts.lock()[context.replica()].metrics = metrics;
             Ok(result)
         };
-        let outcome = self.strategy.run(&observed, Some(arguments));
-        if observer.complete.load(Ordering::Acquire) {
-            return Ok(std::mem::take(&mut *observer.parts.lock()));
-        }
-        match outcome {
+        let watcher = Arc::clone(&observer) as Arc<dyn Watcher>;
+        let outcome = self.strategy.try_out(&observed, Some(arguments), watcher);
+        let parts = match outcome {
+            _ if observer.complete.load(Ordering::Acquire) => {
+                Ok(std::mem::take(&mut *observer.parts.lock()))
+            }
             Err(error) if observer.blames_callback() => Err(Failure::Callback(error)),
             Err(error) => Err(Failure::Library(error)),
             Ok(_) => Err(Failure::Library(Error::Internal("a dry run was committed".into()))),
-        }
+        };
+        Outcome { parts, written: std::mem::take(&mut *observer.written.lock()) }
     }
 }
 
@@ -110,6 +125,9 @@ struct Observer {
     vetoed: Mutex<bool>,
     /// What the gradients were; noted by the first replica that begins.
     before: Mutex<Option<Before>>,
+    /// The variables that the callback may see, as they were.
+    watched: Mutex<Vec<Watched>>,
+    written: Mutex<Vec<WrittenVariable>>,
     parts: Mutex<Parts>,
     /// All has been noted that was to be.
     complete: AtomicBool,
@@ -125,6 +143,8 @@ impl Observer {
             gradients,
             vetoed: Mutex::default(),
             before: Mutex::default(),
+            watched: Mutex::default(),
+            written: Mutex::default(),
             parts: Mutex::new(parts),
             complete: AtomicBool::new(false),
             called: AtomicBool::new(false),
@@ -152,7 +172,7 @@ impl Observer {
             if !*vetoed {
                 // Comes before anything that a callback defers, so that none of it is prepared, and
                 // before anything is noted, so that it is restored whatever fails from here on.
-                let (observer, step) = (Arc::clone(self), context.step_number());
+                let (observer, step) = (Arc::clone(self), context.step_id());
                 context.strategy().defer(Box::new(Veto { observer, step }))?;
                 *vetoed = true;
             }
@@ -161,10 +181,35 @@ impl Observer {
         {
             let mut before = self.before.lock();
             if before.is_none() {
+                // Also those whose views the callback had before.
+                gradients.variables().iter().try_for_each(|variable| self.watch(variable))?;
                 *before = Some(gradients.remember()?);
             }
         }
         gradients.prefill(context.replica(), prefill)
+    }
+
+    /// Remembers the committed value of a variable, which nobody assigns while the step is open.
+    fn watch(&self, variable: &Variable) -> Result<()> {
+        let mut watched = self.watched.lock();
+        if !watched.iter().any(|known| known.is_of(variable)) {
+            memory::room(&mut watched, 1, "variables to watch")?;
+            watched.push(Watched::new(variable)?);
+        }
+        Ok(())
+    }
+
+    /// Finds the variables that were written, and gives them their values back.
+    fn restore_variables(&self) {
+        let mut written = self.written.lock();
+        for watched in self.watched.lock().drain(..) {
+            match watched.restored() {
+                Ok(found) => written.extend(found),
+                Err(error) => log::log(log::Level::Error, || {
+                    format!("{:?} is not as it was: {error}", watched.variable())
+                }),
+            }
+        }
     }
 
     fn collect(&self, step: u64) -> Result<()> {
@@ -253,8 +298,15 @@ impl CommitAction for Veto {
     fn commit(&mut self) {}
 }
 
+impl Watcher for Observer {
+    fn looks_at(&self, variable: &Variable) -> Result<()> {
+        self.own(self.watch(variable))
+    }
+}
+
 impl Drop for Veto {
     fn drop(&mut self) {
+        self.observer.restore_variables();
         // The step's turn is not over yet, so no other step has seen the gradients in between.
         let (gradients, before) = (&self.observer.gradients, self.observer.before.lock().take());
         if let (Some(gradients), Some(before)) = (gradients, before)
@@ -345,9 +397,9 @@ mod tests {
             batch: &batch,
             gradients: Some(&gradients),
         };
-        let failure = dry_run.run(0, &[2, 2], 0.0).err().unwrap();
+        let failure = dry_run.run(0, &[2, 2], 0.0).parts.err().unwrap();
         assert!(matches!(failure, Failure::Callback(_)), "{failure:?}");
-        let failure = dry_run.run(0, &[2, 3], 0.0).err().unwrap();
+        let failure = dry_run.run(0, &[2, 3], 0.0).parts.err().unwrap();
         assert!(matches!(failure, Failure::Library(_)), "{failure:?}");
     }
 

@@ -6,6 +6,7 @@ use super::Options;
 use super::dry_run::{DryRun, Failure, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
+use super::watched::WrittenVariable;
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input;
@@ -31,6 +32,8 @@ pub(super) struct Evidence<'a> {
     /// What is there with several replicas only.
     pub others: Option<Others>,
     failures: Vec<Finding>,
+    /// The variables that the callback wrote through views, each once.
+    pub written: Vec<WrittenVariable>,
     /// For each variable the mean magnitude of the gradients of single examples, if measured.
     magnitudes: Vec<Option<Vec<f64>>>,
     /// For each metric the mean magnitude that single examples give it, if measured.
@@ -60,15 +63,17 @@ impl<'a> Evidence<'a> {
             batch: dry_run.batch,
             rows,
             options: *options,
-            split: dry_run.run(0, &sizes, 0.0).map_err(Failure::into_error)?,
+            split: Vec::new(),
             split_again: None,
             others: None,
             failures: Vec::new(),
+            written: Vec::new(),
             magnitudes: Vec::new(),
             metric_magnitudes: Vec::new(),
             sizes,
         };
         let sizes = evidence.sizes.clone();
+        evidence.split = evidence.run(dry_run, 0, &sizes, 0.0).map_err(Failure::into_error)?;
         let again = "when it runs again on the same parts, with buffers full of NaN";
         evidence.split_again = evidence.attempt(dry_run, &sizes, f64::NAN, again)?;
         if replicas > 1 && evidence.failures.is_empty() {
@@ -97,6 +102,23 @@ impl<'a> Evidence<'a> {
         Ok(first.map(|first| Others { whole, whole_again, uneven, first }))
     }
 
+    /// A run, of which also the variables are noted that it wrote.
+    fn run(
+        &mut self,
+        dry_run: &DryRun<'_>,
+        first: usize,
+        sizes: &[usize],
+        prefill: f64,
+    ) -> Result<Parts, Failure> {
+        let outcome = dry_run.run(first, sizes, prefill);
+        for written in outcome.written {
+            if !self.written.iter().any(|known| known.variable.is_same(&written.variable)) {
+                self.written.push(written);
+            }
+        }
+        outcome.parts
+    }
+
     /// A run that is a finding if the callback fails.
     fn attempt(
         &mut self,
@@ -105,7 +127,7 @@ impl<'a> Evidence<'a> {
         prefill: f64,
         split: &str,
     ) -> Result<Option<Parts>> {
-        match dry_run.run(0, sizes, prefill) {
+        match self.run(dry_run, 0, sizes, prefill) {
             Ok(parts) => Ok(Some(parts)),
             Err(Failure::Library(error)) => Err(error),
             Err(Failure::Callback(error)) => {
@@ -124,7 +146,7 @@ impl<'a> Evidence<'a> {
         let mut sizes = vec![0; dry_run.strategy.num_replicas()];
         sizes[0] = 1;
         for example in 0..count {
-            let parts = match dry_run.run(example * self.rows / count, &sizes, 0.0) {
+            let parts = match self.run(dry_run, example * self.rows / count, &sizes, 0.0) {
                 Ok(parts) => parts,
                 // Some callbacks cannot do with one example; what they would say is then not known.
                 Err(Failure::Callback(_)) => continue,

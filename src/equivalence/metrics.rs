@@ -144,6 +144,15 @@ impl Case<'_> {
             );
             return self.finding(Verdict::WrongReduction, text);
         }
+        if self.same(of_parts[0], whole) && self.same(of_parts[1], whole) {
+            let text = format!(
+                "the same however the batch is split, but {:.6} of some examples in it and {:.6} of the \
+                 same examples as a batch of their own: it depends on what else is in the batch",
+                first.mean(),
+                alone.mean()
+            );
+            return self.finding(Verdict::SizeDependent, text);
+        }
         let text = format!(
             "{numbers}; it is no sum over examples, or depends on which of them a replica has"
         );

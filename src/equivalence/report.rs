@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::tensor::Shape;
+
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -11,6 +13,13 @@ pub enum Subject {
     Gradient {
         /// Its place.
         index: usize,
+        /// Its name.
+        name: String,
+    },
+    /// The value of this variable.
+    Variable {
+        /// Its place among the gradients, if it has one.
+        index: Option<usize>,
         /// Its name.
         name: String,
     },
@@ -54,12 +63,16 @@ pub enum Verdict {
     TermPerReplica = 13,
     /// Different, for a reason that the numbers do not tell.
     Different = 14,
+    /// The callback wrote a variable through a view of it, which no failing step undoes.
+    VariableWritten = 15,
+    /// The same however a batch is split, but something else for a smaller batch.
+    SizeDependent = 16,
 }
 
 impl Verdict {
     /// Whether it does no harm to the equivalence.
     pub fn is_equivalent(self) -> bool {
-        matches!(self, Verdict::Equal | Verdict::NotWritten)
+        matches!(self, Verdict::Equal | Verdict::NotWritten | Verdict::SizeDependent)
     }
 }
 
@@ -135,5 +148,32 @@ impl Report {
             add(&mut text, format_args!("\n{}", finding.text));
         }
         Report { equivalent, findings, text }
+    }
+}
+
+/// An element's place in a tensor of this shape, in words.
+pub(super) fn place(shape: &Shape, element: usize) -> String {
+    let mut rest = element;
+    let mut indices: Vec<String> = Vec::new();
+    for &size in shape.iter().rev() {
+        indices.push((rest % size.max(1)).to_string());
+        rest /= size.max(1);
+    }
+    indices.reverse();
+    match indices.is_empty() {
+        true => "its value".into(),
+        false => format!("element [{}]", indices.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_row_major() {
+        assert_eq!(place(&Shape::new(&[2, 3]).unwrap(), 5), "element [1, 2]");
+        assert_eq!(place(&Shape::new(&[7]).unwrap(), 5), "element [5]");
+        assert_eq!(place(&Shape::scalar(), 0), "its value");
     }
 }

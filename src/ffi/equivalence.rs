@@ -26,6 +26,8 @@ pub const UMBO_EQUIVALENCE_OF_STEP: umbo_equivalence_subject = 1;
 pub const UMBO_EQUIVALENCE_OF_GRADIENT: umbo_equivalence_subject = 2;
 /// A metric.
 pub const UMBO_EQUIVALENCE_OF_METRIC: umbo_equivalence_subject = 3;
+/// The value of a variable.
+pub const UMBO_EQUIVALENCE_OF_VARIABLE: umbo_equivalence_subject = 4;
 
 /// What a check has found.
 pub type umbo_equivalence_verdict = i32;
@@ -59,6 +61,12 @@ pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 12;
 pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 13;
 /// Different, for a reason that the numbers do not tell; the text lists what is likely.
 pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 14;
+/// The callback writes a variable through a view of it, which is for reading. The check puts the value
+/// back.
+pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
+/// The same however a batch is split, but other for a smaller batch: the callback uses statistics of the
+/// whole batch, or its size for more than the mean. Does not count against the equivalence.
+pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 16;
 
 const _: () = assert!(Verdict::Equal as i32 == UMBO_EQUIVALENCE_EQUAL);
 const _: () = assert!(Verdict::NotWritten as i32 == UMBO_EQUIVALENCE_NOT_WRITTEN);
@@ -74,6 +82,8 @@ const _: () = assert!(Verdict::SameExamples as i32 == UMBO_EQUIVALENCE_SAME_EXAM
 const _: () = assert!(Verdict::PartlyWritten as i32 == UMBO_EQUIVALENCE_PARTLY_WRITTEN);
 const _: () = assert!(Verdict::TermPerReplica as i32 == UMBO_EQUIVALENCE_TERM_PER_REPLICA);
 const _: () = assert!(Verdict::Different as i32 == UMBO_EQUIVALENCE_DIFFERENT);
+const _: () = assert!(Verdict::VariableWritten as i32 == UMBO_EQUIVALENCE_VARIABLE_WRITTEN);
+const _: () = assert!(Verdict::SizeDependent as i32 == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
 
 /// What sums in another order differ by in the gradients' dtype.
 pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
@@ -112,13 +122,14 @@ impl Default for umbo_equivalence_options {
 pub struct umbo_equivalence_finding {
     /// sizeof(umbo_equivalence_finding).
     pub struct_size: usize,
-    /// UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT or UMBO_EQUIVALENCE_OF_METRIC.
+    /// UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT, UMBO_EQUIVALENCE_OF_METRIC or
+    /// UMBO_EQUIVALENCE_OF_VARIABLE.
     pub subject: umbo_equivalence_subject,
     /// UMBO_EQUIVALENCE_EQUAL, or what is wrong.
     pub verdict: umbo_equivalence_verdict,
-    /// The place of the variable among the gradients; -1 if it is not about a gradient.
+    /// The place of the variable among the gradients; -1 if it is about none, or has no place there.
     pub variable: i64,
-    /// The element of the gradient, in row-major order, that `text` speaks of; -1 if none.
+    /// The element of the gradient or variable, in row-major order, that `text` speaks of; -1 if none.
     pub element: i64,
     /// How many times too large the gradient is on all replicas, less than 1 if it is too small; 0 if
     /// no single number says it.
@@ -147,7 +158,9 @@ impl CheckedStep {
         let texts = |finding: &Finding| {
             let name = match &finding.subject {
                 Subject::Step => None,
-                Subject::Gradient { name, .. } | Subject::Metric { name } => Some(c_string(name)),
+                Subject::Gradient { name, .. }
+                | Subject::Variable { name, .. }
+                | Subject::Metric { name } => Some(c_string(name)),
             };
             (name, c_string(&finding.text))
         };
@@ -161,6 +174,9 @@ impl CheckedStep {
         let (subject, variable) = match finding.subject {
             Subject::Step => (UMBO_EQUIVALENCE_OF_STEP, -1),
             Subject::Gradient { index, .. } => (UMBO_EQUIVALENCE_OF_GRADIENT, index as i64),
+            Subject::Variable { index, .. } => {
+                (UMBO_EQUIVALENCE_OF_VARIABLE, index.map_or(-1, |index| index as i64))
+            }
             Subject::Metric { .. } => (UMBO_EQUIVALENCE_OF_METRIC, -1),
         };
         Some(umbo_equivalence_finding {

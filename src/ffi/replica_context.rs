@@ -206,7 +206,8 @@ pub struct umbo_batch_position {
     pub local_examples: i64,
     /// How many all replicas have together; 0 if the arguments do not tell.
     pub global_examples: i64,
-    /// The number of the step, counted from 1 over the strategy's life.
+    /// The number of the step, counted from 1 over the strategy's life. The runs of
+    /// umbo_strategy_check_equivalence() have the number of the step after them and do not count.
     pub step: i64,
 }
 

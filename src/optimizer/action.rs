@@ -291,7 +291,8 @@ impl CommitAction for ApplyAction {
         let Some(prepared) = self.prepared.take() else { return };
         let step = prepared.step;
         if self.carry_out(prepared) {
-            self.warning = self.report.non_finite.clone().map(|variable| (variable, step));
+            let variable = self.report.non_finite.clone();
+            self.warning = variable.map(|variable| (variable, self.gradients.shown(step)));
         }
     }
 }

@@ -75,7 +75,7 @@ fn apply_in_replica(
         options: u8::from(options.flush) | u8::from(options.measure_norm) << 1,
     };
     let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
-    let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_number());
+    let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
     let action = action.with(options);
     let merge = Box::new(|strategy: &Strategy, values| {
         strategy.defer(Box::new(action))?;

@@ -23,7 +23,7 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         self.take_part(context)?;
-        self.view(context.replica(), context.step_number(), index, mode)
+        self.view(context.replica(), context.step_id(), index, mode)
     }
 
     /// [`Gradients::add_rows`] for the context's replica, in its step. Fails also as
@@ -35,7 +35,7 @@ impl Gradients {
         rows: usize,
     ) -> Result<AddedRows> {
         self.take_part(context)?;
-        self.add_rows(context.replica(), context.step_number(), index, rows)
+        self.add_rows(context.replica(), context.step_id(), index, rows)
     }
 
     /// [`Gradients::add_indexed_slices`] for the context's replica, in its step. Fails also as
@@ -47,7 +47,7 @@ impl Gradients {
         slices: &IndexedSlices,
     ) -> Result<()> {
         self.take_part(context)?;
-        self.add_indexed_slices(context.replica(), context.step_number(), index, slices)
+        self.add_indexed_slices(context.replica(), context.step_id(), index, slices)
     }
 
     /// [`Gradients::submit`] for the context's replica, in its step. With no weight it is the
@@ -63,7 +63,7 @@ impl Gradients {
             Some(weight) => weight,
             None => examples(context)? as f64,
         };
-        self.submit(context.replica(), context.step_number(), weight)
+        self.submit(context.replica(), context.step_id(), weight)
     }
 
     /// Lets the gradients take part in the outcome of the context's step.
@@ -77,12 +77,13 @@ impl Gradients {
                 context.strategy().num_replicas()
             )));
         }
-        let step = context.step_number();
+        let step = context.step_id();
         if step == 0 {
             return Err(Error::precondition(
                 "ctx: the default context is in no run; replicas write gradients inside of a run",
             ));
         }
+        self.note_step(step, context.step_number());
         // Whoever sees that the gradients take part may write, and the step's outcome knows them.
         if self.takes_part_in(step) {
             return Ok(());

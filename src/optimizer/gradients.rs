@@ -102,6 +102,8 @@ pub struct Gradients {
     pub(super) replicas: Vec<CachePadded<Replica>>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
     pub(super) state: AtomicU64,
+    /// How much smaller the number is by which users know the last step that touched the gradients.
+    pub(super) later: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     claimed: AtomicBool,
     /// The last step of whose contributions an apply failed.
@@ -191,6 +193,7 @@ impl Gradients {
             loss_reduction,
             replicas,
             state: AtomicU64::new(pack(0, Phase::Applied)),
+            later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
             refused: AtomicU64::new(0),
         }))
@@ -293,6 +296,20 @@ impl Gradients {
     /// Whether the gradients take part in this step, or in a later one.
     pub(super) fn takes_part_in(&self, step: u64) -> bool {
         unpack(self.state.load(Ordering::Acquire)).0 >= step
+    }
+
+    /// A step is known to users by the number `shown`.
+    pub(super) fn note_step(&self, step: u64, shown: u64) {
+        // What is known to differ is written, so that replicas do not write memory that they share.
+        let later = step - shown;
+        if self.later.load(Ordering::Relaxed) != later {
+            self.later.store(later, Ordering::Relaxed);
+        }
+    }
+
+    /// The number by which users know the last step in which replicas wrote.
+    pub(super) fn shown(&self, step: u64) -> u64 {
+        step - self.later.load(Ordering::Relaxed).min(step)
     }
 
     /// Makes `step` the one whose contributions count; those of earlier steps count no more. Returns true to exactly one caller a step, who then lets the gradients take
@@ -447,7 +464,8 @@ impl Gradients {
     fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
         if self.state.load(Ordering::Acquire) != pack(step, Phase::InFlight) {
             return Err(Error::precondition(format!(
-                "gradients: step {step} is over or has not begun; replicas write gradients inside of run"
+                "gradients: step {} is over or has not begun; replicas write gradients inside of run",
+                self.shown(step)
             )));
         }
         self.replicas.get(replica).map(|own| &**own).ok_or_else(|| {

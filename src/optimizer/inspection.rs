@@ -18,6 +18,7 @@ use crate::tensor::Tensor;
 /// What gradients were before a step that is to leave no trace in them.
 pub struct Before {
     state: u64,
+    later: u64,
     /// One for each replica, if contributions wait for an apply; else the buffers hold nothing that
     /// counts.
     waiting: Vec<Waiting>,
@@ -86,7 +87,7 @@ impl Gradients {
         }
         let state = self.state.load(Ordering::Acquire);
         self.set_aside();
-        Ok(Before { state, waiting })
+        Ok(Before { state, later: self.later.load(Ordering::Relaxed), waiting })
     }
 
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are
@@ -135,6 +136,7 @@ impl Gradients {
             own.weight.store(was.weight, Ordering::Release);
             own.submitted.store(was.submitted, Ordering::Release);
         }
+        self.later.store(before.later, Ordering::Relaxed);
         self.state.store(before.state, Ordering::Release);
         Ok(())
     }

@@ -13,7 +13,7 @@ use half::{bf16, f16};
 pub(super) fn not_finite(sources: &Sources<'_>, index: usize) -> Error {
     let variable = &sources.variables()[index];
     let contributions = sources.contributions;
-    let step = contributions.step;
+    let step = sources.shown_step();
     let (what, way_out) = (
         format!("the gradient of {variable:?}"),
         "nothing was changed. Have such applies skipped, or run the step again with other gradients",

@@ -44,6 +44,11 @@ impl<'a> Sources<'a> {
         self.gradients.variables()
     }
 
+    /// The number by which users know the step of the contributions.
+    pub(super) fn shown_step(&self) -> u64 {
+        self.gradients.shown(self.contributions.step)
+    }
+
     /// Merges the rows of the last run into the gradients of row-sparse variables that may be
     /// updated by `rule`.
     pub(super) fn merge_rows(&mut self, plan: &mut Plan, rule: &dyn UpdateRule) -> Result<()> {

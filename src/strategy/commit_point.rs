@@ -59,7 +59,7 @@ impl Strategy {
     /// The number of the open step of this strategy that this thread is inside of, in
     /// cross-replica context.
     pub fn current_step(&self) -> Option<u64> {
-        step_place(self).map(|step| step.number)
+        step_place(self).map(|step| step.number.id)
     }
 
     /// Carries out `action` at once, outside of any step: waits for its turn, prepares it, and

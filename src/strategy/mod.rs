@@ -54,4 +54,4 @@ mod transaction;
 pub mod variables;
 
 pub use central_storage::{Options, Strategy};
-pub use step::{Baggage, ReplicaContext, ReplicaFunction};
+pub use step::{Baggage, ReplicaContext, ReplicaFunction, Watcher};

@@ -13,7 +13,9 @@ use super::context::{
 };
 pub use super::limits::Limits;
 use super::protocol::rendezvous::{Meeting, Phase};
-use super::step::{Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task};
+use super::step::{
+    Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task, Watcher,
+};
 use super::step_lock::StepGuard;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
@@ -55,7 +57,20 @@ impl Strategy {
         // and `Present` waits for the callbacks then. So `run_step` returns, or unwinds, only after
         // all callbacks did, and `function` is borrowed until then.
         let callback = unsafe { Callback::borrowed(function) };
-        self.run_step(callback, arguments, Limits::default(), None)
+        self.run_step(callback, arguments, Limits::default(), None, None)
+    }
+
+    /// As [`Strategy::run`], for a step that whoever calls this makes fail: its number is that of the
+    /// step that comes next. `watcher` is told of the variables that callbacks look at.
+    pub(crate) fn try_out(
+        &self,
+        function: &FunctionFor<'_>,
+        arguments: Option<Value>,
+        watcher: Arc<dyn Watcher>,
+    ) -> Result<Option<Value>> {
+        // SAFETY: as in `run`; the caller is in no step, so in none that has limits.
+        let callback = unsafe { Callback::borrowed(function) };
+        self.run_step(callback, arguments, Limits::default(), None, Some(watcher))
     }
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
@@ -69,7 +84,7 @@ impl Strategy {
         limits: Limits,
         baggage: Option<Baggage>,
     ) -> Result<Option<Value>> {
-        self.run_step(Callback::Owned(function), arguments, limits, baggage)
+        self.run_step(Callback::Owned(function), arguments, limits, baggage, None)
     }
 
     /// Whether this thread is in a merge call or an update of a step of this strategy that has
@@ -84,12 +99,13 @@ impl Strategy {
         arguments: Option<Value>,
         limits: Limits,
         baggage: Option<Baggage>,
+        watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         self.check_process()?;
         self.check_arguments(arguments.as_ref())?;
         match step_place(self) {
-            None => self.run_outermost(callback, arguments, limits, baggage),
+            None => self.run_outermost(callback, arguments, limits, baggage, watcher),
             Some(_) if limits.is_bounded() => Err(Error::invalid(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
@@ -111,14 +127,16 @@ impl Strategy {
         arguments: Option<Value>,
         limits: Limits,
         baggage: Option<Baggage>,
+        watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
         if limits.is_bounded() {
             self.ensure_thread(0)?;
         }
         let mut lock = self.enter(&limits)?;
         self.open_step()?;
-        let number = lock.next_step();
-        let step = StepPlace { number, depth: 0, limits };
+        let place = lock.next_step(watcher.is_some());
+        let (number, shown) = (place.id, place.shown);
+        let step = StepPlace { number: place, watcher, depth: 0, limits };
         let task = Task::new(self, callback, arguments, step);
         self.open_transaction(number);
         let record = self.record(0);
@@ -136,7 +154,7 @@ impl Strategy {
                 // What is left over is the caller's, and its release may call back.
                 drop(lock);
                 drop(leftovers);
-                self.log_outcome(number, result.as_ref().err());
+                self.log_outcome(shown, result.as_ref().err());
                 result
             }
             Ending::Abandoned(why) => {
@@ -144,7 +162,7 @@ impl Strategy {
                 let error = self.abandoned(&record, why);
                 drop(lock);
                 record.leave();
-                self.log_outcome(number, Some(&error));
+                self.log_outcome(shown, Some(&error));
                 Err(error)
             }
             Ending::Forked(why) => {
@@ -409,12 +427,13 @@ impl Strategy {
     pub(super) fn central_step<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self) {
-            let number = step.number;
+            let number = step.number.id;
             let body = || with_frame(frame(step), body).0;
             return self.undoing_on_failure(number, body);
         }
         let mut lock = self.enter(&Limits::default())?;
-        let number = lock.next_step();
+        let place = lock.next_step(false);
+        let number = place.id;
         self.open_step()?;
         self.open_transaction(number);
         struct RollBack<'a>(&'a Strategy, u64);
@@ -425,7 +444,7 @@ impl Strategy {
             }
         }
         let undo = RollBack(self, number);
-        let step = StepPlace { number, depth: 0, limits: Limits::default() };
+        let step = StepPlace { number: place, watcher: None, depth: 0, limits: Limits::default() };
         let result = with_frame(frame(step), body).0?;
         mem::forget(undo);
         let committed = self.commit(number, None);

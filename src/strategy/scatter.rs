@@ -87,7 +87,7 @@ fn scatter_in_replica(
         name: variable.name().to_owned(),
         kind: op.name(),
     };
-    let (target, step) = (variable.clone(), context.step_number());
+    let (target, step) = (variable.clone(), context.step_id());
     context.synchronize(
         operation,
         Some(Value::IndexedSlices(plain_slices(value)?)),

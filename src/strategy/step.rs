@@ -24,6 +24,7 @@ use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::signal::Spin;
 use super::protocol::sync::Mutex;
 use super::scratch::Scratch;
+use super::step_lock::StepNumber;
 use crate::error::{Error, Result};
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -43,6 +44,12 @@ pub type Baggage = Box<dyn Any + Send>;
 pub type Merge =
     Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
 
+/// Is told of what the callbacks of a trial look at.
+pub trait Watcher: Send + Sync {
+    /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same time.
+    fn looks_at(&self, variable: &Variable) -> Result<()>;
+}
+
 /// What a replica's callback knows of itself. Cloning makes another reference to the same
 /// context; it is of use only in the callback's thread and only until the callback returns.
 #[derive(Clone)]
@@ -50,7 +57,9 @@ pub struct ReplicaContext {
     pub(super) strategy: Strategy,
     pub(super) step: Option<Arc<StepRecord>>,
     pub(super) replica: usize,
-    pub(super) number: u64,
+    pub(super) number: StepNumber,
+    /// Who is told of what the callback looks at, if the step is a trial.
+    pub(super) watcher: Option<Arc<dyn Watcher>>,
     /// Whether the callback runs on the coordinator's thread.
     pub(super) inline: bool,
     pub(super) global_examples: u64,
@@ -98,8 +107,8 @@ pub(super) struct Task {
     pub strategy: Strategy,
     pub callback: Callback,
     pub arguments: Option<Value>,
-    /// The number of the step, counted over the strategy's life.
-    pub number: u64,
+    pub number: StepNumber,
+    pub watcher: Option<Arc<dyn Watcher>>,
     /// 0 for the outermost run, one more for each run inside of a merge function.
     pub depth: usize,
     /// What may end the step: its own limits, or those of the step around it.
@@ -121,6 +130,7 @@ impl Task {
             callback,
             arguments,
             number: step.number,
+            watcher: step.watcher,
             depth: step.depth,
             opened: step.limits.is_bounded().then(Instant::now),
             limits: step.limits,
@@ -136,14 +146,21 @@ impl Task {
 
     /// The step as the contexts of its merge functions know it.
     pub fn place(&self) -> StepPlace {
-        StepPlace { number: self.number, depth: self.depth, limits: self.limits.clone() }
+        StepPlace {
+            number: self.number,
+            watcher: self.watcher.clone(),
+            depth: self.depth,
+            limits: self.limits.clone(),
+        }
     }
 }
 
 /// Which step something is part of.
 #[derive(Clone)]
 pub(super) struct StepPlace {
-    pub number: u64,
+    pub number: StepNumber,
+    /// Who is told of what callbacks look at, if the step is a trial.
+    pub watcher: Option<Arc<dyn Watcher>>,
     /// 0 for the outermost run.
     pub depth: usize,
     pub limits: Limits,
@@ -395,6 +412,7 @@ impl ReplicaContext {
             step: Some(Arc::clone(step)),
             replica,
             number: task.number,
+            watcher: task.watcher.clone(),
             inline: task.is_inline() && replica == 0,
             global_examples: task.global_examples,
         }
@@ -406,7 +424,8 @@ impl ReplicaContext {
             strategy: Strategy::default_strategy(),
             step: None,
             replica: 0,
-            number: 0,
+            number: StepNumber { id: 0, shown: 0 },
+            watcher: None,
             inline: true,
             global_examples: 0,
         }
@@ -422,9 +441,15 @@ impl ReplicaContext {
         self.replica
     }
 
-    /// The number of the step, counted over the strategy's life; 0 in no step.
+    /// What tells the step from all others of the strategy; 0 in no step. Later steps have larger ones.
+    pub fn step_id(&self) -> u64 {
+        self.number.id
+    }
+
+    /// The number of the step, counted from 1 over the strategy's life; 0 in no step. Steps that leave
+    /// no trace ([`Strategy::try_out`]) are not counted.
     pub fn step_number(&self) -> u64 {
-        self.number
+        self.number.shown
     }
 
     /// Whether this is the very context `other`.

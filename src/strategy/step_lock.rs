@@ -29,8 +29,10 @@ pub(super) struct StepLock {
 
 /// What is known of the one who has the lock, for messages.
 struct Inside {
-    /// The number of the last step.
+    /// What tells the last step from all others.
     step: u64,
+    /// How many of the steps were trials.
+    trials: u64,
     thread: Option<Thread>,
     /// That thread, by [`this_thread`]: often it is the same again.
     number: usize,
@@ -53,7 +55,13 @@ impl StepLock {
             queue: Queue::new(),
             patience: PATIENCE,
             holder: AtomicUsize::new(0),
-            inside: Mutex::new(Inside { step: 0, thread: None, number: 0, since: Instant::now() }),
+            inside: Mutex::new(Inside {
+                step: 0,
+                trials: 0,
+                thread: None,
+                number: 0,
+                since: Instant::now(),
+            }),
         }
     }
 
@@ -124,7 +132,7 @@ impl StepLock {
     fn complaint(&self) -> String {
         let (step, thread, since) = {
             let inside = self.inside.lock();
-            (inside.step, inside.thread.clone(), inside.since)
+            (inside.step - inside.trials, inside.thread.clone(), inside.since)
         };
         let name = |thread: &Thread| match thread.name() {
             Some(name) => format!("'{name}' ({:?})", thread.id()),
@@ -143,12 +151,24 @@ impl StepLock {
     }
 }
 
+/// How a step is told from others, and what it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StepNumber {
+    /// No other step of the strategy has this one, and later steps have larger ones.
+    pub id: u64,
+    /// Its place among the steps, counted from 1, which callers key random numbers with. A trial, which
+    /// leaves no trace, has that of the step after it.
+    pub shown: u64,
+}
+
 impl StepGuard<'_> {
-    /// The number of the step that begins now.
-    pub(super) fn next_step(&mut self) -> u64 {
+    /// The number of the step that begins now; `trial` if it will leave no trace.
+    pub(super) fn next_step(&mut self, trial: bool) -> StepNumber {
         let mut inside = self.0.inside.lock();
         inside.step += 1;
-        inside.step
+        let shown = inside.step - inside.trials;
+        inside.trials += u64::from(trial);
+        StepNumber { id: inside.step, shown }
     }
 }
 
@@ -199,14 +219,15 @@ mod tests {
             let lock = &lock;
             let holder = move || {
                 let mut guard = lock.enter(&Limits::default()).unwrap();
-                let numbers: Vec<_> = (1..=7).map(|_| guard.next_step()).collect();
+                let numbers: Vec<_> = (1..=7).map(|_| guard.next_step(false).id).collect();
                 assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
                 begun.send(()).unwrap();
                 let _ = may_end.recv();
             };
             std::thread::Builder::new().name("holder".into()).spawn_scoped(scope, holder).unwrap();
             has_begun.recv().unwrap();
-            let waiting = scope.spawn(|| lock.enter(&Limits::default()).unwrap().next_step());
+            let waiting =
+                scope.spawn(|| lock.enter(&Limits::default()).unwrap().next_step(false).id);
             let line = lines.recv_timeout(Duration::from_secs(60)).unwrap();
             assert!(
                 line.contains("thread 'holder'") && line.contains("neither will ever"),

@@ -95,7 +95,7 @@ pub unsafe fn current_tensor<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
-    keep_foreign(context, variable);
+    note_look(context, variable)?;
     // SAFETY: the caller's promise.
     Ok(unsafe {
         if sees_step(context, variable) { variable.visible() } else { variable.committed() }
@@ -103,13 +103,15 @@ pub unsafe fn current_tensor<'a>(
 }
 
 /// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
-/// variables waits for that anyway.
-fn keep_foreign(context: Option<&ReplicaContext>, variable: &Variable) {
-    if let Some(context) = context
-        && context.strategy().id() != variable.spec().strategy
-    {
+/// variables waits for that anyway. Who tries the callback out is told.
+fn note_look(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
+    let Some(context) = context else { return Ok(()) };
+    if context.strategy().id() != variable.spec().strategy {
         context.keep_viewed(variable);
+    } else if let Some(watcher) = &context.watcher {
+        watcher.looks_at(variable)?;
     }
+    Ok(())
 }
 
 /// As [`current_tensor`] in another dtype: the variable's own, or float16 or bfloat16 for a float32
@@ -129,7 +131,7 @@ pub unsafe fn current_copy<'a>(
         // SAFETY: the caller's promise.
         return unsafe { current_tensor(context, variable) }.map(Some);
     }
-    keep_foreign(context, variable);
+    note_look(context, variable)?;
     let number = checked_copy_number(variable, dtype)?;
     let buffer = match sees_step(context, variable) {
         true => variable.visible_buffer(),
@@ -295,7 +297,7 @@ pub(super) fn write_directly(
 ) -> Result<()> {
     let owner = owner(variable);
     if let Some(step) = step_place(&owner) {
-        return stage(&owner, step.number, variable, keeps, write);
+        return stage(&owner, step.number.id, variable, keeps, write);
     }
     let _lock = owner.enter(&Limits::default())?;
     let _changing = owner.inner().central.write();
@@ -367,7 +369,7 @@ fn assign_in_replica(
         name: variable.name().to_owned(),
         kind: verb(kind),
     };
-    let (target, step) = (variable.clone(), context.step_number());
+    let (target, step) = (variable.clone(), context.step_id());
     context.synchronize(
         operation,
         Some(Value::Tensor(plain_tensor(value)?)),

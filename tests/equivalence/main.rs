@@ -1,5 +1,6 @@
 //! The check of one replica against many: what it names, what it does not mind, what it leaves.
 
+mod apart;
 mod batches;
 mod correct;
 mod left_behind;

@@ -435,20 +435,6 @@ fn statistics_of_a_part() {
     says(&report, of_gradient(&report, "w1"), Verdict::Different, &["statistics"]);
 }
 
-/// The sum over parts is that over the batch, but it depends on how large the batch is.
-#[test]
-fn sizes_that_count_twice() {
-    let model = Model::new(2, Sum);
-    let report = model.check(&batch_of(&rows(8)), |context| {
-        let global = context.batch_position().global_examples as f32;
-        contribute(context, &model.gradients, sum(&part(context)), global)?;
-        model.gradients.submit_in(context, None)?;
-        Ok(None)
-    });
-    let words = ["smaller batch", "size of the batch"];
-    says(&report, of_gradient(&report, "w1"), Verdict::Different, &words);
-}
-
 #[test]
 fn gradients_that_one_replica_alone_writes() {
     let model = Model::new(3, Sum);

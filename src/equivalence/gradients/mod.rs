@@ -6,14 +6,13 @@ mod splits;
 
 use super::dry_run::{Part, Parts};
 use super::evidence::{Evidence, Others};
-use super::report::{Finding, Subject, Verdict};
+use super::report::{Finding, Subject, Verdict, place};
 use super::vectors::{Measure, Sum};
 use super::weights;
 use crate::error::Result;
 use crate::executor::computing;
 use crate::memory;
 use crate::optimizer::LossReduction;
-use crate::tensor::Shape;
 use crate::values::variable::Variable;
 
 /// Adds a finding for each variable.
@@ -108,32 +107,5 @@ impl<'a> Case<'a> {
     /// A part's gradient times `factor`.
     fn term<'p>(&self, part: &'p Part, factor: f64) -> Sum<'p> {
         Sum::of(part.gradient(self.index).map(|gradient| (factor, gradient)))
-    }
-}
-
-/// An element's place in a tensor of this shape, in words.
-fn place(shape: &Shape, element: usize) -> String {
-    let mut rest = element;
-    let mut indices: Vec<String> = Vec::new();
-    for &size in shape.iter().rev() {
-        indices.push((rest % size.max(1)).to_string());
-        rest /= size.max(1);
-    }
-    indices.reverse();
-    match indices.is_empty() {
-        true => "its value".into(),
-        false => format!("element [{}]", indices.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_row_major() {
-        assert_eq!(place(&Shape::new(&[2, 3]).unwrap(), 5), "element [1, 2]");
-        assert_eq!(place(&Shape::new(&[7]).unwrap(), 5), "element [5]");
-        assert_eq!(place(&Shape::scalar(), 0), "its value");
     }
 }

@@ -326,11 +326,14 @@ impl Case<'_> {
         if !differs {
             let found = self.smaller_batch(others, self.declared);
             let text = format!(
-                "the same examples contribute something else to a smaller batch, at {} first of all; \
-                 the callback seems to use the size of the batch, or of a part, for more than the mean",
+                "the same however the batch is split, but the same examples contribute something else to \
+                 a smaller batch, at {} first of all: statistics of the whole batch, such as batch \
+                 normalisation that all replicas share, or the size of the batch used for more than the \
+                 mean. That does not depend on the number of replicas; the last batch of an epoch, if it \
+                 is smaller, is treated otherwise on one replica too",
                 self.place(found.element)
             );
-            return self.at_element(self.finding(Verdict::Different, text), found.element);
+            return self.at_element(self.finding(Verdict::SizeDependent, text), found.element);
         }
         let whole = self.update(&others.whole);
         let (split, uneven) = (self.update(&self.evidence.split), self.update(&others.uneven));

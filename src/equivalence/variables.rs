@@ -1,0 +1,24 @@
+//! What is wrong with a variable: that the callback wrote it.
+
+use super::evidence::Evidence;
+use super::report::{Finding, Subject, Verdict, place};
+
+/// One finding for each variable that was written through a view.
+pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let of_written = evidence.written.iter().map(|written| {
+        let (variable, (was, is)) = (&written.variable, &written.values);
+        let index = evidence.variables().iter().position(|known| known.is_same(variable));
+        let text = format!(
+            "variable '{}': the callback writes it through a view, which is for reading: {} was {was} and \
+             became {is}. No failing step undoes that, and other replicas see it halfway; submit \
+             gradients, or assign. The check has put the value back",
+            variable.name(),
+            place(&variable.shape(), written.element)
+        );
+        let subject = Subject::Variable { index, name: variable.name().to_owned() };
+        let mut finding = Finding::new(subject, Verdict::VariableWritten, text);
+        finding.element = Some(written.element);
+        finding
+    });
+    of_written.collect()
+}
