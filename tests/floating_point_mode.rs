@@ -41,6 +41,8 @@ fn work() -> [usize; 2] {
 #[test]
 fn denormal_numbers_count_on_every_thread() {
     let before = mode();
+    // So that workers take part whether they have parked or not.
+    workers::fix_costs(Some(workers::Costs::NONE));
     for flushes_first in [false, true] {
         // Threads that are made now inherit the mode.
         set_mode(before | if flushes_first { FLUSH } else { 0 });

@@ -249,6 +249,8 @@ fn same_for_all_settings(all: &mut Vec<u8>, what: &str, results: impl Fn() -> Ve
     // The other sets have the same loops, and need not be tried with every number.
     settings.extend([2, 3, 8].into_iter().filter(|_| is_best).map(|count| (1, count)));
     let mut first = None;
+    // So that several take part in what several could.
+    workers::fix_costs(Some(workers::Costs::NONE));
     for (from, count) in settings {
         streaming::select(from);
         workers::set_count(count).unwrap();

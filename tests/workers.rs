@@ -19,6 +19,8 @@ fn enter() -> usize {
 #[test]
 fn entering_allocates_nothing_and_survives_a_fork() {
     workers::set_count(4).unwrap();
+    // So that they take part whether they have parked or not.
+    workers::fix_costs(Some(workers::Costs::NONE));
     // Threads are made, and set themselves up.
     for _ in 0..100 {
         assert_eq!(enter(), 4);

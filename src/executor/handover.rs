@@ -53,16 +53,24 @@ impl<J> Inbox<J> {
         *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(current());
     }
 
-    /// Leaves a job for the worker, whose last one is done. It is not null.
-    pub fn give(&self, job: *mut J) {
+    /// Whether the worker has parked, or is about to.
+    pub fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a job for the worker, whose last one is done. It is not null. Returns whether the worker
+    /// had parked and was woken.
+    pub fn give(&self, job: *mut J) -> bool {
         self.job.store(job, Ordering::Release);
         fence(Ordering::SeqCst);
-        if self.parked.load(Ordering::Relaxed) {
+        let parked = self.is_parked();
+        if parked {
             let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(owner) = owner {
                 owner.unpark();
             }
         }
+        parked
     }
 
     /// Waits for a job, on the worker's thread, and takes it.

@@ -12,6 +12,7 @@
 
 pub mod affinity;
 pub mod computing;
+mod costs;
 mod floating_point;
 pub mod fork;
 mod handover;

@@ -81,17 +81,13 @@ impl Pieces {
     /// the work is worth. Together their parts are all elements, each in one part. Which thread
     /// works on which share must not show in the result.
     ///
-    /// Allocates nothing; panics as [`workers::for_each_task`] does. (`&mut` keeps two threads
+    /// Allocates nothing; panics as [`workers::for_each_range`] does. (`&mut` keeps two threads
     /// from cutting the same pieces at the same time.)
     pub fn for_each_share(&mut self, most: usize, body: &(dyn Fn(Share<'_>) + Sync)) {
-        let bytes = self.bytes();
-        let shares = workers::useful(bytes).min(most).max(1);
-        let (pieces, cut) =
-            (&*self.pieces, |share| (bytes as u128 * share as u128 / shares as u128) as usize);
-        workers::for_each_task(shares, bytes.div_ceil(shares), &|range| {
-            for number in range {
-                body(Share { pieces, number, bytes: cut(number)..cut(number + 1) });
-            }
+        let (pieces, bytes) = (&*self.pieces, self.bytes());
+        workers::for_each_share(most, bytes, &|number, of| {
+            let cut = |share: usize| (bytes as u128 * share as u128 / of as u128) as usize;
+            body(Share { pieces, number, bytes: cut(number)..cut(number + 1) });
         });
     }
 }

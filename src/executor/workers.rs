@@ -8,8 +8,9 @@
 //! One operation uses the threads at a time. Whoever finds the set busy (a second strategy, or a
 //! body that enters it again) does its work alone on its own thread, so entering never waits for
 //! somebody else's work and cannot deadlock. Dispatch writes one pointer per worker; an idle
-//! worker spins for a few tens of microseconds and then parks. Nothing is allocated once the
-//! threads exist.
+//! worker spins for a few tens of microseconds and then parks. How many take part follows the work,
+//! and whether they would have to be woken for it ([`costs`]). Nothing is allocated once the threads
+//! exist.
 
 use std::any::Any;
 use std::hint;
@@ -21,10 +22,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::affinity;
+pub use super::costs::Costs;
+use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::fork::Origin;
 use super::handover::{Countdown, Inbox};
-use super::lock::Mutex;
+use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -32,23 +35,23 @@ use crate::observe::log::{self, Level};
 /// The largest number of workers.
 pub const MAX_COUNT: usize = 1024;
 
-/// Below this many bytes handing work over costs more than it saves.
-const INLINE_BYTES: usize = 256 << 10;
-
-/// A worker gets at least this many bytes.
-const BYTES_PER_WORKER: usize = 64 << 10;
-
 /// Ranges of elements start at multiples of this, so that no two workers write one cache line.
 const ELEMENTS_PER_BLOCK: usize = 64;
 
 /// How long to spin before parking. Waking a parked thread takes about as long.
 const SPIN: Duration = Duration::from_micros(30);
 
+/// The longest that a caller spins for workers that it has woken.
+const LONGEST_SPIN: Duration = Duration::from_micros(300);
+
 /// What is done with each range.
 type Body<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
 /// The number of workers that was asked for; 0 means the default.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// What sharing costs in this process.
+static ESTIMATES: Estimates = Estimates::new();
 
 /// How often work was handed to threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
@@ -94,6 +97,9 @@ struct Slot {
 struct Job {
     body: *const Body<'static>,
     blocks: Blocks,
+    given: Instant,
+    /// How many nanoseconds after that the last of the workers began.
+    begun: AtomicU64,
     countdown: Countdown,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -143,12 +149,21 @@ pub fn count() -> usize {
     }
 }
 
-/// How many workers are worth entering for work that moves `bytes` bytes.
-pub fn useful(bytes: usize) -> usize {
-    if bytes < INLINE_BYTES {
-        return 1;
-    }
-    count().min(bytes / BYTES_PER_WORKER)
+/// What it is thought to cost at this moment to wake workers that have parked.
+pub fn costs() -> Costs {
+    ESTIMATES.costs()
+}
+
+/// From now on waking workers counts as `costs`, and nothing is measured; `None` has it measured again.
+/// Tests that want work to be shared, or not to be, say so with this. Results do not depend on it.
+pub fn fix_costs(costs: Option<Costs>) {
+    ESTIMATES.fix(costs);
+}
+
+/// How many of the threads beside the calling one have parked. `None` while an operation uses them.
+pub fn parked() -> Option<usize> {
+    let threads = set()?.threads.try_lock()?;
+    Some(threads.workers.iter().filter(|worker| worker.slot.inbox.is_parked()).count())
 }
 
 /// How often this process has shared work between several workers, however much work it was each
@@ -172,24 +187,78 @@ pub fn for_each_task(tasks: usize, bytes_per_task: usize, body: &Body<'_>) {
     enter(tasks, 1, bytes_per_task, body);
 }
 
+/// Cuts work that moves `bytes` bytes into as many shares as workers are worth it, at most `most`, and
+/// calls `body` once for each of them with its number and how many there are. Panics as
+/// [`for_each_range`] does.
+pub fn for_each_share(most: usize, bytes: usize, body: &(dyn Fn(usize, usize) + Sync)) {
+    match Entered::new(bytes, most) {
+        Some(entered) => {
+            let shares = entered.shares();
+            entered.dispatch(shares, 1, bytes, &|range| {
+                for number in range {
+                    body(number, shares);
+                }
+            });
+        }
+        None => alone(bytes, || body(0, 1)),
+    }
+}
+
 fn enter(items: usize, block: usize, bytes_per_item: usize, body: &Body<'_>) {
     if items == 0 {
         return;
     }
-    let wanted = useful(items.saturating_mul(bytes_per_item)).min(items.div_ceil(block));
-    if wanted > 1
-        // Such a thread could not wait for the others.
-        && !thread::is_ending()
-        && let Some(mut threads) = set().and_then(|set| set.threads.try_lock())
-    {
-        let helpers = threads.at_least(wanted - 1);
-        if helpers > 0 {
-            ENTRIES.fetch_add(1, Ordering::Relaxed);
-            dispatch(&threads.workers[..helpers], items, block, body);
-            return;
-        }
+    let bytes = items.saturating_mul(bytes_per_item);
+    match Entered::new(bytes, items.div_ceil(block)) {
+        Some(entered) => entered.dispatch(items, block, bytes, body),
+        None => alone(bytes, || body(0..items)),
     }
-    in_default_mode(|| body(0..items));
+}
+
+/// Does all of an operation here.
+fn alone(bytes: usize, work: impl FnOnce()) {
+    if bytes < INLINE_BYTES || count() == 1 {
+        return in_default_mode(work);
+    }
+    let start = Instant::now();
+    in_default_mode(work);
+    ESTIMATES.moved(bytes, bytes, start.elapsed());
+}
+
+/// The set, entered by the calling thread for one operation.
+struct Entered {
+    threads: MutexGuard<'static, Threads>,
+    helpers: usize,
+}
+
+impl Entered {
+    /// Enters the set for work that moves `bytes` bytes and can be cut into `most` shares. `None` if it
+    /// is to be done by the calling thread alone.
+    fn new(bytes: usize, most: usize) -> Option<Entered> {
+        let most = Estimates::of_spinning(bytes, count().min(most));
+        // A thread that is ending could not wait for the others.
+        if most == 1 || thread::is_ending() {
+            return None;
+        }
+        let mut threads = set()?.threads.try_lock()?;
+        // All that could take part are made now, so that no later operation of this size starts any.
+        let helpers = threads.at_least(most - 1);
+        let shares = match threads.are_awake(helpers) {
+            true => helpers + 1,
+            false => ESTIMATES.of_parked(bytes, helpers + 1),
+        };
+        (shares > 1).then_some(Entered { threads, helpers: shares - 1 })
+    }
+
+    /// How many threads take part, the calling one included.
+    fn shares(&self) -> usize {
+        self.helpers + 1
+    }
+
+    fn dispatch(self, items: usize, block: usize, bytes: usize, body: &Body<'_>) {
+        ENTRIES.fetch_add(1, Ordering::Relaxed);
+        dispatch(&self.threads.workers[..self.helpers], items, block, bytes, body);
+    }
 }
 
 /// The set of this process; `None` where another one is being put in its place, which takes a moment.
@@ -234,6 +303,11 @@ pub(super) fn end() -> bool {
 }
 
 impl Threads {
+    /// Whether the first so many wait for work without having parked.
+    fn are_awake(&self, helpers: usize) -> bool {
+        self.workers.iter().take(helpers).all(|worker| !worker.slot.inbox.is_parked())
+    }
+
     /// Makes `wanted` threads if there are not as many yet. Returns how many can be used.
     fn at_least(&mut self, wanted: usize) -> usize {
         while self.workers.len() < wanted {
@@ -256,28 +330,35 @@ impl Threads {
     }
 }
 
-/// Runs the first share here and the others on `workers`.
-fn dispatch(workers: &[Worker], items: usize, block: usize, body: &Body<'_>) {
+/// Runs the first share here and the others on `workers`; `bytes` bytes are moved in all.
+fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: &Body<'_>) {
     // SAFETY: only the lifetime changes. The pointer is used by workers that count themselves out
     // of the countdown afterwards, and this function returns only when all of them have.
     let forever = unsafe { std::mem::transmute::<*const Body<'_>, *const Body<'static>>(body) };
     let job = Job {
         body: forever,
         blocks: Blocks { items, block, shares: workers.len() + 1 },
+        given: Instant::now(),
+        begun: AtomicU64::new(0),
         countdown: Countdown::new(workers.len()),
         panic: Mutex::new(None),
     };
     let origin = Origin::here();
+    let mut woken = 0;
     for worker in workers {
-        worker.slot.inbox.give((&raw const job).cast_mut());
+        woken += usize::from(worker.slot.inbox.give((&raw const job).cast_mut()));
     }
+    let started = Instant::now();
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
     if !origin.is_here() {
         // The body has forked, and what the other workers were to do is done in the parent alone.
         panic::resume_unwind(Box::new("central work ends in the child of a fork"));
     }
-    job.countdown.wait(spin_until);
+    ESTIMATES.moved(bytes / job.blocks.shares, bytes, started.elapsed());
+    job.countdown.wait(if woken > 0 { spin_for_woken } else { spin_until });
+    let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
+    ESTIMATES.woke(woken, started - job.given, begun);
     if let Err(payload) = own {
         panic::resume_unwind(payload);
     }
@@ -294,6 +375,8 @@ impl Job {
     unsafe fn work(job: *const Job, share: usize) {
         // SAFETY: the job is alive until this worker is counted out below.
         let job = unsafe { &*job };
+        let begun = u64::try_from(job.given.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        job.begun.fetch_max(begun, Ordering::Relaxed);
         // SAFETY: as above; the body outlives the job.
         let body = unsafe { &*job.body };
         let outcome = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(share))));
@@ -327,6 +410,16 @@ impl Slot {
 /// Spins for a bounded time until `done` says so; not at all where workers outnumber processors.
 /// Returns whether it did.
 fn spin_until(done: &dyn Fn() -> bool) -> bool {
+    spin_for(SPIN, done)
+}
+
+/// The same for a caller whose workers begin later than it did, by the time that a wake-up takes. If it
+/// parked it would have to be woken itself.
+fn spin_for_woken(done: &dyn Fn() -> bool) -> bool {
+    spin_for((SPIN + 2 * ESTIMATES.costs().latency).min(LONGEST_SPIN), done)
+}
+
+fn spin_for(time: Duration, done: &dyn Fn() -> bool) -> bool {
     if count() > processors() {
         return done();
     }
@@ -338,7 +431,7 @@ fn spin_until(done: &dyn Fn() -> bool) -> bool {
             }
             hint::spin_loop();
         }
-        if start.elapsed() > SPIN {
+        if start.elapsed() > time {
             return false;
         }
     }

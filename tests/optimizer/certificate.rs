@@ -100,6 +100,8 @@ fn weights_after_100_steps_are_the_same_bits() {
         let mut bits = Vec::new();
         for rule in ["momentum", "adam"] {
             workers::set_count(1).unwrap();
+            // So that several take part in what several could.
+            workers::fix_costs(Some(workers::Costs::NONE));
             let expected = trained(rule, Arrival::Forwards);
             // The other sets have the same loops, and need not be tried in every way.
             let counts = (2..=if is_best { 8 } else { 2 }).map(|count| (count, Arrival::Forwards));

@@ -452,6 +452,8 @@ mod tests {
     fn threads_and_instruction_sets_do_not_show() {
         let baseline = Instructions::of(InstructionSet::Baseline).unwrap();
         let count = workers::count();
+        // So that several take part in what several could.
+        workers::fix_costs(Some(workers::Costs::NONE));
         for elements in [0, 1, 15, 17, 1024, 1039, 16_385, 250_001] {
             workers::set_count(1).unwrap();
             let expected = norms(baseline, elements);

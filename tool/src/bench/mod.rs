@@ -3,6 +3,7 @@
 mod gather;
 mod input;
 mod memory;
+mod model;
 mod plot;
 mod probe;
 mod reduce;
@@ -11,6 +12,7 @@ mod rules;
 mod run;
 mod table;
 mod update;
+mod workers;
 
 use lexopt::Arg::{Long, Short, Value};
 
@@ -27,6 +29,7 @@ Benchmarks:
   gather   concatenations, against the speed of memory
   input    batches on their way to the replicas, against the speed of a copy
   update   optimizers' updates from all replicas' gradients, against the speed of memory
+  workers  small updates with the number of threads that the library chooses, and with others
   rows     the same of some rows of a table, against the speed of memory for as many bytes
 
 Options:
@@ -43,6 +46,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("gather") => gather::run(arguments),
             Some("input") => input::run(arguments),
             Some("update") => update::run(arguments),
+            Some("workers") => workers::run(arguments),
             Some("rows") => rows::run(arguments),
             _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
         },

@@ -1,24 +1,19 @@
 //! `umbo bench update`: reducing the gradients of all replicas and updating the variables.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::{Error, Result};
-use umbo::optimizer::{
-    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Settings, apply,
-};
-use umbo::strategy::commit::StepParticipant;
-use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
+use umbo::optimizer::{Optimizer, Settings, apply};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::buffer::COPY_DTYPES;
-use umbo::values::variable::{Aggregation, Synchronization};
 
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
+use super::model::{Model, What};
 use super::probe::move_bytes;
-use super::reduce::{filled, varied};
+use super::reduce::filled;
 use super::rules::{RULES, USUAL, rule_of};
 use crate::Report;
 
@@ -83,94 +78,6 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
 fn half(text: &str) -> std::result::Result<DType, String> {
     let dtype = COPY_DTYPES.into_iter().find(|dtype| dtype.name() == text);
     dtype.ok_or_else(|| format!("'{text}' is not possible here; float16 and bfloat16 are"))
-}
-
-/// What one row is about.
-struct What<'a> {
-    /// Of the variables.
-    dtype: DType,
-    /// Of the gradients, if it is another.
-    gradient: Option<DType>,
-    /// Of the variables' copies, if there are any.
-    copy: Option<DType>,
-    /// Whether the gradients are clipped.
-    clip: bool,
-    rule: &'a str,
-    replicas: usize,
-    /// Of all variables together.
-    bytes: usize,
-    variables: usize,
-}
-
-/// Gradients of some variables, the replicas' parts of which are written by hand.
-struct Model {
-    gradients: Arc<Gradients>,
-    replicas: usize,
-    step: u64,
-}
-
-impl Model {
-    /// With the bytes of `what` in `count` variables.
-    fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
-        let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
-        let initial = filled(what.dtype, shape)?;
-        let new = NewVariable {
-            name: "w".to_owned(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::None,
-        };
-        let variables = (0..count)
-            .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
-            .collect::<Result<_>>()?;
-        let replicas = strategy.num_replicas();
-        let devices = vec![strategy.parameter_device(); replicas];
-        let sum = LossReduction::Sum;
-        let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
-        let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
-        let mut model = Model { gradients, replicas, step: 0 };
-        model.contribute()?;
-        for replica in 0..replicas {
-            let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
-            for index in 0..count {
-                // SAFETY: the buffer is this replica's until it submits.
-                unsafe { model.buffer(replica, index)?.assume_exclusive() }
-                    .copy_from(&contribution)?;
-            }
-        }
-        Ok(model)
-    }
-
-    /// Makes the variables' copies in `dtype`.
-    fn make_copies(&self, dtype: DType) -> Result<()> {
-        let mut variables = self.gradients.variables().iter();
-        // SAFETY: the benchmark takes no step meanwhile, and the copies are not read here.
-        variables.try_for_each(|variable| unsafe { bring_in_step(None, variable, dtype).map(drop) })
-    }
-
-    fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
-        self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
-    }
-
-    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
-    fn contribute(&mut self) -> Result<()> {
-        self.step += 1;
-        self.gradients.first_touch(self.step);
-        for replica in 0..self.replicas {
-            for index in 0..self.gradients.variables().len() {
-                self.buffer(replica, index)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn commit(&self) -> Result<()> {
-        for replica in 0..self.replicas {
-            self.gradients.submit(replica, self.step, 3.0)?;
-        }
-        self.gradients.commit(self.step);
-        Ok(())
-    }
 }
 
 fn row(rounds: usize, what: &What<'_>) -> Result<Row> {

@@ -1,0 +1,101 @@
+//! Gradients and the variables that they are of, for benchmarks of applies.
+
+use std::sync::Arc;
+
+use umbo::error::Result;
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
+use umbo::strategy::Strategy;
+use umbo::strategy::commit::StepParticipant;
+use umbo::strategy::variables::{Initial, NewVariable, bring_in_step, create};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use super::reduce::{filled, varied};
+
+/// What one row is about.
+pub struct What<'a> {
+    /// Of the variables.
+    pub dtype: DType,
+    /// Of the gradients, if it is another.
+    pub gradient: Option<DType>,
+    /// Of the variables' copies, if there are any.
+    pub copy: Option<DType>,
+    /// Whether the gradients are clipped.
+    pub clip: bool,
+    pub rule: &'a str,
+    pub replicas: usize,
+    /// Of all variables together.
+    pub bytes: usize,
+    pub variables: usize,
+}
+
+/// Gradients of some variables, the replicas' parts of which are written by hand.
+pub struct Model {
+    pub gradients: Arc<Gradients>,
+    replicas: usize,
+    step: u64,
+}
+
+impl Model {
+    /// With the bytes of `what` in `count` variables.
+    pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
+        let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
+        let initial = filled(what.dtype, shape)?;
+        let new = NewVariable {
+            name: "w".to_owned(),
+            trainable: None,
+            synchronization: Synchronization::Auto,
+            aggregation: Aggregation::None,
+        };
+        let variables = (0..count)
+            .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
+            .collect::<Result<_>>()?;
+        let replicas = strategy.num_replicas();
+        let devices = vec![strategy.parameter_device(); replicas];
+        let sum = LossReduction::Sum;
+        let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
+        let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
+        let mut model = Model { gradients, replicas, step: 0 };
+        model.contribute()?;
+        for replica in 0..replicas {
+            let contribution = varied(what.gradient.unwrap_or(what.dtype), shape, replica)?;
+            for index in 0..count {
+                // SAFETY: the buffer is this replica's until it submits.
+                unsafe { model.buffer(replica, index)?.assume_exclusive() }
+                    .copy_from(&contribution)?;
+            }
+        }
+        Ok(model)
+    }
+
+    /// Makes the variables' copies in `dtype`.
+    pub fn make_copies(&self, dtype: DType) -> Result<()> {
+        let mut variables = self.gradients.variables().iter();
+        // SAFETY: the benchmark takes no step meanwhile, and the copies are not read here.
+        variables.try_for_each(|variable| unsafe { bring_in_step(None, variable, dtype).map(drop) })
+    }
+
+    pub fn buffer(&self, replica: usize, index: usize) -> Result<&Tensor> {
+        self.gradients.view(replica, self.step, index, GradientMode::Overwrite)
+    }
+
+    /// What the replicas do in a step, but for writing: what the buffers hold is as good as new.
+    pub fn contribute(&mut self) -> Result<()> {
+        self.step += 1;
+        self.gradients.first_touch(self.step);
+        for replica in 0..self.replicas {
+            for index in 0..self.gradients.variables().len() {
+                self.buffer(replica, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn commit(&self) -> Result<()> {
+        for replica in 0..self.replicas {
+            self.gradients.submit(replica, self.step, 3.0)?;
+        }
+        self.gradients.commit(self.step);
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! `umbo bench workers`: applies with the number of threads that the library chooses, with one, and with
+//! all, after a pause in which threads that wait for work have parked.
+
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use lexopt::ValueExt;
+use serde_json::{Value, json};
+use umbo::error::Result;
+use umbo::executor::workers::{self, Costs};
+use umbo::optimizer::{Optimizer, apply};
+use umbo::strategy::{Options as StrategyOptions, Strategy};
+use umbo::tensor::DType;
+
+use super::memory::{OPTIONS_HELP, Options, list, quantile};
+use super::model::{Model, What};
+use super::rules::{RULES, rule_of};
+use crate::Report;
+
+const HELP: &str = "\
+Usage: umbo bench workers [OPTIONS]
+
+Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands for
+the replicas' computing: with one thread, with all threads however little there is to do, and with as
+many as the library chooses. The three take turns. Of all numbers medians are shown, and in how many of
+a hundred applies the library's choice was to share the work. --plot cannot draw it.
+
+Options:
+      --dtype LIST       element types: float32, float64 (default: float32)
+      --rule LIST        as for 'umbo bench update' (default: sgd)
+      --pause-us N       microseconds of the pause (default: 200)
+";
+
+/// Applies of each kind in a round.
+const SAMPLES: usize = 20;
+
+/// How many threads an apply has.
+const ONE: usize = 0;
+const ALL: usize = 1;
+const CHOSEN: usize = 2;
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let (mut rules, mut pause_us) = (vec!["sgd"], 200u64);
+    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+        match name {
+            "rule" => {
+                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
+                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+            }
+            "pause-us" => pause_us = arguments.value()?.parse()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    let Some(options) = options else {
+        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+    };
+    if options.plot.is_some() {
+        return Err("this benchmark has no drawing; leave --plot out".into());
+    }
+    let mut rows = Vec::new();
+    for &dtype in &options.dtypes {
+        for &rule in &rules {
+            for &replicas in &options.replicas {
+                for bytes in options.sizes() {
+                    let what = What {
+                        dtype,
+                        gradient: None,
+                        copy: None,
+                        clip: false,
+                        rule,
+                        replicas,
+                        bytes,
+                        variables: 1,
+                    };
+                    let row = measure(options.rounds, Duration::from_micros(pause_us), &what);
+                    rows.push(row.map_err(|error| error.to_string())?);
+                }
+            }
+        }
+    }
+    Ok(Report::fine(if options.json { as_json(&rows) } else { as_table(&rows) }))
+}
+
+/// What was measured for one size.
+struct Row {
+    labels: [(&'static str, Value); 4],
+    /// Microseconds with one thread, all and as many as the library chose.
+    medians: [f64; 3],
+    /// In how many of a hundred applies the library shared the work.
+    shared: f64,
+}
+
+fn measure(rounds: usize, pause: Duration, what: &What<'_>) -> Result<Row> {
+    let options = StrategyOptions { cpu_replicas: what.replicas, ..StrategyOptions::default() };
+    let strategy = Strategy::new(&options)?;
+    let mut model = Model::new(&strategy, what, 1)?;
+    let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
+    model.commit()?;
+    apply(&optimizer, &model.gradients)?;
+    let threads = workers::count();
+    let mut times = [const { Vec::new() }; 3];
+    let mut shared = 0;
+    // A round that does not count comes first.
+    for round in 0..=rounds {
+        for kind in [ONE, ALL, CHOSEN] {
+            workers::set_count(if kind == ONE { 1 } else { threads })?;
+            workers::fix_costs((kind == ALL).then_some(Costs::NONE));
+            for _ in 0..SAMPLES {
+                model.contribute()?;
+                model.commit()?;
+                let begin = Instant::now();
+                while begin.elapsed() < pause {
+                    spin_loop();
+                }
+                let (start, entries) = (Instant::now(), workers::entries());
+                apply(&optimizer, &model.gradients)?;
+                if round > 0 {
+                    times[kind].push(start.elapsed().as_secs_f64() * 1e6);
+                    shared += usize::from(kind == CHOSEN && workers::entries() > entries);
+                }
+            }
+        }
+    }
+    workers::fix_costs(None);
+    Ok(Row {
+        labels: [
+            ("bytes", json!(what.bytes)),
+            ("dtype", json!(what.dtype.name())),
+            ("rule", json!(what.rule)),
+            ("replicas", json!(what.replicas)),
+        ],
+        medians: times.map(|times| quantile(&times, 0.5)),
+        shared: 100.0 * shared as f64 / (rounds * SAMPLES) as f64,
+    })
+}
+
+fn as_json(rows: &[Row]) -> String {
+    let line = |row: &Row| {
+        let mut object = json!({
+            "benchmark": "workers",
+            "threads": workers::count(),
+            "one_us": row.medians[ONE],
+            "all_us": row.medians[ALL],
+            "chosen_us": row.medians[CHOSEN],
+            "percent_shared": row.shared,
+        });
+        if let Some(object) = object.as_object_mut() {
+            let labels = row.labels.iter().cloned();
+            object.extend(labels.map(|(name, value)| (name.to_owned(), value)));
+        }
+        format!("{object}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn as_table(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let mut text: String = first.labels.iter().map(|(name, _)| format!("{name:>13}")).collect();
+    text += &format!("{:>13}{:>13}{:>13}{:>13}\n", "one us", "all us", "chosen us", "% shared");
+    for row in rows {
+        for (_, value) in &row.labels {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text += &format!("{value:>13}");
+        }
+        let [one, all, chosen] = row.medians;
+        text += &format!("{one:>13.1}{all:>13.1}{chosen:>13.1}{:>13.0}\n", row.shared);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_three_numbers_of_threads() {
+        let row = Row {
+            labels: [
+                ("bytes", json!(80_000)),
+                ("dtype", json!("float32")),
+                ("rule", json!("sgd")),
+                ("replicas", json!(2)),
+            ],
+            medians: [11.0, 41.0, 12.0],
+            shared: 0.0,
+        };
+        let line: Value = serde_json::from_str(&as_json(std::slice::from_ref(&row))).unwrap();
+        assert_eq!((&line["one_us"], &line["chosen_us"]), (&json!(11.0), &json!(12.0)));
+        let table = as_table(&[row]);
+        assert!(
+            table.lines().nth(1).unwrap().ends_with("11.0         41.0         12.0            0")
+        );
+    }
+}
