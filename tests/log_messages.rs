@@ -72,13 +72,28 @@ fn has(line: &str, parts: &[&str]) {
 #[test]
 fn at_info_it_says_what_a_strategy_was_set_up_with() {
     let recorder = Recorder::new(Level::Info);
-    let _strategy = strategy(1);
+    let strategy = strategy(2);
     let lines = recorder.take();
     assert_eq!(lines.len(), 1, "{lines:?}");
     has(
         &lines[0],
-        &["INFO: ", "CPU:0", "variables on", "processors", "bound", "workers", "instruction set"],
+        &["INFO: ", "CPU:0, CPU:1", "variables on", "processors", "workers", "instruction set"],
     );
+    // What it says replica 1 is bound to is what its thread may run on.
+    let processors = Mutex::new(String::new());
+    let look = |context: &ReplicaContext| {
+        if context.replica() == 1 {
+            let own = affinity::current_thread_processors()?;
+            *processors.lock().unwrap() = own.to_string();
+        }
+        Ok(None)
+    };
+    strategy.run(&look, None).unwrap();
+    let bound = format!("1 to {})", processors.into_inner().unwrap());
+    has(&lines[0], &["replica threads bound to processors (0 to ", &bound]);
+    let options = Options { cpu_replicas: 2, bind_threads: false, ..Options::default() };
+    let _free = Strategy::new(&options).unwrap();
+    has(&recorder.take()[0], &["replica threads not bound"]);
 }
 
 #[test]

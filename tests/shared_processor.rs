@@ -10,35 +10,54 @@ use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 
+const RUNS: usize = 200;
+
 #[test]
 fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
     let allowed = affinity::current_thread_processors().unwrap();
     let options = Options { cpu_replicas: 2, ..Options::default() };
     let strategy = Strategy::new(&options).unwrap();
     let processor = AtomicUsize::new(usize::MAX);
+    let [calls, together] = [const { AtomicUsize::new(0) }; 2];
     let step = |context: &ReplicaContext| -> Result<Option<Value>> {
-        if context.replica() == 1 {
-            processor.store(affinity::current_processor().unwrap(), Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
+        let here = affinity::current_processor().unwrap();
+        match context.replica() {
+            0 => {
+                let shares = here == processor.load(Ordering::Relaxed);
+                together.fetch_add(usize::from(shares), Ordering::Relaxed);
+            }
+            _ => processor.store(here, Ordering::Relaxed),
         }
         let one = Value::Tensor(Tensor::scalar(1.0f32)?);
         let sum = context.all_reduce(ReduceOp::Sum, one)?;
         assert_eq!(sum.tensor_of(0)?.to_vec::<f32>()?, [2.0]);
         Ok(None)
     };
-    strategy.run(&step, None).unwrap();
+    // How often each replica was called in so many runs, and replica 0 on the processor of the other.
+    let run = |runs: usize| {
+        calls.store(0, Ordering::Relaxed);
+        together.store(0, Ordering::Relaxed);
+        for _ in 0..runs {
+            strategy.run(&step, None).unwrap();
+        }
+        (calls.load(Ordering::Relaxed) / 2, together.load(Ordering::Relaxed))
+    };
+    assert_eq!(run(1).0, 1);
     let shared = [processor.load(Ordering::Relaxed)].into_iter().collect();
 
-    // Bound to it, the caller cannot leave.
+    // Bound to it, the caller cannot leave, and both take turns on one processor.
     affinity::bind_current_thread(&shared).unwrap();
-    for _ in 0..200 {
-        strategy.run(&step, None).unwrap();
-    }
+    assert_eq!(run(RUNS), (RUNS, RUNS));
     assert_eq!(affinity::current_thread_processors().unwrap(), shared);
 
-    // It can again, and may still be there.
+    // It can again, is still there, and makes way: else it would stay for all of the runs, since a
+    // thread that never blocks for long is not moved away from a processor that has turns for it.
     affinity::bind_current_thread(&allowed).unwrap();
-    for _ in 0..200 {
-        strategy.run(&step, None).unwrap();
+    let (runs, together) = run(RUNS);
+    assert_eq!(runs, RUNS);
+    if allowed.count() > 1 {
+        assert!(together < RUNS, "replica 0 stayed on the processor of replica 1");
     }
     assert_eq!(affinity::current_thread_processors().unwrap(), allowed);
 }

@@ -244,9 +244,16 @@ impl Strategy {
             names.join(", ")
         };
         log::log(log::Level::Info, || {
+            let home = |(replica, device): (usize, &DeviceId)| match registry::processors(*device) {
+                Ok(processors) => format!("{replica} to {processors}"),
+                Err(_) => format!("{replica} to none"),
+            };
             let bound = match inner.threading.bind {
-                true => "bound to the processors of their devices",
-                false => "not bound",
+                true => {
+                    let homes: Vec<_> = inner.devices.iter().enumerate().map(home).collect();
+                    format!("bound to processors ({})", homes.join(", "))
+                }
+                false => "not bound".to_owned(),
             };
             format!(
                 "strategy {}: replicas on {}; variables on {}; {processors} processors; replica \

@@ -106,6 +106,43 @@ fn the_benchmark_of_runs_measures_next_to_its_probes() {
     assert!(printed(&["bench", "run", "--rounds", "1"]).contains("empty run after a pause"));
 }
 
+/// With this test alone on the machine or beside others: how busy they were is in every row.
+#[test]
+fn benchmarks_say_how_busy_the_machine_was() {
+    for arguments in [
+        &["bench", "run", "--rounds", "1", "--json"][..],
+        &["bench", "input", "--samples", "16", "--features", "4", "--batch", "8", "--json"],
+        &["bench", "gather", "--from", "4K", "--to", "4K", "--rounds", "1", "--json"],
+    ] {
+        let rows = printed(arguments);
+        let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+        for row in rows {
+            assert!(row["processors_busy_with_others"].as_f64() >= Some(0.0), "{row}");
+            let percent = row["percent_of_roof"].as_f64();
+            let above = percent.map_or(Value::Null, |percent| Value::Bool(percent > 100.0));
+            assert_eq!(row["above_its_probe"], above, "{row}");
+        }
+    }
+    assert!(!printed(&["bench", "gather", "--help"]).contains("The machine was busy"));
+}
+
+#[test]
+fn the_benchmark_of_workers_compares_numbers_of_threads() {
+    let sizes = ["--from", "4K", "--to", "8K", "--replicas", "2", "--rounds", "1"];
+    let arguments = [&["bench", "workers", "--pause-us", "10"], &sizes[..]].concat();
+    let lines = printed(&[&arguments[..], &["--json"]].concat());
+    let rows: Vec<Value> = lines.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row["one_us"].as_f64() > Some(0.0) && row["all_us"].as_f64() > Some(0.0), "{row}");
+        // So little is never shared.
+        assert_eq!(row["percent_shared"], 0.0, "{row}");
+    }
+    assert!(printed(&arguments).contains("chosen us"));
+    let refused = umbo(&[&arguments[..], &["--plot", "workers.svg"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+}
+
 #[test]
 fn benchmarks_of_memory_measure_next_to_their_probes() {
     for (benchmark, option, value) in [

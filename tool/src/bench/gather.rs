@@ -7,8 +7,8 @@ use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::tensor::{DType, Shape, Tensor};
 
+use super::copies;
 use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
-use super::probe::move_bytes;
 use super::reduce::varied;
 use crate::Report;
 
@@ -16,9 +16,9 @@ const HELP: &str = "\
 Usage: umbo bench gather [OPTIONS]
 
 Measures the concatenation of one tensor per replica into a tensor that is used again: along axis 0,
-and along axis 1 of tensors with rows of a given length. Beside it a probe copies as many bytes from
-the same tensors with the same threads, once through the caches and once past them; the faster of
-the two is the roof. Of all numbers medians are shown.
+and along axis 1 of tensors with rows of a given length. Beside it probes copy the same tensors one
+after the other into as much memory: with the same threads and with one, with memcpy and past the
+caches; the fastest of them is the roof. Of all numbers medians are shown.
 
 Options:
       --dtype LIST       element types (default: float32)
@@ -74,12 +74,6 @@ fn row(
     let components: Vec<Tensor> =
         (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
     let output = gather(&components, axis as i64, DeviceId::HOST, None)?;
-    // Whatever the axis, each component fills one part of the output's memory.
-    let elements = shape.elements();
-    let flat = output.reshape(Shape::new(&[output.shape().elements()])?)?;
-    let parts: Vec<Tensor> = (0..replicas)
-        .map(|replica| flat.slice(0, replica * elements, (replica + 1) * elements, 1))
-        .collect::<Result<_>>()?;
     let ours = whole(|| {
         gather(&components, axis as i64, DeviceId::HOST, {
             // SAFETY: nobody else has the output while it is measured.
@@ -87,14 +81,6 @@ fn row(
         })
         .map(drop)
     });
-    let probe = |streaming| {
-        let copies = components.iter().zip(&parts);
-        whole(move || {
-            copies.clone().try_for_each(|(component, part)| {
-                move_bytes(std::slice::from_ref(component), Some(part), &[], streaming)
-            })
-        })
-    };
     let traffic = 2 * replicas * shape.bytes(dtype)?;
     let labels = vec![
         ("bytes", json!(bytes)),
@@ -103,5 +89,5 @@ fn row(
         ("row", json!(columns * dtype.size())),
         ("replicas", json!(replicas)),
     ];
-    Row::measure(labels, traffic, rounds, ours, vec![probe(false), probe(true)])
+    Row::measure(labels, traffic, rounds, ours, copies::all(&components, &output))
 }

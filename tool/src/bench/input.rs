@@ -14,6 +14,7 @@ use umbo::strategy::{Options as StrategyOptions, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape};
 use umbo::values::Value;
 
+use super::machine::ABOVE;
 use super::memory::quantile;
 use super::number_of_replicas;
 use super::plot::{Plot, Span};
@@ -271,7 +272,7 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
     }
     format!(
         "{:<10}{:>18}{:>10}\n{:<10}{ours:>18.0}{:>10.2}\n{:<10}{probe:>18.0}{:>10.2}\n\
-         The library reaches {:.1} percent of the probe ({:.1} to {:.1}).\n",
+         The library reaches {:.1} percent of the probe ({:.1} to {:.1}){}.\n",
         "",
         "samples/s",
         "GB/s",
@@ -282,6 +283,7 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
         median(&percents),
         quantile(&percents, 0.25),
         quantile(&percents, 0.75),
+        if median(&percents) > 100.0 { format!(", {ABOVE}") } else { String::new() },
     )
 }
 

@@ -1,7 +1,9 @@
 //! `umbo bench`: measures the library on this machine.
 
+mod copies;
 mod gather;
 mod input;
+mod machine;
 mod memory;
 mod model;
 mod plot;
@@ -17,11 +19,13 @@ mod workers;
 use lexopt::Arg::{Long, Short, Value};
 
 use crate::Report;
+use machine::{Watch, annotate};
 
 const HELP: &str = "\
 Usage: umbo bench BENCHMARK [OPTIONS]
 
-Measures the library on this machine, together with probes of what the machine can do at best.
+Measures the library on this machine, together with probes of what the machine can do at best, and
+says how busy other processes were meanwhile.
 
 Benchmarks:
   run      what a step costs that does nothing
@@ -40,16 +44,23 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
     match arguments.next()? {
         None => Err("which benchmark?".into()),
         Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
-        Some(Value(benchmark)) => match benchmark.to_str() {
-            Some("run") => run::run(arguments),
-            Some("reduce") => reduce::run(arguments),
-            Some("gather") => gather::run(arguments),
-            Some("input") => input::run(arguments),
-            Some("update") => update::run(arguments),
-            Some("workers") => workers::run(arguments),
-            Some("rows") => rows::run(arguments),
-            _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
-        },
+        Some(Value(benchmark)) => {
+            let watch = Watch::begin();
+            let mut report = match benchmark.to_str() {
+                Some("run") => run::run(arguments),
+                Some("reduce") => reduce::run(arguments),
+                Some("gather") => gather::run(arguments),
+                Some("input") => input::run(arguments),
+                Some("update") => update::run(arguments),
+                Some("workers") => workers::run(arguments),
+                Some("rows") => rows::run(arguments),
+                _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
+            }?;
+            if !report.text.starts_with("Usage") {
+                report.text = annotate(report.text, watch.others());
+            }
+            Ok(report)
+        }
         Some(other) => Err(other.unexpected()),
     }
 }

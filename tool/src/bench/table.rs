@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::machine::ABOVE;
 use super::memory::quantile;
 use super::plot::Span;
 
@@ -82,6 +83,9 @@ pub fn as_table(rows: &[Row]) -> String {
         if let (Some(probe), Some(ratio)) = (row.probe, row.ratio(rows)) {
             // Writing to a string cannot fail.
             let _ = write!(line, "  {ratio:.2} ({probe})");
+            if ratio < 1.0 {
+                let _ = write!(line, " {ABOVE}");
+            }
         }
         text.push_str(&line);
         text.push('\n');
@@ -147,6 +151,10 @@ mod tests {
         }
         assert_eq!((&lines[1]["ours_us"], &lines[1]["probe_us"]), (&json!(150.0), &json!(50.0)));
         assert_eq!(spans(&rows)[1].probe, Some(50.0));
-        assert!(as_table(&rows).contains("3.00 (probe)"));
+        let table = as_table(&rows);
+        assert!(table.contains("3.00 (probe)") && !table.contains(ABOVE), "{table}");
+        let [mut probe, row] = rows;
+        (1..=200).for_each(|_| probe.add(Duration::from_secs(1)));
+        assert!(as_table(&[probe, row]).contains(&format!("(probe) {ABOVE}")));
     }
 }
