@@ -191,7 +191,7 @@ fn bad_arguments_are_named() {
         umbo_tensor_release(tensor);
         umbo_tensor_release(ptr::null());
         assert_eq!(umbo_tensor_retain(tensor, &mut ptr::null_mut()), UMBO_STATUS_INVALID_ARGUMENT);
-        assert_eq!(message(), "umbo_tensor_retain: tensor: the handle was released");
+        assert!(message().starts_with("umbo_tensor_retain: tensor: the handle was released"));
     }
 }
 

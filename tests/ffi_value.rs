@@ -116,7 +116,10 @@ fn nests_are_built_viewed_and_taken_apart() {
             umbo_value_create_struct(2, twice.as_ptr(), items.as_ptr(), &mut none),
             UMBO_STATUS_INVALID_ARGUMENT
         );
-        assert_eq!(message(), "umbo_value_create_struct: names: 'a' appears twice");
+        assert_eq!(
+            message(),
+            "umbo_value_create_struct: names: 'a' appears twice; give each field a name of its own"
+        );
         assert!(none.is_null());
         release(&[x, y, tuple, nest, item, field]);
     }
@@ -205,10 +208,8 @@ fn a_retained_value_outlives_its_original() {
     }
     assert_eq!(live(UMBO_HANDLE_VALUE), 2);
     release(&[value]);
-    assert_eq!(
-        rows(value, ptr::null()).unwrap_err().1,
-        "umbo_value_view: value: the handle was released"
-    );
+    let refused = rows(value, ptr::null()).unwrap_err().1;
+    assert!(refused.starts_with("umbo_value_view: value: the handle was released"), "{refused}");
     assert_eq!(rows(clone, ptr::null()), Ok(4));
     release(&[clone]);
     assert_eq!(live(UMBO_HANDLE_ANY), 0);

@@ -119,7 +119,11 @@ fn reduced_axes(components: &[Tensor], axes: &[i64]) -> Result<AxisMask> {
     if components.iter().any(|component| component.shape().rank() != first.rank()) {
         return Err(Error::invalid(
             "value",
-            format!("the ranks of the replicas differ: {}", shapes(components)),
+            format!(
+                "the ranks of the replicas differ: {}; reductions need as many dimensions on each \
+                 replica: reshape before",
+                shapes(components)
+            ),
         ));
     }
     let mut reduced = [false; MAX_RANK];

@@ -255,7 +255,12 @@ pub unsafe extern "C" fn umbo_dataset_map(
                 // SAFETY: the caller gives a function of this type and its user data.
                 unsafe { function(element, user_data.pointer(), result) }
             })?;
-            result.ok_or_else(|| Error::invalid("result", "the mapped function has stored none"))
+            result.ok_or_else(|| {
+                Error::invalid(
+                    "result",
+                    "the mapped function has stored none; it stores a value for each element",
+                )
+            })
         };
         mapped.write(make(dataset.map(call, map_options)?)?);
         Ok(())

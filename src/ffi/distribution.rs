@@ -257,7 +257,10 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
             });
             // Taken over whatever the status.
             let dataset = match dataset.is_null() {
-                true => Err(Error::invalid("dataset", "the function has stored none")),
+                true => Err(Error::invalid(
+                    "dataset",
+                    "the function has stored none; it stores a dataset for each pipeline",
+                )),
                 false => consume(dataset, "dataset"),
             };
             ran?;

@@ -193,7 +193,14 @@ fn slot_of(handle: u64) -> u32 {
 #[cold]
 fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     if handle == 0 {
-        return Error::invalid(argument, format!("is NULL; {} is expected", expected.name()));
+        let hint = match expected {
+            Kind::Value => {
+                " (an iterator at its end gives NULL: reset it; a run without arguments has none)"
+            }
+            _ => "",
+        };
+        let problem = format!("is NULL; {} is expected{hint}", expected.name());
+        return Error::invalid(argument, problem);
     }
     let foreign =
         || Error::invalid(argument, format!("{handle:#x} is not a handle of this library"));
@@ -201,7 +208,11 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     let Some(slot) = TABLE.slot(slot_of(handle)) else { return foreign() };
     let state = slot.state.load(Ordering::SeqCst);
     if generation(handle) < generation(state) {
-        Error::invalid(argument, "the handle was released")
+        Error::invalid(
+            argument,
+            "the handle was released, or was lent to a callback that has returned; keep a reference of \
+             your own for as long as it is used",
+        )
     } else if counts(handle, state) && kind != expected {
         Error::invalid(argument, format!("is {} handle, not {}", kind.name(), expected.name()))
     } else {

@@ -107,7 +107,10 @@ impl ElementSpec {
     pub(crate) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid("names", format!("'{name}' appears twice")));
+                return Err(Error::invalid(
+                    "names",
+                    format!("'{name}' appears twice; give each field a name of its own"),
+                ));
             }
         }
         ElementSpec::Struct(Arc::new(fields)).within_limits()
@@ -147,7 +150,8 @@ impl ElementSpec {
             (ElementSpec::Leaf(leaf), Value::Tensor(tensor)) => Err(Error::invalid(
                 what,
                 format!(
-                    "{} of shape {} where the element spec says {leaf}",
+                    "{} of shape {} where the element spec says {leaf}; all elements look as the spec \
+                     says, which is given with the function",
                     tensor.dtype(),
                     tensor.shape()
                 ),
@@ -165,7 +169,8 @@ impl ElementSpec {
             (spec, other) => Err(Error::invalid(
                 what,
                 format!(
-                    "{} of {} where the element spec says {spec}",
+                    "{} of {} where the element spec says {spec}; all elements look as the spec says, \
+                     which is given with the function",
                     other.kind_name(),
                     other.count()
                 ),

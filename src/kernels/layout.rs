@@ -264,7 +264,10 @@ impl Layout {
         if !permutation {
             return Err(Error::invalid(
                 "axes",
-                format!("{axes:?} is not an order of the axes of shape {}", self.shape),
+                format!(
+                    "{axes:?} is not an order of the axes of shape {}; name each of its axes once",
+                    self.shape
+                ),
             ));
         }
         let mut layout = *self;

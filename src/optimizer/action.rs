@@ -229,7 +229,15 @@ impl ApplyAction {
         drop(state);
         let Some(schedule) = schedule else { return Ok(constant) };
         let learning_rate = schedule(iterations)?;
-        check_learning_rate(learning_rate)?;
+        if check_learning_rate(learning_rate).is_err() {
+            return Err(Error::invalid(
+                "learning_rate",
+                format!(
+                    "the schedule gave {learning_rate} for update {iterations}; it must be finite and at \
+                     least 0. Nothing was changed"
+                ),
+            ));
+        }
         Ok(learning_rate)
     }
 

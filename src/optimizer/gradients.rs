@@ -414,7 +414,10 @@ impl Gradients {
     fn writable(&self, replica: usize, step: u64, index: usize) -> Result<(&Buffer, &AtomicU64)> {
         let own = self.replica_in_step(replica, step)?;
         let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
-            let problem = format!("{index}; there are {} variables", self.variables.len());
+            let problem = format!(
+                "{index} is not in [0, {}), the variables that the gradients were made of, in that order",
+                self.variables.len()
+            );
             return Err(Error::out_of_range("index", problem));
         };
         if own.submitted.load(Ordering::Acquire) == step {

@@ -369,12 +369,15 @@ impl ReplicaContext {
         value: Value,
         combine: impl FnOnce(&Strategy, Value) -> Result<Value> + Send + 'static,
     ) -> Result<Value> {
+        // The run fails with what one of its operations has to say, which therefore says which it was.
+        let own = operation.clone();
         let merge = move |strategy: &Strategy, values: Vec<Option<Value>>| {
             let values: Vec<Value> = values.into_iter().flatten().collect();
             // Every leaf becomes a per-replica value, also one that is the same on all: the sum
             // of one tensor over n replicas is what each of them asked for.
-            let merged = Value::merge(&values, true, "value")?;
-            let copies = combine(strategy, merged)?;
+            let combined =
+                Value::merge(&values, true, "value").and_then(|merged| combine(strategy, merged));
+            let copies = combined.map_err(|error| error.named(own.to_string()))?;
             (0..strategy.num_replicas())
                 .map(|replica| copies.component(replica).map(Some))
                 .collect()

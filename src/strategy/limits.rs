@@ -23,10 +23,13 @@ impl Limits {
     /// Why the run should end now, if it should.
     pub(super) fn exceeded(&self) -> Option<Error> {
         if self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
-            return Some(Error::Cancelled("the run was cancelled".into()));
+            return Some(Error::Cancelled(
+                "the run was cancelled; a token stays cancelled, so give another run a new one"
+                    .into(),
+            ));
         }
         self.deadline
             .filter(|deadline| Instant::now() >= *deadline)
-            .map(|_| Error::DeadlineExceeded("the run's deadline has passed".into()))
+            .map(|_| Error::DeadlineExceeded("the run's deadline has passed; give it more time, or have callbacks ask whether to stop".into()))
     }
 }

@@ -11,6 +11,7 @@ use super::variables::{
 use crate::collectives::ReduceOp;
 use crate::error::{Error, Result};
 pub use crate::kernels::rows::scatter::ScatterOp;
+use crate::tensor::TensorMut;
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 use crate::values::variable::{Aggregation, Variable};
@@ -41,11 +42,24 @@ pub fn scatter(variable: &Variable, op: ScatterOp, value: &Value) -> Result<()> 
             }
             let slices = plain_slices(value)?;
             check_scatterable(variable, &slices)?;
-            write_directly(variable, true, &mut |to| {
-                to.scatter_rows(op, slices.values(), slices.indices())
-            })
+            write_directly(variable, true, &mut |to| scatter_rows(variable, op, &slices, to))
         }
     }
+}
+
+/// Scatters into what is to be the value of `variable`.
+fn scatter_rows(
+    variable: &Variable,
+    op: ScatterOp,
+    slices: &IndexedSlices,
+    to: &mut TensorMut<'_>,
+) -> Result<()> {
+    to.scatter_rows(op, slices.values(), slices.indices()).map_err(|error| match error {
+        Error::OutOfRange { argument, problem } => {
+            Error::out_of_range(argument, format!("{problem} of variable '{}'", variable.name()))
+        }
+        other => other,
+    })
 }
 
 fn plain_slices(value: &Value) -> Result<Arc<IndexedSlices>> {
@@ -96,9 +110,7 @@ fn scatter_in_replica(
                 values.iter().flatten().map(plain_slices).collect::<Result<_>>()?;
             let slices = aggregate(&target, &parts)?;
             check_scatterable(&target, &slices)?;
-            stage(strategy, step, &target, true, &mut |to| {
-                to.scatter_rows(op, slices.values(), slices.indices())
-            })?;
+            stage(strategy, step, &target, true, &mut |to| scatter_rows(&target, op, &slices, to))?;
             Ok(vec![None; values.len()])
         }),
     )?;

@@ -258,7 +258,7 @@ pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
             " (the MEAN of integers is a float; give the variable a float dtype or the SUM \
              aggregation)"
         }
-        _ => "",
+        _ => "; convert the value",
     };
     Err(Error::invalid(
         "value",
@@ -277,7 +277,8 @@ fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
         return Err(Error::invalid(
             "value",
             format!(
-                "has shape {}, but variable '{}' has shape {}",
+                "has shape {}, but variable '{}' has shape {}, which an assignment does not change; \
+                 reshape the value",
                 tensor.shape(),
                 variable.name(),
                 variable.shape()

@@ -315,7 +315,7 @@ impl Tensor {
             return Err(Error::invalid(
                 "shape",
                 format!(
-                    "{shape} has {} elements, the tensor's shape {} has {}",
+                    "{shape} has {} elements, the tensor's shape {} has {}; a reshape keeps their number",
                     shape.elements(),
                     self.shape(),
                     self.shape().elements()

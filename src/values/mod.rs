@@ -86,7 +86,10 @@ impl Value {
     pub fn structure(fields: Vec<(String, Value)>) -> Result<Value> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid("names", format!("'{name}' appears twice")));
+                return Err(Error::invalid(
+                    "names",
+                    format!("'{name}' appears twice; give each field a name of its own"),
+                ));
             }
         }
         Value::Struct(Arc::new(fields)).within_limits("items")

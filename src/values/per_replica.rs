@@ -30,11 +30,15 @@ impl PerReplica {
         if components.is_empty() {
             return Err(no_components());
         }
-        let other = components.iter().find(|component| !component.can_be_component());
-        if let Some(other) = other {
+        let other = components.iter().position(|component| !component.can_be_component());
+        if let Some(replica) = other {
             return Err(Error::invalid(
-                "components",
-                format!("{} where a tensor or indexed slices are expected", other.kind_name()),
+                format!("components[{replica}]"),
+                format!(
+                    "{} where a tensor or indexed slices are expected; make a per-replica value of each \
+                     leaf, and a nest of those",
+                    components[replica].kind_name()
+                ),
             ));
         }
         let dense: Option<Vec<Tensor>> = components

@@ -37,6 +37,19 @@ UMBO_DETAIL_ELEMENT(bool, UMBO_DTYPE_BOOL);
 
 } // namespace detail
 
+namespace detail {
+
+// The name of an element type.
+inline const char *dtype_text(umbo_dtype dtype) noexcept {
+    static const char *const names[] = {"float16", "bfloat16", "float32", "float64", "int8",
+                                        "int16",   "int32",    "int64",   "uint8",   "uint16",
+                                        "uint32",  "uint64",   "bool"};
+    static_assert(UMBO_DTYPE_FLOAT16 == 1 && UMBO_DTYPE_BOOL == 13, "the names are in the order of the codes");
+    return dtype >= UMBO_DTYPE_FLOAT16 && dtype <= UMBO_DTYPE_BOOL ? names[dtype - 1] : "of no known type";
+}
+
+} // namespace detail
+
 // The element type that holds a C++ type. The 16-bit floats have no C++17 type of their own.
 template <class T>
 constexpr umbo_dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
@@ -50,9 +63,10 @@ public:
     // FAILED_PRECONDITION if they may only be read and `T` is not const.
     explicit view_of(const umbo_view &view) : view_(view) {
         if (view.dtype != dtype_of<T>) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT, "view: its elements have dtype number " +
-                                                   std::to_string(view.dtype) + ", not " +
-                                                   std::to_string(dtype_of<T>));
+            throw error(UMBO_STATUS_INVALID_ARGUMENT,
+                        std::string("view: its elements are ") + detail::dtype_text(view.dtype) +
+                            ", not " + detail::dtype_text(dtype_of<T>) +
+                            "; view them as what they are, or convert them before");
         }
         if (!std::is_const_v<T> && view.mutable_data == nullptr && view.data != nullptr) {
             throw error(UMBO_STATUS_FAILED_PRECONDITION,

@@ -35,9 +35,9 @@ fn a_handle_leads_to_its_object_until_it_is_released() {
     assert!(look(second).is_err());
     assert!(look(handle).unwrap().is_same(&object));
     release(handle, "tensor").unwrap();
-    assert_eq!(message(look(handle)), "tensor: the handle was released");
-    assert_eq!(message(release(handle, "tensor")), "tensor: the handle was released");
-    assert_eq!(message(another(handle, "tensor")), "tensor: the handle was released");
+    assert!(message(look(handle)).starts_with("tensor: the handle was released"));
+    assert!(message(release(handle, "tensor")).starts_with("tensor: the handle was released"));
+    assert!(message(another(handle, "tensor")).starts_with("tensor: the handle was released"));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn another_kind_is_named() {
     assert_eq!(message(release(wrong, "tensor")), "tensor: is a value handle, not a tensor");
     assert_eq!(borrow(handle, "value", Value::count).unwrap(), 1);
     release(handle, "value").unwrap();
-    assert_eq!(message(look(handle.cast())), "tensor: the handle was released");
+    assert!(message(look(handle.cast())).starts_with("tensor: the handle was released"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_retired_slot_is_not_used_again() {
     let last: *mut umbo_tensor = occupy(index, tensor(1.0), 1).unwrap();
     assert!(look(last).is_ok());
     release(last, "tensor").unwrap();
-    assert_eq!(message(look(last)), "tensor: the handle was released");
+    assert!(message(look(last)).starts_with("tensor: the handle was released"));
     let others: Vec<u32> = (0..64).map(|_| TABLE.take().unwrap()).collect();
     assert!(!others.contains(&index));
     others.into_iter().for_each(|other| TABLE.give_back(other));
@@ -108,11 +108,11 @@ fn what_is_lent_is_stale_when_the_call_is_over() {
     assert!(error.to_string().contains("retain it"), "{error}");
     let kept = another(first, "args").unwrap();
     let second = place.lend(Value::Tensor(tensor(2.0))).unwrap();
-    assert_eq!(message(get(first, "args")), "args: the handle was released");
+    assert!(message(get(first, "args")).starts_with("args: the handle was released"));
     assert!(get(kept, "args").is_ok());
     release(kept, "args").unwrap();
     assert!(place.withdraw().is_some());
-    assert_eq!(message(get(second, "args")), "args: the handle was released");
+    assert!(message(get(second, "args")).starts_with("args: the handle was released"));
     assert!(place.withdraw().is_none());
 }
 

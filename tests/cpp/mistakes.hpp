@@ -1,0 +1,67 @@
+// Deliberate mistakes, and what the library has to say about each: what was wrong (the function or
+// argument), where (replica, variable, index, step, device), and the way out.
+#ifndef UMBO_TESTS_CPP_MISTAKES_HPP
+#define UMBO_TESTS_CPP_MISTAKES_HPP
+
+#include <umbo/umbo.hpp>
+
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+inline umbo::strategy two_replicas() {
+    umbo::strategy_options how;
+    how.cpu_replicas = 2;
+    return umbo::strategy::central_storage(how);
+}
+
+struct mistake {
+    const char *name;
+    umbo_status status;
+    std::vector<std::string> what, where, fix; // words that the message has
+    std::function<void()> make;
+};
+
+// Makes each of the mistakes. With UMBO_SHOW_MESSAGES in the environment it prints what is said.
+inline void judge(const std::vector<mistake> &mistakes) {
+    bool all_fine = true;
+    for (const mistake &each : mistakes) {
+        std::string message;
+        umbo_status status = UMBO_OK;
+        try {
+            each.make();
+        } catch (const umbo::error &error) {
+            status = error.status();
+            message = error.what();
+        } catch (...) {
+            // What a callable throws comes out as it is; the library's words are the last error.
+            umbo_error_info info{};
+            info.struct_size = sizeof(info);
+            if (umbo_last_error_at(umbo_last_error_count() - 1, &info) == UMBO_OK) status = info.status;
+            message = umbo_last_error_message();
+        }
+        umbo::clear_last_error();
+        if (std::getenv("UMBO_SHOW_MESSAGES") != nullptr) {
+            std::cerr << each.name << "\n    " << status << ": " << message << "\n";
+        }
+        bool fine = status == each.status && !each.what.empty() && !each.fix.empty();
+        if (status != each.status) {
+            std::cerr << each.name << ": status " << status << ", not " << each.status << "\n";
+        }
+        for (const auto *words : {&each.what, &each.where, &each.fix}) {
+            for (const std::string &word : *words) {
+                if (message.find(word) != std::string::npos) continue;
+                fine = false;
+                std::cerr << each.name << ": '" << word << "' is not in: " << message << "\n";
+            }
+        }
+        all_fine = all_fine && fine;
+    }
+    CHECK(all_fine);
+}
+
+#endif

@@ -1,0 +1,389 @@
+// Mistakes in setting up a strategy and in running steps.
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "mistakes.hpp"
+
+namespace {
+
+using context = umbo::replica_context;
+using umbo::tensor;
+using umbo::value;
+
+struct world {
+    umbo::strategy strategy = two_replicas();
+    tensor one = tensor::scalar(1.0f);
+    tensor ones = tensor::zeros(UMBO_DTYPE_FLOAT32, {2});
+    value pair = value::per_replica({one, one});
+};
+
+std::vector<mistake> mistakes() {
+    // A world for each mistake, so that none meets what another has left.
+    return {
+        {"a run inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_strategy_run"},
+         {"replica 0 (", "CPU:0)", "replica 1 (", "CPU:1)"},
+         {"use a merge call"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &, const value &) {
+                 at.strategy.run([](context &, const value &) {});
+             });
+         }},
+        {"a reduction in a replica's callback", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_strategy_reduce"},
+         {"replica 0's callback", "CPU:1"},
+         {"use an all-reduce or a merge call"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &, const value &) {
+                 at.strategy.reduce(UMBO_REDUCE_SUM, at.ones);
+             });
+         }},
+        {"a gather in a replica's callback", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_strategy_gather"},
+         {"replica 0's callback", "CPU:1"},
+         {"use an all-gather or a merge call"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &, const value &) {
+                 at.strategy.gather(at.ones, 0);
+             });
+         }},
+        {"an all-reduce of different shapes", UMBO_STATUS_INVALID_ARGUMENT,
+         {"all_reduce SUM", "value"},
+         {"replica 0 [2]", "replica 1 [3]"},
+         {"give it tensors of one shape"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 own.all_reduce(UMBO_REDUCE_SUM, tensor::zeros(UMBO_DTYPE_FLOAT32, {own.replica_id() + 2}));
+             });
+         }},
+        {"an all-gather of different widths", UMBO_STATUS_INVALID_ARGUMENT,
+         {"all_gather along axis 0", "value"},
+         {"replica 0 [2, 2]", "replica 1 [2, 3]"},
+         {"can be gathered along axis 1"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 own.all_gather(tensor::zeros(UMBO_DTYPE_FLOAT32, {2, own.replica_id() + 2}), 0);
+             });
+         }},
+        {"a merge call on one replica only", UMBO_STATUS_FAILED_PRECONDITION,
+         {"the replicas disagree about merge calls"},
+         {"replica 0 waits in its synchronising call 1, merge_call", "replica 1 has returned"},
+         {"all replicas must make the same synchronising calls in the same order"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 if (own.replica_id() == 0) own.merge_call([](umbo::strategy &, const value &) {});
+             });
+         }},
+        {"different operations at one place", UMBO_STATUS_FAILED_PRECONDITION,
+         {"the replicas disagree about merge calls"},
+         {"replica 0 waits in its synchronising call 1, all_reduce SUM",
+          "replica 1 waits in its synchronising call 1, all_gather along axis 0"},
+         {"all replicas must make the same synchronising calls in the same order"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 if (own.replica_id() == 0) own.all_reduce(UMBO_REDUCE_SUM, at.one);
+                 else own.all_gather(at.ones, 0);
+             });
+         }},
+        {"different reductions at one place", UMBO_STATUS_FAILED_PRECONDITION,
+         {"the replicas disagree about merge calls"},
+         {"all_reduce SUM; replica 1", "all_reduce MEAN"},
+         {"all replicas must make the same synchronising calls in the same order"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 own.all_reduce(own.replica_id() == 0 ? UMBO_REDUCE_SUM : UMBO_REDUCE_MEAN, at.one);
+             });
+         }},
+        {"different merge functions at one place", UMBO_STATUS_FAILED_PRECONDITION,
+         {"the replicas disagree about merge calls"},
+         {"replica 0 waits in its synchronising call 1, merge_call of the function at",
+          "replica 1 waits"},
+         {"all replicas must make the same synchronising calls in the same order"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 if (own.replica_id() == 0) own.merge_call([](umbo::strategy &, const value &) {});
+                 else own.merge_call([&](umbo::strategy &, const value &) { static_cast<void>(at.one.get()); });
+             });
+         }},
+        {"a callback that throws", UMBO_STATUS_UNKNOWN,
+         {"row 7 of 5"},
+         {"replica 1", "CPU:1"},
+         {"7 of 5"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 if (own.replica_id() == 1) throw std::out_of_range("row 7 of 5");
+             });
+         }},
+        {"a callback that throws what is no exception", UMBO_STATUS_UNKNOWN,
+         {"a C++ exception"},
+         {"replica 1", "CPU:1"},
+         {"not a std::exception"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 if (own.replica_id() == 1) throw 7;
+             });
+         }},
+        {"arguments for fewer replicas", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_run", "args"},
+         {"1 components"},
+         {"for 2 replicas"},
+         [] {
+             const world at;
+             at.strategy.run([](context &, const value &) {}, value::per_replica({at.one}));
+         }},
+        {"a result of some replicas only", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_run", "result"},
+         {"1 of 2 replicas"},
+         {"all or none must"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 return own.replica_id() == 0 ? value(at.one) : value();
+             });
+         }},
+        {"results of different structure", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_run", "result"},
+         {"a tensor of 1 on replica 0", "a tuple of 1 on replica 1"},
+         {"the structures differ"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 return own.replica_id() == 0 ? value(at.one) : value::tuple({at.one});
+             });
+         }},
+        {"a context that is kept", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_replica_context_replica_id", "ctx"},
+         {"a callback that has returned"},
+         {"keep a reference of your own"},
+         [] {
+             const world at;
+             umbo_replica_context *kept = nullptr;
+             at.strategy.run([&](context &own, const value &) {
+                 if (own.replica_id() == 0) kept = own.get();
+             });
+             context(kept).replica_id();
+         }},
+        {"arguments that are kept", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_value_view", "value"},
+         {"a callback that has returned"},
+         {"keep a reference of your own"},
+         [] {
+             const world at;
+             const umbo_value *kept = nullptr;
+             at.strategy.run([&](context &own, const value &args) {
+                 if (own.replica_id() == 0) kept = args.get();
+             }, at.pair);
+             umbo_view view{};
+             umbo::check(umbo_value_view(kept, nullptr, &view));
+         }},
+        {"a context on another thread", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_replica_context_add_metric", "ctx"},
+         {"replica 0", "CPU:0"},
+         {"to another thread"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) {
+                 if (own.replica_id() != 0) return;
+                 std::string said;
+                 std::thread([&] {
+                     try {
+                         own.add_metric("loss", 1, 1);
+                     } catch (const umbo::error &error) {
+                         said = error.what();
+                     }
+                 }).join();
+                 if (!said.empty()) throw umbo::error(UMBO_STATUS_FAILED_PRECONDITION, said);
+             });
+         }},
+        {"a run that is late", UMBO_STATUS_DEADLINE_EXCEEDED,
+         {"the run's deadline"},
+         {"replica 1 (", "CPU:1", "still in its callback"},
+         {"give it more time", "ask whether to stop"},
+         [] {
+             const world at;
+             umbo::run_options how;
+             how.timeout_seconds = 0.05;
+             const auto go = std::make_shared<std::atomic<bool>>(false);
+             const auto wait = [go](context &own, const value &) {
+                 while (own.replica_id() == 1 && !*go) std::this_thread::yield();
+             };
+             try {
+                 at.strategy.run(wait, value(), how);
+             } catch (const umbo::error &error) {
+                 const std::string said = error.what();
+                 *go = true;
+                 at.strategy.synchronize();
+                 throw umbo::error(error.status(), said);
+             }
+         }},
+        {"a token that is used up", UMBO_STATUS_CANCELLED,
+         {"umbo_strategy_run"},
+         {"was cancelled"},
+         {"give another run a new one"},
+         [] {
+             const world at;
+             umbo::run_options how;
+             how.cancellation = umbo::cancellation::create();
+             how.cancellation.cancel();
+             at.strategy.run([](context &, const value &) {}, value(), how);
+         }},
+        {"a deadline inside of a merge call", UMBO_STATUS_INVALID_ARGUMENT,
+         {"options"},
+         {"inside of a merge call"},
+         {"give that one the deadline"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &own, const value &) {
+                 own.merge_call([](umbo::strategy &all, const value &) {
+                     umbo::run_options how;
+                     how.timeout_seconds = 1;
+                     all.run([](context &, const value &) {}, value(), how);
+                 });
+             });
+         }},
+        {"scopes that are left in the wrong order", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_scope_exit", "scope"},
+         {"not the innermost one"},
+         {"left in the reverse order"},
+         [] {
+             const world at;
+             auto outer = at.strategy.enter();
+             auto inner = at.strategy.enter();
+             try {
+                 outer.exit();
+             } catch (const umbo::error &) {
+                 const std::string said = umbo_last_error_message();
+                 inner.exit();
+                 throw umbo::error(UMBO_STATUS_FAILED_PRECONDITION, said);
+             }
+         }},
+        {"a scope that is left twice", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_scope_exit", "scope"},
+         {"was released"},
+         {"keep a reference"},
+         [] {
+             const world at;
+             auto scope = at.strategy.enter();
+             umbo_scope *const raw = scope.get();
+             scope.exit();
+             umbo::check(umbo_scope_exit(raw));
+         }},
+        {"a negative number of replicas", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_create", "options.cpu_replicas"},
+         {"-2"},
+         {"0 (not given) or more"},
+         [] {
+             umbo::strategy_options how;
+             how.cpu_replicas = -2;
+             umbo::strategy::central_storage(how);
+         }},
+        {"a device that there is not", UMBO_STATUS_NOT_FOUND,
+         {"umbo_strategy_create", "compute_devices"},
+         {"CPU:77", "CPU:0 to CPU:"},
+         {"set the number of logical CPUs to 78"},
+         [] {
+             umbo::strategy_options how;
+             how.compute_devices = {"CPU:0", "CPU:77"};
+             umbo::strategy::central_storage(how);
+         }},
+        {"a device that is no name", UMBO_STATUS_INVALID_ARGUMENT,
+         {"parameter_device"},
+         {"'the large one'"},
+         {"as in 'CPU:0'"},
+         [] {
+             umbo::strategy_options how;
+             how.parameter_device = "the large one";
+             umbo::strategy::central_storage(how);
+         }},
+        {"a device twice", UMBO_STATUS_INVALID_ARGUMENT,
+         {"compute_devices"},
+         {"CPU:0 appears twice"},
+         {"split the CPU into more logical devices"},
+         [] {
+             umbo::strategy_options how;
+             how.compute_devices = {"CPU:0", "CPU:0"};
+             umbo::strategy::central_storage(how);
+         }},
+        {"devices and a number of them", UMBO_STATUS_INVALID_ARGUMENT,
+         {"cpu_replicas"},
+         {"together with compute_devices"},
+         {"give one of the two"},
+         [] {
+             umbo::strategy_options how;
+             how.compute_devices = {"CPU:0"};
+             how.cpu_replicas = 2;
+             umbo::strategy::central_storage(how);
+         }},
+        {"a function that is NULL", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_run", "function"},
+         {"is NULL"},
+         {"a function is expected"},
+         [] {
+             const world at;
+             umbo_value *out = nullptr;
+             umbo::check(umbo_strategy_run(at.strategy.get(), nullptr, nullptr, nullptr, nullptr, &out));
+         }},
+        {"a metric that nobody added", UMBO_STATUS_NOT_FOUND,
+         {"umbo_strategy_metric", "name"},
+         {"'accuracy'"},
+         {"the metrics are 'loss'"},
+         [] {
+             const world at;
+             at.strategy.run([](context &own, const value &) { own.add_metric("loss", 1, 1); });
+             at.strategy.metric("accuracy");
+         }},
+        {"synchronising inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_strategy_synchronize"},
+         {"replica 0's callback", "replica 1's callback"},
+         {"use a merge call"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &, const value &) { at.strategy.synchronize(); });
+         }},
+        {"several steps at once", UMBO_STATUS_UNIMPLEMENTED,
+         {"umbo_strategy_run_steps_on_iterator"},
+         {"this strategy"},
+         {"call umbo_strategy_run for each element"},
+         [] {
+             const world at;
+             const auto input = umbo::dataset::range(0, 4).iterate();
+             at.strategy.run_steps_on_iterator([](context &, const value &) {}, input, 2);
+         }},
+        {"a step with a struct from another header", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_run", "options"},
+         {"struct_size is 0"},
+         {"set it to the struct's sizeof"},
+         [] {
+             const world at;
+             umbo_run_options options{};
+             umbo_value *out = nullptr;
+             options.struct_size = 0;
+             umbo::check(umbo_strategy_run(
+                 at.strategy.get(),
+                 [](umbo_replica_context *, const umbo_value *, void *, umbo_value **) -> umbo_status {
+                     return UMBO_OK;
+                 },
+                 nullptr, nullptr, &options, &out));
+         }},
+    };
+}
+
+} // namespace
+
+int main() {
+    judge(mistakes());
+    return finish();
+}
