@@ -59,6 +59,14 @@ inline void judge(const std::vector<mistake> &mistakes) {
                 std::cerr << each.name << ": '" << word << "' is not in: " << message << "\n";
             }
         }
+        // Sentences are said once, however many replicas they are about.
+        const std::string &first = each.what.front();
+        const std::size_t found = message.find(first);
+        if (first.find(' ') != std::string::npos && found != std::string::npos &&
+            message.find(first, found + 1) != std::string::npos) {
+            fine = false;
+            std::cerr << each.name << ": '" << first << "' is said twice in: " << message << "\n";
+        }
         all_fine = all_fine && fine;
     }
     CHECK(all_fine);

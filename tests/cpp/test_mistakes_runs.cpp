@@ -378,6 +378,24 @@ std::vector<mistake> mistakes() {
                  },
                  nullptr, nullptr, &options, &out));
          }},
+        {"a run by another name inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+         {"umbo_strategy_call_for_each_replica"},
+         {"replica 0's callback", "CPU:1"},
+         {"use a merge call"},
+         [] {
+             const world at;
+             at.strategy.run([&](context &, const value &) {
+                 at.strategy.call_for_each_replica([](context &, const value &) {});
+             });
+         }},
+        {"a call for each replica with too few arguments", UMBO_STATUS_INVALID_ARGUMENT,
+         {"umbo_strategy_call_for_each_replica", "args"},
+         {"1 components"},
+         {"for 2 replicas"},
+         [] {
+             const world at;
+             at.strategy.call_for_each_replica([](context &, const value &) {}, value::per_replica({at.one}));
+         }},
     };
 }
 

@@ -167,6 +167,23 @@ fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
     }
 }
 
+/// Also where what the replicas called is named, as the C functions are.
+#[test]
+fn merge_calls_that_differ_are_told_once_whatever_the_functions_are_called() {
+    let strategy = strategy(2);
+    let error = strategy.run(
+        &|context| {
+            let op = if context.replica() == 0 { ReduceOp::Mean } else { ReduceOp::Sum };
+            context.all_reduce(op, scalar(1.0)).map(Some).map_err(|error| error.named("my_reduce"))
+        },
+        None,
+    );
+    let parts = ["replica 0 (", "replica 1 (", "FAILED_PRECONDITION: my_reduce"];
+    let error = refused(error, Status::FailedPrecondition, &parts).to_string();
+    assert_eq!(error.matches("the replicas disagree").count(), 1, "{error}");
+    assert_eq!(error.matches("my_reduce").count(), 2, "{error}");
+}
+
 #[test]
 fn collectives_of_different_shapes_do_not_advise_what_they_cannot_take() {
     let strategy = strategy(2);
