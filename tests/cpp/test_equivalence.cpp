@@ -11,6 +11,7 @@ namespace {
 
 struct trainer {
     umbo::strategy strategy;
+    umbo::variable weight;
     umbo::gradients gradients;
     umbo::value batch;
 
@@ -50,6 +51,39 @@ void findings(const trainer &at) {
     CHECK(!copy.holds());
 }
 
+// What is written through a view is found and put back; what depends on the whole batch does no harm.
+void apart(const trainer &at) {
+    const auto written = umbo::equivalence::of(
+        at.strategy,
+        [&](umbo::replica_context &context, const umbo::value &) {
+            const auto view = context.read<float>(at.weight);
+            if (context.replica_id() == 0) *const_cast<float *>(view.data()) = 0.5f;
+        },
+        at.batch);
+    CHECK(!written.holds() && written.count() == 1);
+    CHECK(written.at(0).verdict == UMBO_EQUIVALENCE_VARIABLE_WRITTEN);
+    CHECK(written.at(0).subject == UMBO_EQUIVALENCE_OF_VARIABLE && written.at(0).name == "w");
+    CHECK(written.at(0).variable == -1 && written.at(0).element == 0);
+    CHECK(at.weight.read().to_vector<float>() == std::vector<float>{0});
+
+    std::vector<std::int64_t> steps;
+    const auto sized = umbo::equivalence::of(
+        at.strategy,
+        [&](umbo::replica_context &context, const umbo::value &) {
+            const auto position = context.batch_position();
+            if (context.replica_id() == 0) steps.push_back(position.step);
+            const auto examples = static_cast<double>(position.local_examples);
+            const auto all = static_cast<double>(position.global_examples);
+            context.add_metric("loss", all * examples, examples);
+        },
+        at.batch);
+    CHECK(sized.holds() && sized.at(0).verdict == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
+    at.strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        if (context.replica_id() == 0) steps.push_back(context.batch_position().step);
+    });
+    for (const std::int64_t step : steps) CHECK(step == steps.front());
+}
+
 // An exception on the usual parts comes out; one on empty parts is a finding.
 void exceptions(const trainer &at) {
     const auto failed = at.check(false, true);
@@ -86,8 +120,9 @@ int main() {
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
         const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
         const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});
-        const trainer at{strategy, gradients, batch};
+        const trainer at{strategy, weight, gradients, batch};
         findings(at);
+        apart(at);
         exceptions(at);
     }
     return finish();
