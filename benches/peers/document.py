@@ -33,6 +33,12 @@ def table(rows):
     return "\n".join(lines)
 
 
+def with_sections_of(before, text):
+    """`text`, and the sections of another measurement's that stand in the document already."""
+    _, heading, sections = before.partition("\n## ")
+    return text.rstrip("\n") + "\n" + heading + sections
+
+
 def processor():
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()

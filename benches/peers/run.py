@@ -198,7 +198,9 @@ def main():
     print(document.table(rows))
     versions = list(dict.fromkeys(each.version for each in started.values()))
     text = document.text(rows, versions, problems, load, options.rounds)
-    pathlib.Path(options.output).write_text(text)
+    output = pathlib.Path(options.output)
+    before = output.read_text() if output.exists() else ""
+    output.write_text(document.with_sections_of(before, text))
     print(f"written: {options.output}", file=sys.stderr)
 
 
