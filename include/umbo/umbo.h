@@ -2443,7 +2443,7 @@ umbo_status umbo_value_view(const struct umbo_value *value,
 
 /**
  * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
- * axes left out.
+ * axes left out. Variables are read as by umbo_variable_read().
  *
  * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
  * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
@@ -2709,6 +2709,9 @@ umbo_status umbo_scope_enter(struct umbo_strategy *strategy, struct umbo_scope *
  * FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
  * another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback that
  * entered it has left it already: then the handle is released.
+ *
+ * What the scope kept is released last: the `destroy` of a variable creator finds the scope left and
+ * its handle stale.
  */
 umbo_status umbo_scope_exit(struct umbo_scope *scope);
 

@@ -381,7 +381,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              umbo::optimizer_options how;
-             how.dynamic_loss_scale = true;
+             how.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
              how.loss_scale_growth_factor = 0.5;
              umbo::optimizer::sgd(at.strategy).configure(how);
          }},

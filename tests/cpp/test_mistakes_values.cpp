@@ -22,11 +22,10 @@ std::vector<mistake> mistakes() {
          {"keep a reference of your own"},
          [] {
              umbo_tensor *raw = tensor::scalar(1.0f).release();
-             umbo::check(umbo_tensor_retain(raw));
+             umbo_tensor *another = nullptr;
              umbo_tensor_release(raw);
              umbo_tensor_release(raw);
-             umbo_tensor_release(raw);
-             umbo::check(umbo_tensor_retain(raw));
+             umbo::check(umbo_tensor_retain(raw, &another));
          }},
         {"a handle that is used after its release", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_tensor_view", "tensor"},
@@ -283,14 +282,14 @@ std::vector<mistake> mistakes() {
              value::indexed_slices(tensor::zeros(UMBO_DTYPE_FLOAT32, {1, 2}),
                                    tensor::from_vector<float>({0}), {8, 2});
          }},
-        {"options whose reserved fields are not zero", UMBO_STATUS_INVALID_ARGUMENT,
+        {"options without their size", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_strategy_check_equivalence", "options"},
-         {"a reserved field is not zero"},
+         {"struct_size is 0"},
          {"_INIT macro"},
          [] {
              const world at;
              auto options = umbo::detail::sized<umbo_equivalence_options>();
-             options.reserved[1] = 7;
+             options.struct_size = 0;
              umbo_equivalence *out = nullptr;
              umbo::check(umbo_strategy_check_equivalence(
                  at.strategy.get(),

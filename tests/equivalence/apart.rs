@@ -97,13 +97,15 @@ fn variables_that_are_written_through_views() {
     {
         let which = if case == 0 { &weights } else { &statistics };
         let before = variables::read(which).unwrap().to_vec::<f32>().unwrap();
-        *written_early.lock().unwrap() = Some(which.committed().clone());
+        // SAFETY: nobody writes the variable but the callback below, between reads.
+        *written_early.lock().unwrap() = Some(unsafe { which.committed() }.clone());
         let report = model.check(&batch_of(&rows(6)), |context| {
             if context.replica() == 0 {
                 // Of 'w1' the view is from before the check.
                 let view = match case {
                     0 => written_early.lock().unwrap().clone().unwrap(),
-                    _ => variables::current_tensor(Some(context), which)?.clone(),
+                    // SAFETY: as above.
+                    _ => unsafe { variables::current_tensor(Some(context), which) }?.clone(),
                 };
                 let mut values = view.to_vec::<f32>()?;
                 let last = if case == 0 { 2 } else { 0 };

@@ -53,7 +53,7 @@ fn assignments_follow_the_aggregation() {
     let other = strategy(2);
     let scope = other.enter_scope().unwrap();
     refused(assign(&v, Assignment::Add, &scalar(1.0)), Status::FailedPrecondition, &["mixing"]);
-    scope.exit().unwrap();
+    drop(scope.exit().unwrap());
 }
 
 #[test]

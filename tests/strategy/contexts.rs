@@ -18,9 +18,9 @@ fn contexts_nest_strictly_and_are_of_their_thread() {
             refused(inner.exit(), Status::FailedPrecondition, &["thread"]);
         });
     });
-    inner.exit().unwrap();
+    drop(inner.exit().unwrap());
     refused(inner.exit(), Status::NotFound, &["left already"]);
-    outer.exit().unwrap();
+    drop(outer.exit().unwrap());
     assert!(matches!(current(), Current::Default));
     set_strategy(Some(s.clone())).unwrap();
     assert!(matches!(current(), Current::CrossReplica(current) if current.is_same(&s)));

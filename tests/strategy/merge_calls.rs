@@ -25,7 +25,7 @@ fn a_merge_call_runs_once_in_cross_replica_context_on_the_callers_thread() {
                         assert_eq!(std::thread::current().id(), caller);
                         assert!(matches!(current(), Current::CrossReplica(_)));
                         let scope = strategy.enter_scope()?;
-                        scope.exit()?;
+                        drop(scope.exit()?);
                         Ok(values)
                     }),
                 )
