@@ -1,8 +1,21 @@
-//! What the linker has to know, and what the library says about its build. Writes nothing.
+//! What the linker has to know, and what the library says about its build. Writes nothing, unless the
+//! feature `headers` asks for the C headers.
 
 use std::env;
 
+#[cfg(feature = "headers")]
+#[path = "src/ffi/headers/generate.rs"]
+mod generate;
+
 fn main() {
+    #[cfg(feature = "headers")]
+    {
+        println!("cargo::rerun-if-changed=src/ffi");
+        println!("cargo::rerun-if-changed=include/umbo");
+        if let Err(problem) = generate::write(std::path::Path::new(env!("CARGO_MANIFEST_DIR"))) {
+            println!("cargo::error={problem}");
+        }
+    }
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=UMBO_TARGET={}", variable("TARGET"));

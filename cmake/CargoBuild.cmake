@@ -48,7 +48,7 @@ file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/sr
 file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
      "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
-     "${CMAKE_CURRENT_SOURCE_DIR}/build.rs" "${CMAKE_CURRENT_SOURCE_DIR}/cbindgen.toml"
+     "${CMAKE_CURRENT_SOURCE_DIR}/build.rs"
      "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")
 

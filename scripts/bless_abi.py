@@ -1,15 +1,26 @@
 #!/usr/bin/env python3
-"""Writes what tests/abi promises from include/umbo/umbo.h: the functions to symbols.txt, and the
-structs, as cc lays them out, to layout.c."""
+"""Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, and
+the structs, as cc lays them out, to layout.c."""
 import pathlib
 import re
 import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include/umbo/umbo.h"
+HEADERS = ROOT / "include/umbo"
 LAYOUT = ROOT / "tests/abi/layout.c"
 SYMBOLS = ROOT / "tests/abi/symbols.txt"
+
+
+def read(name, seen):
+    """The text of a header behind that of the headers that it includes, each once."""
+    text = (HEADERS / name).read_text()
+    before = ""
+    for included in re.findall(r"^#include <umbo/(\w+\.h)>", text, flags=re.M):
+        if included not in seen:
+            seen.add(included)
+            before += read(included, seen)
+    return before + text
 
 
 def structs(text):
@@ -24,8 +35,8 @@ def structs(text):
 
 
 def main():
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(), flags=re.S)
-    functions = sorted(set(re.findall(r"\b(umbo_\w+)\(", text)))
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", read("tensorflow.h", set()), flags=re.S)
+    functions = sorted(set(re.findall(r"UMBO_API [\w* ]*?\b(umbo_\w+)\(", text)))
     SYMBOLS.write_text("\n".join(functions) + "\n")
 
     found = list(structs(text))

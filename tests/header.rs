@@ -1,139 +1,255 @@
-//! The committed header is what the source says. `UPDATE_HEADER=1 cargo test --test header` writes
-//! it anew.
+//! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
+//! writes them anew.
 
-use std::env;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-use cbindgen::{Builder, Config};
+#[path = "../src/ffi/headers/generate.rs"]
+mod generate;
 
-/// The files of the C layer in the header's order, and the title of each one's section.
-const SECTIONS: &[(&str, &str)] = &[
-    ("object", "handle types"),
-    ("callback", "callbacks"),
-    ("status", "status and last error"),
-    ("library", "library"),
-    ("device", "devices"),
-    ("tensor", "tensors"),
-    ("value", "values"),
-    ("indexed_slices", "indexed slices"),
-    ("cluster_resolver", "cluster resolvers"),
-    ("strategy", "strategies"),
-    ("scope", "scopes and contexts"),
-    ("run", "run"),
-    ("replica_context", "replica context"),
-    ("collective", "reduce and gather"),
-    ("update", "update"),
-    ("extended", "values from functions, destinations, and the like"),
-    ("variable", "variables"),
-    ("variable_creator", "variable creators"),
-    ("scatter", "scatter updates"),
-    ("element_spec", "element specs"),
-    ("dataset_sources", "sources of datasets"),
-    ("dataset_functions", "datasets from functions"),
-    ("dataset", "datasets"),
-    ("distribution", "distribution of datasets"),
-    ("iterator", "iterators"),
-    ("gradients", "gradients"),
-    ("update_rule", "update rules"),
-    ("optimizer", "optimizers"),
-    ("equivalence", "equivalence of one replica and many"),
-];
-
-const FUNCTION: &str = "extern \"C\" fn ";
-
-/// The names of the functions in a source file, in order.
-fn functions(source: &str) -> Vec<&str> {
-    let after = source.split(FUNCTION).skip(1);
-    after.filter_map(|rest| rest.split('(').next()).collect()
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn version_macros() -> String {
-    let (major, minor, patch) = (
-        env!("CARGO_PKG_VERSION_MAJOR"),
-        env!("CARGO_PKG_VERSION_MINOR"),
-        env!("CARGO_PKG_VERSION_PATCH"),
-    );
-    format!(
-        "\n/** The version of this header; umbo_version() tells the library's. */\n\
-         #define UMBO_VERSION \"{}\"\n\
-         #define UMBO_VERSION_MAJOR {major}\n\
-         #define UMBO_VERSION_MINOR {minor}\n\
-         #define UMBO_VERSION_PATCH {patch}\n\
-         #define UMBO_VERSION_NUMBER \\\n  \
-         (UMBO_VERSION_MAJOR * 1000000 + UMBO_VERSION_MINOR * 1000 + UMBO_VERSION_PATCH)\n",
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
-/// Puts the title of a section before the comment of its first function.
-fn with_title(header: String, title: &str, first_function: &str) -> String {
-    let call = format!("{first_function}(");
-    let mut position = 0;
-    let declaration = header.split_inclusive('\n').find_map(|line| {
-        let start = position;
-        position += line.len();
-        (line.contains(&call) && line.starts_with(char::is_alphabetic)).then_some(start)
-    });
-    let declaration = declaration.unwrap_or_else(|| panic!("{first_function} is not declared"));
-    let comment = header[..declaration].rfind("\n/**").expect("each function has a comment");
-    let (before, after) = header.split_at(comment);
-    let line = "-".repeat(86 - title.len());
-    format!("{before}\n/* ---- {title} {line} */\n{after}")
-}
-
-fn generate(root: &Path) -> String {
-    let mut config = Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml is valid");
-    let macros = config.after_includes.take().unwrap_or_default();
-    config.after_includes = Some(version_macros() + &macros);
-    let mut builder = Builder::new().with_config(config);
-    let mut titles = Vec::new();
-    for (file, title) in SECTIONS {
-        let path = root.join(format!("src/ffi/{file}.rs"));
-        let source = fs::read_to_string(&path).expect("the file is there");
-        if let Some(first) = functions(&source).first() {
-            titles.push((*title, (*first).to_owned()));
-        }
-        builder = builder.with_src(path);
-    }
-    let mut header = Vec::new();
-    builder.generate().expect("cbindgen understands the source").write(&mut header);
-    let header = String::from_utf8(header).expect("the header is text");
-    titles.into_iter().fold(header, |header, (title, first)| with_title(header, title, &first))
+fn generated() -> Vec<generate::Header> {
+    generate::generate(root()).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 #[test]
-fn the_committed_header_is_what_the_source_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = root.join("include/umbo/umbo.h");
-    let generated = generate(root);
+fn the_committed_headers_are_what_the_source_says() {
     if env::var_os("UPDATE_HEADER").is_some() {
-        fs::write(&path, &generated).expect("the header can be written");
+        generate::write(root()).unwrap_or_else(|problem| panic!("{problem}"));
     }
-    let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == generated,
-        "{} differs from src/ffi; UPDATE_HEADER=1 cargo test --test header writes it anew",
-        path.display()
-    );
+    let folder = root().join("include/umbo");
+    let headers = generated();
+    for (name, text) in &headers {
+        let committed = fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(
+            committed == *text,
+            "{name} differs from src/ffi; UPDATE_HEADER=1 cargo test --test header writes it anew"
+        );
+    }
+    let names: Vec<_> = headers.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(generate::committed(root()).unwrap(), names, "headers without a skeleton");
+}
+
+/// The Rust files below a folder, the generator excepted.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() && path != generate::skeletons(root()) {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names that a header declares: functions, types, constants.
+fn declared(header: &str) -> impl Iterator<Item = &str> {
+    header.lines().filter_map(|line| {
+        let before = |end| line.split(end).next()?.rsplit([' ', '*']).next();
+        if line.contains("UMBO_API ") {
+            before("(")
+        } else if let Some(rest) = line.strip_prefix("UMBO_ENUM(") {
+            rest.strip_suffix(") {")
+        } else if let Some((_, callback)) = line.split_once(" (*") {
+            callback.split(')').next().filter(|_| line.starts_with("typedef "))
+        } else if line.starts_with("} ") || line.starts_with("typedef ") {
+            before(";")
+        } else if let Some(constant) = line.strip_prefix("  UMBO_") {
+            constant.contains(" = ").then(|| line.trim_start().split(' ').next())?
+        } else {
+            line.strip_prefix("#define ")?.split(' ').next()
+        }
+    })
 }
 
 #[test]
-fn every_function_of_the_c_layer_is_in_the_header() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = generate(root);
-    for entry in fs::read_dir(root.join("src/ffi")).expect("the C layer is there") {
-        let path = entry.expect("the folder can be read").path();
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
+fn everything_of_the_c_layer_is_in_one_header() {
+    let headers = generated();
+    let names: Vec<(&str, &str)> = headers
+        .iter()
+        .flat_map(|(header, text)| declared(text).map(move |name| (header.as_str(), name)))
+        .collect();
+    let mut paths = Vec::new();
+    sources(&root().join("src/ffi"), &mut paths);
+    let mut seen = 0;
+    for path in paths {
         let source = fs::read_to_string(&path).expect("the file can be read");
-        for function in functions(&source).into_iter().filter(|name| name.starts_with("umbo_")) {
-            assert!(
-                header.contains(&format!("{function}(")),
-                "{function} of {} is not in the header: add the file to SECTIONS",
-                path.display()
-            );
+        for start in ["extern \"C\" fn ", "\npub type ", "\npub struct ", "\npub const "] {
+            for rest in source.split(start).skip(1) {
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                let name = &rest[..end.expect("more follows")];
+                if !name.starts_with("umbo_") && !name.starts_with("UMBO_") {
+                    continue;
+                }
+                let places: Vec<_> =
+                    names.iter().filter(|(_, of)| *of == name).map(|(header, _)| header).collect();
+                assert_eq!(places.len(), 1, "{name} of {} is in {places:?}", path.display());
+                seen += 1;
+            }
         }
     }
+    assert!(seen > 400, "only {seen} declarations were found");
+}
+
+#[test]
+fn no_line_is_too_long_and_no_prototype_says_struct() {
+    for (header, text) in generated() {
+        for (number, line) in text.lines().enumerate() {
+            assert!(line.chars().count() <= 100, "{header}:{}: {line}", number + 1);
+            let definition = line.starts_with("typedef struct ") || line.starts_with([' ', '/']);
+            assert!(definition || !line.contains("struct "), "{header}:{}: {line}", number + 1);
+        }
+    }
+}
+
+#[test]
+fn every_status_must_be_looked_at_but_the_one_that_was_given() {
+    let headers = generated();
+    let lines = headers.iter().flat_map(|(_, text)| text.lines());
+    let of_status = lines.filter(|line| line.contains("UMBO_API umbo_status "));
+    let ignorable: Vec<_> =
+        of_status.filter(|line| !line.starts_with("UMBO_MUST_USE ")).flat_map(declared).collect();
+    assert_eq!(ignorable, ["umbo_set_last_error"]);
+}
+
+/// What the generator makes of one source file and one skeleton.
+fn made_of(name: &str, source: &str, skeleton: &str) -> Result<String, String> {
+    let root = env::temp_dir().join(format!("umbo-header-{}-{name}", std::process::id()));
+    let folder = generate::skeletons(&root);
+    fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    fs::write(root.join("src/ffi/thing.rs"), source).expect("the source can be written");
+    fs::write(folder.join("thing.h.in"), skeleton).expect("the skeleton can be written");
+    let made = generate::generate(&root);
+    fs::remove_dir_all(&root).expect("the temporary folder can be removed");
+    Ok(made?.remove(0).1)
+}
+
+const THING: &str = r#"
+/// How.
+pub type umbo_mode = i32;
+/// Well.
+pub const UMBO_MODE_WELL: umbo_mode = 1;
+/// A limit.
+pub const UMBO_LEAST: i32 = -1;
+/// Called back.
+pub type umbo_thing_fn = Option<unsafe extern "C" fn(thing: *mut umbo_thing)>;
+/// A thing.
+pub struct umbo_thing {
+    _opaque: [u8; 0],
+}
+/// Options.
+#[repr(C)]
+pub struct umbo_thing_options {
+    pub struct_size: usize,
+    pub mode: umbo_mode,
+    pub rate: f64,
+    pub name: *const c_char,
+    pub function: umbo_thing_fn,
+    pub reserved: [u64; 2],
+}
+/// Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it is. More.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_thing_create(
+    options: *const umbo_thing_options,
+    others: *const *const umbo_other,
+    thing: *mut *mut umbo_thing,
+) -> umbo_status {
+}
+/// Releases it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_thing_release(thing: *const umbo_thing) {}
+"#;
+
+#[test]
+fn a_header_is_its_skeleton_and_what_its_files_declare() {
+    let skeleton = "/**\n * {{contents}}\n */\n\n{{declarations thing.rs}}\n";
+    let made = made_of("whole", THING, skeleton).expect("it can be made");
+    let expected = r#"/* Generated from src/ffi; do not edit. */
+/**
+ * - umbo_thing_create(): Makes a thing, and says so in a sentence that is long enough to be broken
+ *   in the list, which it is.
+ * - umbo_thing_release(): Releases it.
+ */
+
+/** A limit. */
+#define UMBO_LEAST (-1)
+
+/** A thing. */
+typedef struct umbo_thing umbo_thing;
+
+/** How. */
+UMBO_ENUM(umbo_mode) {
+  /** Well. */
+  UMBO_MODE_WELL = 1
+};
+
+/** Called back. */
+typedef void (*umbo_thing_fn)(umbo_thing *thing);
+
+/** Options. */
+typedef struct umbo_thing_options {
+  size_t struct_size;
+  umbo_mode mode;
+  double rate;
+  const char *name;
+  umbo_thing_fn function;
+  uint64_t reserved[2];
+} umbo_thing_options;
+
+/** The starting value of a umbo_thing_options. */
+#define UMBO_THING_OPTIONS_INIT \
+  { sizeof(umbo_thing_options), UMBO_ENUM_VALUE(umbo_mode, 0), 0.0, NULL, NULL, { 0, 0 } }
+
+/** UMBO_THING_OPTIONS_INIT, to be assigned. */
+static inline umbo_thing_options umbo_thing_options_default(void) {
+  umbo_thing_options value = UMBO_THING_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it
+ * is. More.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_thing_create(
+    const umbo_thing_options *options, const umbo_other *const *others, umbo_thing **thing);
+
+/** Releases it. */
+UMBO_API void umbo_thing_release(const umbo_thing *thing);
+"#;
+    assert_eq!(made, expected);
+}
+
+#[test]
+fn a_skeleton_may_say_what_a_struct_begins_with() {
+    let own = "#define UMBO_THING_OPTIONS_INIT \\\n  { 1, \\\n    2 }\n";
+    let skeleton = format!("{own}{{{{declarations thing.rs}}}}\n");
+    let made = made_of("own", THING, &skeleton).expect("it can be made");
+    assert_eq!(made.matches("#define UMBO_THING_OPTIONS_INIT").count(), 1);
+    assert!(made.find(own) > made.find("} umbo_thing_options;"), "{made}");
+}
+
+#[test]
+fn the_generator_refuses_what_it_does_not_understand() {
+    let refused = |name: &str, source: &str, skeleton: &str, words: &str| {
+        let problem = made_of(name, source, skeleton).expect_err(name);
+        assert!(problem.starts_with("thing.h.in: ") && problem.contains(words), "{problem}");
+    };
+    let all = "{{declarations thing.rs}}\n";
+    refused("file", THING, "{{declarations other.rs}}\n", "other.rs");
+    refused("directive", THING, "{{declaration thing.rs}}\n", "is not known");
+    refused(
+        "macro",
+        THING,
+        &format!("#define UMBO_NO_INIT 1\n{all}"),
+        "umbo_no, but no such struct",
+    );
+    let elsewhere = "pub const UMBO_X: umbo_elsewhere = 1;\n";
+    refused("elsewhere", elsewhere, all, "its type umbo_elsewhere is in another file");
+    let wide = THING.replace("umbo_mode = i32", "umbo_mode = i64");
+    refused("wide", &wide, all, "umbo_mode has constants, but is not an i32");
+    let nested = THING.replace("rate: f64", "rate: umbo_elsewhere");
+    refused("nested", &nested, all, "nothing is known to begin 'umbo_elsewhere rate;' with");
 }

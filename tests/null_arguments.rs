@@ -10,30 +10,38 @@ mod matrix;
 #[path = "c/generator/sequences.rs"]
 mod sequences;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-fn read_file(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+/// All headers: those of umbo.h, and tensorflow.h, which includes it.
+fn headers() -> header::Header {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/tensorflow.h");
+    let text = header::with_included(&path, &mut BTreeSet::new()).expect("the headers are there");
+    header::read(&text).expect("the headers are readable")
 }
 
 const SAMPLE: &str = r#"
 #ifdef __cplusplus
 extern "C" {
 #endif
-typedef int32_t umbo_status;
+UMBO_ENUM(umbo_status) {
+  /** Good; no comma follows. */
+  UMBO_OK = 0
+};
+static inline void umbo_ignore(umbo_status status) { (void)status; }
 typedef struct umbo_tensor umbo_tensor;
 typedef struct umbo_thing_options { size_t struct_size; void (*hook)(void *user_data); } umbo_thing_options;
-typedef umbo_status (*umbo_scope_fn)(struct umbo_strategy *strategy, void *user_data);
+typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 /**
  * Does a thing with `tensor` by `options` (NULL: the defaults). `fn` may be NULL if there is
  * nothing to do; `out` gets NULL then.
  */
-umbo_status umbo_thing_do(const struct umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
-                          const umbo_thing_options *options, struct umbo_tensor **out);
+UMBO_MUST_USE UMBO_API umbo_status umbo_thing_do(
+    const umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
+    const umbo_thing_options *options, umbo_tensor **out);
 // Releases. `tensor` may be NULL.
-void umbo_tensor_release(const struct umbo_tensor *tensor);
-const char *umbo_version(void);
+UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
+UMBO_API const char *umbo_version(void);
 #ifdef __cplusplus
 }  // extern "C"
 #endif
@@ -59,6 +67,9 @@ fn reads_functions_and_what_may_be_null() {
     assert_eq!(parameters, expected);
     assert!(header.functions[1].parameters[0].nullable);
     assert!(header.sized_structs.contains("umbo_thing_options"));
+    assert!(header.integers.contains_key("umbo_status"));
+    let problem = header::read("void umbo_f(void);").expect_err("it is not marked");
+    assert!(problem.contains("umbo_f"), "{problem}");
 }
 
 #[test]
@@ -76,7 +87,7 @@ fn writes_one_case_for_each_pointer_parameter() {
 
 #[test]
 fn refuses_a_type_that_no_table_has() {
-    let header = header::read("int32_t umbo_f(umbo_unheard_of *thing, const char *name);")
+    let header = header::read("UMBO_API int32_t umbo_f(umbo_unheard_of *thing, const char *name);")
         .expect("the sample is readable");
     let problem = cases::program(&header).expect_err("the type is unknown");
     assert!(problem.contains("umbo_unheard_of"), "{problem}");
@@ -84,7 +95,7 @@ fn refuses_a_type_that_no_table_has() {
 
 #[test]
 fn the_header_has_a_case_for_every_function_with_pointers() {
-    let header = header::read(&read_file("include/umbo/umbo.h")).expect("the header is readable");
+    let header = headers();
     let (program, count) = cases::program(&header).expect("the tables have all types");
     assert!(count > 200, "only {count} pointer parameters found");
     for function in &header.functions {
@@ -95,8 +106,7 @@ fn the_header_has_a_case_for_every_function_with_pointers() {
 
 #[test]
 fn the_matrix_calls_every_function_and_covers_every_callback() {
-    let text = read_file("include/umbo/umbo.h");
-    let mut header = header::read(&text).expect("the header is readable");
+    let mut header = headers();
     let (program, count) = matrix::program(&header).expect("the tables have all types");
     assert_eq!(count, header.functions.len());
     for function in &header.functions {
@@ -109,8 +119,7 @@ fn the_matrix_calls_every_function_and_covers_every_callback() {
 
 #[test]
 fn the_sequences_draw_every_function_and_every_callback() {
-    let text = read_file("include/umbo/umbo.h");
-    let mut header = header::read(&text).expect("the header is readable");
+    let mut header = headers();
     let (program, count) = sequences::program(&header).expect("all types can be drawn");
     assert_eq!(count, header.functions.len());
     for function in &header.functions {
@@ -119,7 +128,7 @@ fn the_sequences_draw_every_function_and_every_callback() {
     header.callbacks.insert("umbo_unheard_of_fn".into());
     let problem = sequences::program(&header).expect_err("there is no such callback");
     assert!(problem.contains("umbo_unheard_of_fn"), "{problem}");
-    let unknown = "umbo_status umbo_f(const umbo_unheard_of *thing);";
+    let unknown = "UMBO_API umbo_status umbo_f(const umbo_unheard_of *thing);";
     let header = header::read(unknown).expect("the sample is readable");
     let problem = sequences::program(&header).expect_err("the type is unknown");
     assert!(problem.contains("umbo_unheard_of"), "{problem}");
@@ -127,7 +136,7 @@ fn the_sequences_draw_every_function_and_every_callback() {
 
 #[test]
 fn the_cpp_layer_reaches_every_function() {
-    let header = header::read(&read_file("include/umbo/umbo.h")).expect("the header is readable");
+    let header = headers();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/cpp");
     let mut layer = String::new();
     for entry in std::fs::read_dir(folder).expect("the C++ layer is there") {

@@ -8,6 +8,9 @@
 // - Callables take the place of callback and user data. Nothing that they throw crosses the C
 //   border. `run` calls them on several threads at once.
 //
+// `umbo/tensorflow.hpp`, which is not included here, has what only programs need that follow
+// TensorFlow's strategy call by call.
+//
 // Everything here is inline; the only thing to link is the C library.
 #ifndef UMBO_UMBO_HPP
 #define UMBO_UMBO_HPP
@@ -32,8 +35,6 @@
 #include <umbo/cpp/cluster_resolver.hpp>
 
 #include <umbo/cpp/strategy.hpp>
-
-#include <umbo/cpp/variable_creator.hpp>
 
 #include <umbo/cpp/optimizer.hpp>
 

@@ -4,12 +4,11 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, check, constant, flag, out, quietly};
+use super::boundary::{boundary, constant, flag, out, quietly};
 use super::callback;
 use super::handle::{self, borrow, consume, get, make};
 use super::object::{
     umbo_dataset, umbo_distributed_dataset, umbo_element_spec, umbo_iterator, umbo_strategy,
-    umbo_value,
 };
 use super::options::{self, Extensible};
 use super::scope::present;
@@ -17,7 +16,7 @@ use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::input::{
     Dataset, DistributeOptions, InputContext, Replication, Splitting, distribute_dataset,
-    distribute_datasets_from_function, make_numpy_dataset,
+    distribute_datasets_from_function,
 };
 
 /// How the rows of batches are split.
@@ -184,30 +183,6 @@ impl Default for umbo_input_context {
     }
 }
 
-/// The elements of a batch of one replica, if all replicas together have `global_batch_size`.
-/// INVALID_ARGUMENT if the number of replicas does not divide it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
-    context: *const umbo_input_context,
-    global_batch_size: i64,
-    size: *mut i64,
-) -> umbo_status {
-    boundary("umbo_input_context_per_replica_batch_size", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let size = unsafe { out(size, "size") }?;
-        check(context, "context", "a struct is expected")?;
-        // SAFETY: the caller gives a struct of the size that it states.
-        let context = unsafe { options::read(context, "context") }?;
-        let context = InputContext {
-            num_input_pipelines: context.num_input_pipelines,
-            input_pipeline_id: context.input_pipeline_id,
-            num_replicas_in_sync: context.num_replicas_in_sync,
-        };
-        size.write(context.per_replica_batch_size(global_batch_size)?);
-        Ok(())
-    })
-}
-
 /// Makes the dataset of an input pipeline. `context` is borrowed for the call. `*dataset` is NULL on
 /// entry; the dataset that is stored there is taken over by the library.
 pub type umbo_dataset_fn = Option<
@@ -268,27 +243,6 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
         };
         let object = distribute_datasets_from_function(&strategy, call, &options)?;
         distributed.write(make(Arc::new(object))?);
-        Ok(())
-    })
-}
-
-/// A dataset of the slices of arrays along dimension 0, as of umbo_dataset_from_tensor_slices(), of
-/// copies that are made at this call: the arrays may be changed afterwards. It is an ordinary
-/// dataset, to be batched and then distributed.
-///
-/// FAILED_PRECONDITION in a replica's callback and in another strategy's scope. INVALID_ARGUMENT: a
-/// scalar, dimensions 0 that differ, a per-replica value, a variable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
-    strategy: *mut umbo_strategy,
-    arrays: *const umbo_value,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    boundary("umbo_strategy_make_numpy_dataset", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let (strategy, arrays) = (get(strategy, "strategy")?, get(arrays, "arrays")?);
-        dataset.write(make(make_numpy_dataset(&strategy, &arrays)?)?);
         Ok(())
     })
 }

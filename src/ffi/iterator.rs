@@ -36,27 +36,6 @@ pub unsafe extern "C" fn umbo_iterator_next(
     })
 }
 
-/// As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
-/// the end of the pass and ever after; then `*element` is NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_next_as_optional(
-    iterator: *mut umbo_iterator,
-    has_value: *mut i32,
-    element: *mut *mut umbo_value,
-) -> umbo_status {
-    boundary("umbo_iterator_next_as_optional", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (has_value, element) =
-            unsafe { (out(has_value, "has_value")?, out(element, "element")?) };
-        let handle = reserve()?;
-        let next = get(iterator, "iterator")?.next()?;
-        let handle: *mut umbo_value = next.map_or(ptr::null_mut(), |next| handle.make(next));
-        has_value.write(i32::from(!handle.is_null()));
-        element.write(handle);
-        Ok(())
-    })
-}
-
 /// The structure, dtypes and shapes of the elements, which the caller releases: those of the
 /// dataset.
 #[unsafe(no_mangle)]

@@ -1,9 +1,9 @@
-//! The C layer: everything that `include/umbo/umbo.h` declares, and nothing else.
+//! The C layer: everything that the headers in `include/umbo` declare, and nothing else.
 //!
 //! A function here converts and checks its arguments, calls the core, and converts what comes
 //! back. What a thing does is decided in the core, which knows nothing of C. The conventions that
 //! a C programmer has to know (status, last error, ownership, threads, options) stand in the
-//! opening comment of the header, which is in `cbindgen.toml`.
+//! opening comment of `core.h`, which is in `headers/core.h.in`.
 //!
 //! The machinery, from the outside in:
 //!
@@ -14,8 +14,10 @@
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //!
-//! Then one file per noun, in the header's order: [`library`], [`device`], [`tensor`],
-//! [`value`], ...
+//! Then one or more files per noun: [`library`], [`device`], [`tensor`], [`value`], ... A header is a
+//! set of whole files, which its skeleton `headers/NOUN.h.in` names; the skeleton also has what a person
+//! writes about the noun. What only programs need that follow the reference call by call is in
+//! [`tensorflow`].
 //!
 //! # To add a function
 //!
@@ -37,7 +39,7 @@
 //! 1. Its object is a small type whose `clone` makes another reference to the same thing.
 //! 2. In [`object`]: a line in `objects!`. (Opaque structs, kinds and the constants
 //!    `UMBO_HANDLE_...` are there for all nouns.)
-//! 3. Its file, listed here and in `tests/header.rs`, with `umbo_x_retain` and `umbo_x_release`:
+//! 3. Its file, listed here and in the skeleton of its header, with `umbo_x_retain` and `umbo_x_release`:
 //!    copy those of `tensor.rs`.
 //!
 //! What a callback is given for the call lies in a `handle::Lent`, which hands out handles that
@@ -61,7 +63,6 @@ pub mod device;
 pub mod distribution;
 pub mod element_spec;
 pub mod equivalence;
-pub mod extended;
 pub mod gradients;
 pub(crate) mod handle;
 mod hazard;
@@ -82,12 +83,13 @@ pub mod status;
 pub mod strategy;
 mod sync;
 pub mod tensor;
+pub mod tensorflow;
 pub(crate) mod text;
 pub mod update;
 pub mod update_rule;
 pub mod value;
+pub mod values_from_function;
 pub mod variable;
-pub mod variable_creator;
 
 pub use callback::umbo_destroy_fn;
 pub use cluster_resolver::*;
@@ -99,7 +101,6 @@ pub use device::*;
 pub use distribution::*;
 pub use element_spec::*;
 pub use equivalence::*;
-pub use extended::*;
 pub use gradients::*;
 pub use indexed_slices::*;
 pub use iterator::*;
@@ -113,8 +114,12 @@ pub use scope::*;
 pub use status::*;
 pub use strategy::*;
 pub use tensor::*;
+pub use tensorflow::{
+    collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
+    variable_creator::*,
+};
 pub use update::*;
 pub use update_rule::*;
 pub use value::*;
+pub use values_from_function::*;
 pub use variable::*;
-pub use variable_creator::*;

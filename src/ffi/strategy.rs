@@ -197,21 +197,6 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
     })
 }
 
-/// An independent strategy with the same devices. Variables stay those of the strategy they were
-/// made in. FAILED_PRECONDITION for the default strategy.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_copy(
-    strategy: *const umbo_strategy,
-    copy: *mut *mut umbo_strategy,
-) -> umbo_status {
-    boundary("umbo_strategy_copy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let copy = unsafe { out(copy, "copy") }?;
-        copy.write(make(get(strategy, "strategy")?.deep_copy()?)?);
-        Ok(())
-    })
-}
-
 /// Whether two handles are of the same strategy: 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_same(

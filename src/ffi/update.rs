@@ -3,14 +3,13 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::boundary::{array, boundary, collect, constant, out};
-use super::callback;
-use super::handle::{Lent, get, get_optional, make};
+use super::boundary::{boundary, constant};
+use super::handle::{Lent, get, get_optional};
 use super::object::{umbo_strategy, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_context::take_result;
 use super::run::{Passed, optional_result};
-use super::scope::{present, umbo_scope_fn};
+use super::scope::present;
 use super::status::umbo_status;
 use crate::error::Result;
 use crate::strategy::Strategy;
@@ -76,7 +75,7 @@ unsafe fn grouping_from(pointer: *const umbo_update_options) -> Result<Grouping>
 }
 
 /// How [`Strategy::update`] and [`Strategy::update_non_slot`] are alike.
-type Updater = fn(
+pub(crate) type Updater = fn(
     &Strategy,
     &Variable,
     Option<&Value>,
@@ -87,7 +86,7 @@ type Updater = fn(
 /// # Safety
 /// As the header says of the functions that call this.
 #[expect(clippy::too_many_arguments, reason = "the arguments of a C function")]
-unsafe fn update(
+pub(crate) unsafe fn update(
     name: &'static str,
     strategy: *const umbo_strategy,
     (variable, variable_name): (*const umbo_variable, &'static str),
@@ -162,78 +161,4 @@ pub unsafe extern "C" fn umbo_strategy_update(
             updater,
         )
     }
-}
-
-/// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
-/// itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result` may
-/// be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_update_non_slot(
-    strategy: *mut umbo_strategy,
-    colocate_with: *mut umbo_variable,
-    function: umbo_update_fn,
-    user_data: *mut c_void,
-    args: *const umbo_value,
-    options: *const umbo_update_options,
-    result: *mut *mut umbo_value,
-) -> umbo_status {
-    let variable = (colocate_with.cast_const(), "colocate_with");
-    let updater = Strategy::update_non_slot;
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe {
-        update(
-            "umbo_strategy_update_non_slot",
-            strategy,
-            variable,
-            function,
-            user_data,
-            args,
-            options,
-            result,
-            updater,
-        )
-    }
-}
-
-/// The variable beside which state of all of `variables` together is kept: the one whose name comes
-/// first. A new handle. INVALID_ARGUMENT if there are none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
-    strategy: *const umbo_strategy,
-    count: i64,
-    variables: *const *mut umbo_variable,
-    variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    boundary("umbo_strategy_non_slot_devices", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (variable, variables) =
-            unsafe { (out(variable, "variable")?, array(variables, count, "variables")?) };
-        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let strategy = get(strategy, "strategy")?;
-        variable.write(make(strategy.non_slot_devices(&variables)?.clone())?);
-        Ok(())
-    })
-}
-
-/// Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
-/// (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
-/// what `function` returned.
-///
-/// FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
-/// variable that was not made in this strategy's scope.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
-    strategy: *mut umbo_strategy,
-    variable: *const umbo_variable,
-    function: umbo_scope_fn,
-    user_data: *mut c_void,
-) -> umbo_status {
-    boundary("umbo_strategy_colocate_vars_with", || {
-        let function = present(function, "function")?;
-        let variable = get(variable, "variable")?;
-        get(strategy, "strategy")?.colocate_vars_with(&variable, || {
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { function(strategy, user_data) })
-        })
-    })
 }

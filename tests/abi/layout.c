@@ -65,12 +65,14 @@ FIELD(umbo_run_options, timeout_seconds, 8);
 FIELD(umbo_run_options, cancellation, 16);
 FIELD(umbo_run_options, user_data_destroy, 24);
 
-SIZE(umbo_batch_position, 40);
-FIELD(umbo_batch_position, struct_size, 0);
-FIELD(umbo_batch_position, first_example, 8);
-FIELD(umbo_batch_position, local_examples, 16);
-FIELD(umbo_batch_position, global_examples, 24);
-FIELD(umbo_batch_position, step, 32);
+SIZE(umbo_update_options, 16);
+FIELD(umbo_update_options, struct_size, 0);
+FIELD(umbo_update_options, grouping, 8);
+
+SIZE(umbo_value_context, 24);
+FIELD(umbo_value_context, struct_size, 0);
+FIELD(umbo_value_context, replica_id_in_sync_group, 8);
+FIELD(umbo_value_context, num_replicas_in_sync, 16);
 
 SIZE(umbo_reduce_options, 40);
 FIELD(umbo_reduce_options, struct_size, 0);
@@ -85,14 +87,12 @@ FIELD(umbo_destination, device, 8);
 FIELD(umbo_destination, like, 16);
 FIELD(umbo_destination, variable, 24);
 
-SIZE(umbo_update_options, 16);
-FIELD(umbo_update_options, struct_size, 0);
-FIELD(umbo_update_options, grouping, 8);
-
-SIZE(umbo_value_context, 24);
-FIELD(umbo_value_context, struct_size, 0);
-FIELD(umbo_value_context, replica_id_in_sync_group, 8);
-FIELD(umbo_value_context, num_replicas_in_sync, 16);
+SIZE(umbo_batch_position, 40);
+FIELD(umbo_batch_position, struct_size, 0);
+FIELD(umbo_batch_position, first_example, 8);
+FIELD(umbo_batch_position, local_examples, 16);
+FIELD(umbo_batch_position, global_examples, 24);
+FIELD(umbo_batch_position, step, 32);
 
 SIZE(umbo_variable_options, 56);
 FIELD(umbo_variable_options, struct_size, 0);

@@ -1,5 +1,5 @@
 # Compares three lists of functions: what LIBRARY exports, what EXPECTED (committed)
-# promises, and what HEADER declares.
+# promises, and what the headers in HEADERS declare.
 execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}"
                 OUTPUT_VARIABLE listing RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
@@ -36,19 +36,14 @@ endif()
 file(STRINGS "${EXPECTED}" expected)
 report_difference("the library" "${exported}" "tests/abi/symbols.txt" "${expected}")
 
-# A declaration is a name before an opening parenthesis, outside of comments and
-# macros; callback types are written umbo_status (*name)( and do not match.
-file(READ "${HEADER}" header)
-string(REGEX REPLACE "\\\\\n" " " header "${header}")
-string(REGEX REPLACE "[[;]|]" " " header "${header}")
-string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" " " header "${header}")
-string(REGEX REPLACE "//[^\n]*" "" header "${header}")
-string(REGEX REPLACE "\n[ \t]*#[^\n]*" "\n" header "\n${header}")
-string(REGEX MATCHALL "umbo_[a-z0-9_]+\\([^*]" declarations "${header}")
+# UMBO_API marks each function that is declared, and nothing else but its own definition.
+file(GLOB headers "${HEADERS}/*.h")
 set(declared "")
-foreach(declaration IN LISTS declarations)
-  string(REGEX MATCH "umbo_[a-z0-9_]+" symbol "${declaration}")
-  list(APPEND declared "${symbol}")
+foreach(header IN LISTS headers)
+  file(STRINGS "${header}" lines REGEX "UMBO_API .*umbo_[a-z0-9_]+[(]")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^.*[ *](umbo_[a-z0-9_]+)[(].*$" "\\1" symbol "${line}")
+    list(APPEND declared "${symbol}")
+  endforeach()
 endforeach()
-list(REMOVE_DUPLICATES declared)
-report_difference("the library" "${exported}" "include/umbo/umbo.h" "${declared}")
+report_difference("the library" "${exported}" "include/umbo/*.h" "${declared}")

@@ -206,7 +206,7 @@ static CHECK_MAYBE_UNUSED float float_at(const umbo_value *value, int32_t index)
 }
 
 static CHECK_MAYBE_UNUSED umbo_value_kind kind_of(const umbo_value *value) {
-    umbo_value_kind kind = 0;
+    umbo_value_kind kind = (umbo_value_kind)0;
     CHECK_OK(umbo_value_get_kind(value, &kind));
     return kind;
 }

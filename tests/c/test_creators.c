@@ -1,6 +1,8 @@
 /* Variable creators: what they see, what they change, in which order, where. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static umbo_variable *create(umbo_strategy *strategy, const char *name) {
     umbo_variable *variable = NULL;
     umbo_tensor *initial = make_float(1);
@@ -22,9 +24,9 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     umbo_tensor *initial = NULL, *other = make_floats(2, numbers);
     umbo_view view;
     const char *name = NULL;
-    umbo_trainable trainable = -1;
-    umbo_aggregation aggregation = -1;
-    umbo_synchronization synchronization = -1;
+    umbo_trainable trainable = (umbo_trainable)-1;
+    umbo_aggregation aggregation = (umbo_aggregation)-1;
+    umbo_synchronization synchronization = (umbo_synchronization)-1;
     *(int *)user_data += 1;
     CHECK(*variable == NULL);
     CHECK_OK(umbo_variable_request_name(request, &name));
@@ -47,9 +49,12 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     CHECK_OK(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
     CHECK_OK(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_WRITE));
-    CHECK_STATUS(umbo_variable_request_set_aggregation(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_trainable(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_synchronization(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_aggregation(request, (umbo_aggregation)9),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_trainable(request, (umbo_trainable)9),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_set_synchronization(request, (umbo_synchronization)9),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(other);
     return UMBO_OK; /* made from the request as it now is */
 }
@@ -59,8 +64,8 @@ static void count_destroyed(void *user_data) { *(int *)user_data += 100; }
 static void changing(umbo_strategy *strategy) {
     umbo_scope *scope = NULL;
     umbo_variable *variable;
-    umbo_aggregation aggregation = -1;
-    umbo_synchronization synchronization = -1;
+    umbo_aggregation aggregation = (umbo_aggregation)-1;
+    umbo_synchronization synchronization = (umbo_synchronization)-1;
     umbo_tensor *value = NULL;
     umbo_view view;
     int32_t trainable = -1;

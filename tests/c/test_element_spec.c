@@ -8,7 +8,7 @@ static umbo_element_spec *tensor_spec(umbo_dtype dtype, int32_t rank, const int6
 }
 
 static umbo_value_kind spec_kind(const umbo_element_spec *spec) {
-    umbo_value_kind kind = 0;
+    umbo_value_kind kind = (umbo_value_kind)0;
     CHECK_OK(umbo_element_spec_get_kind(spec, &kind));
     return kind;
 }
@@ -21,7 +21,7 @@ static int32_t spec_count(const umbo_element_spec *spec) {
 
 /* A vector (or each component of a per-replica value) of `size` elements. */
 static int is_vector(const umbo_element_spec *spec, umbo_dtype dtype, int64_t size) {
-    umbo_dtype found = 0;
+    umbo_dtype found = (umbo_dtype)0;
     int32_t rank = -1;
     int64_t shape[UMBO_MAX_RANK];
     CHECK_OK(umbo_element_spec_leaf(spec, &found, &rank, shape));
@@ -33,7 +33,7 @@ static void making(void) {
     const int64_t unknown[1] = {UMBO_SIZE_UNKNOWN}, wrong[1] = {-2};
     umbo_element_spec *items[2], *tuple = NULL, *fields = NULL, *item = NULL, *another = NULL;
     const char *name = NULL;
-    umbo_dtype dtype = 0;
+    umbo_dtype dtype = (umbo_dtype)0;
     int32_t rank = -1;
     int64_t shape[UMBO_MAX_RANK];
     items[0] = tensor_spec(UMBO_DTYPE_FLOAT32, 1, unknown);
@@ -63,7 +63,8 @@ static void making(void) {
     CHECK(umbo_element_spec_field_name(tuple, 0, &name) != UMBO_OK);
     CHECK(umbo_element_spec_leaf(tuple, &dtype, &rank, shape) != UMBO_OK);
     CHECK_STATUS(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 1, wrong, &item), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_element_spec_create_tensor(99, 1, unknown, &item), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_element_spec_create_tensor((umbo_dtype)99, 1, unknown, &item),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 9, unknown, &item), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_element_spec_create_struct(2, same, (const umbo_element_spec *const *)items, &item),
                  UMBO_STATUS_INVALID_ARGUMENT);

@@ -95,7 +95,8 @@ static void says(umbo_equivalence *equivalence, umbo_equivalence_subject subject
 
 static void right(const world *at) {
     umbo_loss_reduction reduction;
-    for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN; reduction++) {
+    for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN;
+         reduction = (umbo_loss_reduction)(reduction + 1)) {
         step_plan plan = right_plan(at, reduction);
         umbo_equivalence *equivalence = check_plan(at, &plan), *another = NULL;
         umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;

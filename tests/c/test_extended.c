@@ -1,6 +1,8 @@
 /* What libraries on top of a strategy use: destinations, broadcasting, non-slot state, colocation. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static umbo_destination on_device(const char *device) {
     umbo_destination destination = UMBO_DESTINATION_INIT;
     destination.device = device;
@@ -176,7 +178,7 @@ static void updates(umbo_strategy *strategy, update_function update) {
     CHECK_OK(update(strategy, variable, add, &calls, args, &options, NULL)); /* discarded */
     CHECK(float_of_variable(variable) == 10);
     result = NULL;
-    options.grouping = 7;
+    options.grouping = (umbo_update_grouping)7;
     CHECK_STATUS(update(strategy, variable, add, &calls, args, &options, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("grouping");

@@ -217,7 +217,7 @@ static umbo_status unknown_status(umbo_replica_context *context, const umbo_valu
     (void)args;
     (void)user_data;
     (void)result;
-    return replica_id(context) == 1 ? 12345 : UMBO_OK;
+    return replica_id(context) == 1 ? (umbo_status)12345 : UMBO_OK;
 }
 
 static umbo_status silent_failure(umbo_replica_context *context, const umbo_value *args,

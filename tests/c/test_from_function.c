@@ -1,6 +1,8 @@
 /* Datasets from a function: each replica gets whole elements; and the options of distribution. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 typedef struct {
     int calls;
     int64_t elements;   /* scalars 0, 1, ... */
@@ -154,7 +156,7 @@ static void splitting(umbo_strategy *strategy) {
         for (split = UMBO_SPLIT_CEIL; split <= UMBO_SPLIT_BALANCED; split++) {
             for (drop = 0; drop < 2; drop++) {
                 umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
-                options.split = split;
+                options.split = (umbo_split)split;
                 options.drop_partial_step = drop;
                 options.host_only = drop;
                 options.per_replica_buffer_size = buffers[buffer];
@@ -173,7 +175,7 @@ static void splitting(umbo_strategy *strategy) {
     distributed = NULL;
     {
         umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
-        options.split = 5;
+        options.split = (umbo_split)5;
         CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, batches, &options, &distributed),
                      UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("split");

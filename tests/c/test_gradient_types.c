@@ -84,7 +84,7 @@ static void types_that_do_not_fit_are_refused(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_gradients_create(strategy, 1, variables, &options, &gradients),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    options.dtype = 99;
+    options.dtype = (umbo_dtype)99;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, variables, &options, &gradients),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");

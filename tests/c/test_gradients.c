@@ -54,7 +54,8 @@ static void loss_reductions(umbo_strategy *strategy) {
     /* SUM: (1 + 3) / (1 + 3). MEAN: (1 * 1 + 3 * 3) / 4. GLOBAL_MEAN: 1 + 3. */
     static const float expected[3] = {-1.0f, -2.5f, -4.0f};
     umbo_loss_reduction reduction;
-    for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN; reduction++) {
+    for (reduction = UMBO_LOSS_SUM; reduction <= UMBO_LOSS_GLOBAL_MEAN;
+         reduction = (umbo_loss_reduction)(reduction + 1)) {
         step_plan plan = {NULL, {1, 3, 0, 0}, {1, 3, 0, 0}, -1, -1};
         umbo_variable *variable = make_variable(strategy, 0, UMBO_AGGREGATION_NONE);
         umbo_optimizer *sgd = make_sgd(strategy);
@@ -141,7 +142,8 @@ static umbo_status look_wrong(umbo_replica_context *context, const umbo_value *a
     CHECK_STATUS(umbo_gradients_view(gradients, context, 1, UMBO_GRADIENT_OVERWRITE, &view),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("index");
-    CHECK_STATUS(umbo_gradients_view(gradients, context, 0, 0, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_view(gradients, context, 0, (umbo_gradient_mode)0, &view),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("mode");
     return UMBO_OK;
 }

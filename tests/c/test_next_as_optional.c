@@ -1,6 +1,8 @@
 /* next_as_optional: whether there was an element, with no word of it in the element itself. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static umbo_dataset *batches_of_two(int64_t count) {
     umbo_dataset *numbers = NULL, *batches = NULL;
     CHECK_OK(umbo_dataset_from_range(0, count, 1, &numbers));

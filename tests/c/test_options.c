@@ -57,35 +57,38 @@ static void unknown_constants(void) {
     int64_t handles = 0;
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_variable_options of_variable = UMBO_VARIABLE_OPTIONS_INIT;
-    options.thread_binding = 2;
+    options.thread_binding = (umbo_thread_binding)2;
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("thread_binding");
-    of_variable.aggregation = 4;
+    of_variable.aggregation = (umbo_aggregation)4;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("aggregation");
-    of_variable.aggregation = -1;
+    of_variable.aggregation = (umbo_aggregation)-1;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    of_variable.aggregation = 0;
-    of_variable.synchronization = 4;
+    of_variable.aggregation = (umbo_aggregation)0;
+    of_variable.synchronization = (umbo_synchronization)4;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("synchronization");
-    of_variable.synchronization = 0;
-    of_variable.trainable = 3;
+    of_variable.synchronization = (umbo_synchronization)0;
+    of_variable.trainable = (umbo_trainable)3;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("trainable");
-    CHECK_STATUS(umbo_strategy_reduce(two, 3, value, NULL, &result), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_reduce(two, (umbo_reduce_op)3, value, NULL, &result),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("op");
-    CHECK_STATUS(umbo_physical_device_count(3, &count), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_physical_device_count((umbo_device_type)3, &count),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("type");
-    CHECK_STATUS(umbo_live_handles(999, &handles), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_live_handles((umbo_handle_type)999, &handles), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("type");
-    CHECK_STATUS(umbo_set_log_callback(9, ignore, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_set_log_callback((umbo_log_level)9, ignore, NULL, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("most_verbose");
-    CHECK(umbo_status_name(99) != NULL && umbo_status_name(-1) != NULL);
+    CHECK(umbo_status_name((umbo_status)99) != NULL && umbo_status_name((umbo_status)-1) != NULL);
     CHECK(strcmp(umbo_status_name(UMBO_STATUS_DATA_LOSS), "DATA_LOSS") == 0);
     CHECK(strategy == NULL && variable == NULL && result == NULL);
     umbo_value_release(value);

@@ -6,6 +6,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 typedef struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

@@ -79,7 +79,8 @@ static void plain_values(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, five, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("value");
-    CHECK_STATUS(umbo_strategy_reduce(strategy, 0, five, NULL, &result), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_reduce(strategy, (umbo_reduce_op)0, five, NULL, &result),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("op");
     CHECK(result == NULL);
     umbo_value_release(five);

@@ -4,6 +4,8 @@
 #endif
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static const char *const cluster =
     "{\"cluster\": {\"worker\": [\"a:1\", \"b:2\"], \"ps\": {\"7\": \"d:4\", \"3\": \"c:3\"}},"
     " \"task\": {\"type\": \"worker\", \"index\": 1}, \"environment\": \"cloud\"}";

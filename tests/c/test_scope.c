@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static int is_current(const umbo_strategy *expected) {
     umbo_strategy *current = NULL;
     int32_t same = 0;

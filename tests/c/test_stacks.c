@@ -12,6 +12,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 enum { REPLICAS = 3, MIB = 1 << 20 };
 
 /* Writes to so many quarters of a MiB of locals. In pieces, since checkers take larger steps of the

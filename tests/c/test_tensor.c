@@ -26,7 +26,7 @@ static void made_of_host_data(void) {
 static void zeros_of_every_dtype(void) {
     const size_t sizes[13] = {2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
     umbo_dtype dtype;
-    for (dtype = UMBO_DTYPE_FLOAT16; dtype <= UMBO_DTYPE_BOOL; dtype++) {
+    for (dtype = UMBO_DTYPE_FLOAT16; dtype <= UMBO_DTYPE_BOOL; dtype = (umbo_dtype)(dtype + 1)) {
         const int64_t shape[1] = {3};
         unsigned char bytes[24];
         size_t size = 3 * sizes[dtype - 1], index;
@@ -77,7 +77,7 @@ static void foreign_memory(void) {
 
     /* Runs exactly once also when the tensor cannot be made. */
     destroyed = 0;
-    CHECK_STATUS(umbo_tensor_from_memory(99, 2, shape, NULL, memory, NULL, &destroyed,
+    CHECK_STATUS(umbo_tensor_from_memory((umbo_dtype)99, 2, shape, NULL, memory, NULL, &destroyed,
                                          count_destroyed, &tensor),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
@@ -132,9 +132,11 @@ static void shared_views(void) {
 static void refused(void) {
     const int64_t shape[1] = {4};
     umbo_tensor *tensor = NULL, *slice = NULL;
-    CHECK_STATUS(umbo_tensor_create_zeros(0, 1, shape, NULL, &tensor), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_create_zeros((umbo_dtype)0, 1, shape, NULL, &tensor),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    CHECK_STATUS(umbo_tensor_create_zeros(UMBO_DTYPE_BOOL + 1, 1, shape, NULL, &tensor), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_create_zeros((umbo_dtype)(UMBO_DTYPE_BOOL + 1), 1, shape, NULL,
+                                          &tensor), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
     CHECK_STATUS(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, "XPU:0", &tensor),
                  UMBO_STATUS_INVALID_ARGUMENT);

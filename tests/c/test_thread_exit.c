@@ -5,6 +5,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 enum { LARGE = 1 << 19 };
 
 static umbo_strategy *strategy;

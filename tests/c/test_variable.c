@@ -1,6 +1,8 @@
 /* Variables: creation, assignment in every context by every aggregation, commit and rollback. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 typedef enum { ASSIGN, ASSIGN_ADD, ASSIGN_SUB } assignment;
 
 static umbo_status assign(assignment how, umbo_variable *variable, const umbo_value *value) {
@@ -62,7 +64,8 @@ static void table_of_aggregations(umbo_strategy *strategy) {
 static void same_object(umbo_strategy *strategy) {
     umbo_value *four = float_value(4);
     umbo_aggregation mode;
-    for (mode = UMBO_AGGREGATION_SUM; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA; mode++) {
+    for (mode = UMBO_AGGREGATION_SUM; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA;
+         mode = (umbo_aggregation)(mode + 1)) {
         assigning self = {NULL, NULL, ASSIGN_ADD, 14, 0};
         self.variable = make_variable(strategy, 10, mode);
         self.same = four;
@@ -83,7 +86,8 @@ static void same_object(umbo_strategy *strategy) {
 static void cross_replica(umbo_strategy *strategy) {
     umbo_value *two = float_value(2);
     umbo_aggregation mode;
-    for (mode = UMBO_AGGREGATION_NONE; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA; mode++) {
+    for (mode = UMBO_AGGREGATION_NONE; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA;
+         mode = (umbo_aggregation)(mode + 1)) {
         umbo_variable *variable = make_variable(strategy, 10, mode);
         CHECK_OK(umbo_variable_assign_add(variable, two));
         CHECK(float_of_variable(variable) == 12);
@@ -156,7 +160,8 @@ static void mean_of_integers(umbo_strategy *strategy) {
 static void one_replica(void) {
     umbo_strategy *strategy = make_strategy(1);
     umbo_aggregation mode;
-    for (mode = UMBO_AGGREGATION_NONE; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA; mode++) {
+    for (mode = UMBO_AGGREGATION_NONE; mode <= UMBO_AGGREGATION_ONLY_FIRST_REPLICA;
+         mode = (umbo_aggregation)(mode + 1)) {
         assigning self = {NULL, NULL, ASSIGN_ADD, 11, 0};
         self.variable = make_variable(strategy, 10, mode);
         CHECK_OK(umbo_strategy_run(strategy, assign_in_replica, &self, NULL, NULL, NULL));
@@ -226,9 +231,9 @@ static void creation_and_questions(umbo_strategy *strategy) {
     const char *name = NULL, *device = NULL;
     int calls = 0;
     int32_t answer = -1;
-    umbo_dtype dtype = 0;
-    umbo_aggregation aggregation = -1;
-    umbo_synchronization synchronization = -1;
+    umbo_dtype dtype = (umbo_dtype)0;
+    umbo_aggregation aggregation = (umbo_aggregation)-1;
+    umbo_synchronization synchronization = (umbo_synchronization)-1;
     umbo_strategy *copy_of_strategy = NULL;
     umbo_variable *variable = NULL, *copy = NULL, *refused_variable = NULL;
     umbo_value *value = NULL;

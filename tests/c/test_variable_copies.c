@@ -122,7 +122,8 @@ static void refused(umbo_strategy *strategy, const model *self) {
     CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, UMBO_DTYPE_FLOAT64, &view),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, 99, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, (umbo_dtype)99, &view),
+                 UMBO_STATUS_INVALID_ARGUMENT);
     umbo_variable_release(variable);
     umbo_tensor_release(initial);
 }

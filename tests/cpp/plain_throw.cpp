@@ -17,6 +17,6 @@ int main() {
     umbo_strategy *strategy = nullptr;
     options.cpu_replicas = 2;
     if (umbo_strategy_create(&options, &strategy) != UMBO_OK) return 1;
-    umbo_strategy_run(strategy, throwing, nullptr, nullptr, nullptr, nullptr);
+    umbo_ignore(umbo_strategy_run(strategy, throwing, nullptr, nullptr, nullptr, nullptr));
     return 0;
 }

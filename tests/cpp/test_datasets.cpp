@@ -1,5 +1,5 @@
 // Datasets from the caller's functions, their specs, and distribution from a function.
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <atomic>
 #include <memory>
@@ -35,10 +35,10 @@ void generators() {
         const auto iterator = numbers.iterate();
         CHECK(first(iterator.next()) == 0 && alive.use_count() == 3);
         const auto other = numbers.iterate();
-        CHECK(first(*other.next_as_optional()) == 0 && first(iterator.next()) == 1);
+        CHECK(first(*umbo::tensorflow::next_as_optional(other)) == 0 && first(iterator.next()) == 1);
         iterator.reset();
         for (std::int32_t number = 0; number < 3; ++number) CHECK(first(iterator.next()) == number);
-        CHECK(!iterator.next_as_optional() && !iterator.next());
+        CHECK(!umbo::tensorflow::next_as_optional(iterator) && !iterator.next());
     }
     CHECK(alive.use_count() == 1);
 }
@@ -109,7 +109,7 @@ void distribution() {
     const auto strategy = umbo::strategy::central_storage(two);
     const auto pipeline = [](const umbo::input_context &context) {
         CHECK(context.num_replicas_in_sync == 2 && context.num_input_pipelines == 1);
-        return umbo::dataset::range(0, 5).batch(context.per_replica_batch_size(4));
+        return umbo::dataset::range(0, 5).batch(umbo::tensorflow::per_replica_batch_size(context, 4));
     };
     const auto distributed = strategy.distribute_from_function(pipeline);
     CHECK(distributed.cardinality() == 2);
@@ -132,7 +132,7 @@ void distribution() {
     auto memory = std::vector<std::int32_t>{1, 2};
     const auto copied = [&] {
         const auto array = umbo::tensor::from_vector(memory);
-        const auto dataset = strategy.make_numpy_dataset(array);
+        const auto dataset = umbo::tensorflow::make_numpy_dataset(strategy, array);
         array.view_as<std::int32_t>()(0) = 9;
         return dataset;
     }();

@@ -1,5 +1,5 @@
 // Indexed slices, scatter updates, updates, values from functions, creators, cluster resolvers.
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <string>
 #include <vector>
@@ -59,43 +59,43 @@ void extended() {
         },
         umbo::tensor::scalar(2.0f), UMBO_UPDATE_UNGROUPED);
     CHECK(one.kind() == UMBO_VALUE_TUPLE && one.count() == 1);
-    strategy.update_non_slot(variable, [](umbo::variable &of, const umbo::value &) {
+    umbo::tensorflow::update_non_slot(strategy, variable, [](umbo::variable &of, const umbo::value &) {
         CHECK(of.name() == "v");
     });
-    CHECK(strategy.read_var(variable).to_vector<float>()[0] == 2);
-    CHECK(strategy.non_slot_devices({variable}).name() == "v");
+    CHECK(umbo::tensorflow::read_var(strategy, variable).to_vector<float>()[0] == 2);
+    CHECK(umbo::tensorflow::non_slot_devices(strategy, {variable}).name() == "v");
     int inside = 0;
     strategy.in_scope([&](umbo::strategy &own) {
-        own.colocate_vars_with(variable, [&](umbo::strategy &) { inside++; });
+        umbo::tensorflow::colocate_vars_with(own, variable, [&](umbo::strategy &) { inside++; });
     });
     CHECK(inside == 1);
     const auto ids = strategy.values_from_function([](const umbo_value_context &context) {
         return umbo::tensor::scalar(static_cast<float>(context.replica_id_in_sync_group));
     });
     CHECK(ids.kind() == UMBO_VALUE_PER_REPLICA && ids.count() == 2);
-    const auto sums = strategy.batch_reduce_to(
+    const auto sums = umbo::tensorflow::batch_reduce_to(strategy, 
         UMBO_REDUCE_SUM, {{ids, umbo::destination("CPU:1")}, {ids, umbo::destination(variable)}});
     CHECK(sums.item(0).view().device.ordinal == 1 && sums.item(1).view().device.ordinal == 0);
-    CHECK(strategy.broadcast_to(umbo::tensor::scalar(1.0f), umbo::destination(ids)).count() == 2);
-    CHECK(strategy.value_container(ids).count() == 2);
-    const auto same = strategy.call_for_each_replica(
+    CHECK(umbo::tensorflow::broadcast_to(strategy, umbo::tensor::scalar(1.0f), umbo::destination(ids)).count() == 2);
+    CHECK(umbo::tensorflow::value_container(strategy, ids).count() == 2);
+    const auto same = umbo::tensorflow::call_for_each_replica(strategy, 
         [](umbo::replica_context &, const umbo::value &args) { return args; }, ids);
     CHECK(same.item(1).view_as<const float>()() == 1);
-    CHECK(strategy.worker_devices().size() == 2 && strategy.parameter_devices().size() == 1);
+    CHECK(umbo::tensorflow::worker_devices(strategy).size() == 2 && umbo::tensorflow::parameter_devices(strategy).size() == 1);
     const auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2});
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(tensor)).iterate();
     const auto step = [](umbo::replica_context &, const umbo::value &) {};
-    CHECK(status_of([&] { strategy.run_steps_on_iterator(step, elements); }) == UMBO_STATUS_UNIMPLEMENTED);
-    CHECK(status_of([&] { strategy.assign_to_logical_device(tensor, 1); }) == UMBO_STATUS_OUT_OF_RANGE);
-    CHECK(status_of([&] { strategy.replicate_to_logical_devices(tensor); }) == UMBO_STATUS_UNIMPLEMENTED);
-    CHECK(status_of([&] { strategy.split_to_logical_devices(tensor, {1}); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { umbo::tensorflow::run_steps_on_iterator(strategy, step, elements); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { umbo::tensorflow::assign_to_logical_device(strategy, tensor, 1); }) == UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(status_of([&] { umbo::tensorflow::replicate_to_logical_devices(strategy, tensor); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { umbo::tensorflow::split_to_logical_devices(strategy, tensor, {1}); }) == UMBO_STATUS_UNIMPLEMENTED);
 }
 
 void creators() {
     const auto strategy = make(2);
     std::vector<std::string> names;
     {
-        const auto scope = umbo::variable_creator_scope([&](umbo::variable_request &request) {
+        const auto scope = umbo::tensorflow::variable_creator_scope([&](umbo::tensorflow::variable_request &request) {
             names.push_back(request.name());
             request.set_name("renamed");
             CHECK(!request.device().empty());

@@ -1,5 +1,5 @@
 // Plain functions as callables: everything that takes one takes a function too.
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <optional>
 #include <vector>
@@ -32,7 +32,7 @@ void steps(const umbo::strategy &strategy) {
     CHECK(number_of(ids.item(2)) == 2);
     CHECK(number_of(strategy.run(step, ids)) == 3);
     CHECK(number_of(strategy.run(step, ids, umbo::run_options())) == 3);
-    CHECK(number_of(strategy.call_for_each_replica(step, ids)) == 3);
+    CHECK(number_of(umbo::tensorflow::call_for_each_replica(strategy, step, ids)) == 3);
     CHECK(!strategy.run(nothing));
     auto *const pointer = step;
     CHECK(number_of(strategy.run(pointer, ids)) == 3);
@@ -42,7 +42,7 @@ void steps(const umbo::strategy &strategy) {
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(batch)).iterate();
     umbo_status status = UMBO_OK;
     try {
-        strategy.run_steps_on_iterator(nothing, elements);
+        umbo::tensorflow::run_steps_on_iterator(strategy, nothing, elements);
     } catch (const umbo::error &error) {
         status = error.status();
     }
@@ -58,7 +58,7 @@ umbo::tensor subtract(umbo::variable &from, const umbo::value &by) {
     return from.read();
 }
 
-umbo::variable create(umbo::variable_request &request) {
+umbo::variable create(umbo::tensorflow::variable_request &request) {
     request.set_name("renamed");
     return request.next();
 }
@@ -69,14 +69,14 @@ void variables(const umbo::strategy &strategy) {
     CHECK(number_of(variable) == 7);
     const umbo::value two = umbo::tensor::scalar(2.0f);
     CHECK(number_of(strategy.update(variable, subtract, two)) == 5);
-    CHECK(number_of(strategy.update_non_slot(variable, subtract, two)) == 3);
-    strategy.in_scope([&](umbo::strategy &own) { own.colocate_vars_with(variable, enter); });
-    const auto scope = umbo::variable_creator_scope(create);
+    CHECK(number_of(umbo::tensorflow::update_non_slot(strategy, variable, subtract, two)) == 3);
+    strategy.in_scope([&](umbo::strategy &own) { umbo::tensorflow::colocate_vars_with(own, variable, enter); });
+    const auto scope = umbo::tensorflow::variable_creator_scope(create);
     CHECK(strategy.create_variable("w", two.as_tensor()).name() == "renamed");
 }
 
 umbo::dataset pipeline(const umbo::input_context &context) {
-    return umbo::dataset::range(0, 6).batch(context.per_replica_batch_size(6));
+    return umbo::dataset::range(0, 6).batch(umbo::tensorflow::per_replica_batch_size(context, 6));
 }
 
 umbo::value same(const umbo::value &element) { return element; }

@@ -1,5 +1,5 @@
 // Owners: moving, copying, releasing; values, views and datasets through them.
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <memory>
 #include <utility>
@@ -99,7 +99,7 @@ void scopes(const umbo::strategy &strategy) {
     CHECK(umbo::strategy::current() == strategy);
     umbo::set_strategy({});
     CHECK(!umbo::has_strategy() && umbo::strategy::default_strategy() != strategy);
-    CHECK(strategy.copy() != strategy);
+    CHECK(umbo::tensorflow::copy(strategy) != strategy);
 }
 
 void library() {

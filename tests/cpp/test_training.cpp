@@ -1,5 +1,5 @@
 // A training step in C++: callables for run, merge and update; gradients; every optimizer.
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -66,7 +66,7 @@ void callables(const umbo::strategy &strategy) {
         },
         umbo::tensor::scalar(3.0f));
     CHECK(number_of(updated) == 10 && number_of(variable) == 10);
-    const auto copy = variable.copy();
+    const auto copy = umbo::tensorflow::copy(variable);
     copy.assign(umbo::tensor::scalar(1.0f));
     CHECK(number_of(copy) == 1 && variable.view().rank == 0);
 

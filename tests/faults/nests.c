@@ -4,6 +4,8 @@
 
 #include "faults.h"
 
+#include <umbo/tensorflow.h>
+
 static umbo_status pass_on(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
     umbo_value *reduced = NULL;

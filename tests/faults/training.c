@@ -4,6 +4,8 @@
 
 #include "faults.h"
 
+#include <umbo/tensorflow.h>
+
 enum { ROWS = 48, WIDTH = 6, BATCH = 8, STEPS = 3, TABLE = 16 };
 
 /* ---- the program */

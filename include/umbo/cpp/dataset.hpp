@@ -60,15 +60,6 @@ public:
         return value(out);
     }
 
-    // The next element; nothing at the end.
-    std::optional<value> next_as_optional() const {
-        std::int32_t has_value = 0;
-        umbo_value *out = nullptr;
-        check(umbo_iterator_next_as_optional(get(), &has_value, &out));
-        if (has_value == 0) return std::nullopt;
-        return value(out);
-    }
-
     umbo::element_spec element_spec() const {
         umbo_element_spec *out = nullptr;
         check(umbo_iterator_element_spec(get(), &out));
@@ -320,16 +311,6 @@ struct input_context {
     std::int64_t num_input_pipelines = 1;
     std::int32_t input_pipeline_id = 0;
     std::int64_t num_replicas_in_sync = 1;
-
-    std::int64_t per_replica_batch_size(std::int64_t global_batch_size) const {
-        auto context = detail::sized<umbo_input_context>();
-        context.num_input_pipelines = num_input_pipelines;
-        context.input_pipeline_id = input_pipeline_id;
-        context.num_replicas_in_sync = num_replicas_in_sync;
-        std::int64_t out = 0;
-        check(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
-        return out;
-    }
 };
 
 namespace detail {

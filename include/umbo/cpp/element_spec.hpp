@@ -47,7 +47,7 @@ public:
     }
 
     umbo_value_kind kind() const {
-        umbo_value_kind out = 0;
+        umbo_value_kind out{};
         check(umbo_element_spec_get_kind(get(), &out));
         return out;
     }
@@ -79,7 +79,7 @@ public:
 
 private:
     std::pair<umbo_dtype, dimensions> leaf() const {
-        umbo_dtype dtype = 0;
+        umbo_dtype dtype{};
         std::int32_t rank = 0;
         std::array<std::int64_t, 8> sizes{};
         check(umbo_element_spec_leaf(get(), &dtype, &rank, sizes.data()));

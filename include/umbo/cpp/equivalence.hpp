@@ -19,8 +19,8 @@ struct equivalence_options {
 
 // One thing that was found; see umbo_equivalence_finding.
 struct equivalence_finding {
-    umbo_equivalence_subject subject = 0;
-    umbo_equivalence_verdict verdict = 0;
+    umbo_equivalence_subject subject{};
+    umbo_equivalence_verdict verdict{};
     std::int64_t variable = -1; // its place among the gradients
     std::int64_t element = -1;
     double factor = 0;

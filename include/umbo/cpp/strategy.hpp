@@ -49,7 +49,7 @@ public:
     scope &operator=(scope &&) = delete;
 
     ~scope() {
-        if (raw_ != nullptr) static_cast<void>(umbo_scope_exit(raw_));
+        if (raw_ != nullptr) umbo_ignore(umbo_scope_exit(raw_));
     }
 
     void exit() {
@@ -156,7 +156,7 @@ umbo_status update_trampoline(umbo_variable *raw, const umbo_value *args, void *
 
 } // namespace detail
 
-// A strategy. Copying the C++ object makes another reference; `copy()` makes another strategy.
+// A strategy. Copying the C++ object makes another reference.
 class strategy : public handle<umbo_strategy> {
 public:
     using handle::handle;
@@ -205,12 +205,6 @@ public:
         const char *out = nullptr;
         check(umbo_strategy_parameter_device(get(), &out));
         return out;
-    }
-
-    strategy copy() const {
-        umbo_strategy *out = nullptr;
-        check(umbo_strategy_copy(get(), &out));
-        return strategy(out);
     }
 
     void synchronize() const { check(umbo_strategy_synchronize(get())); }
@@ -323,39 +317,6 @@ public:
         return value(out);
     }
 
-    // As `update`, for state that is kept where the variable is.
-    template <class Fn>
-    value update_non_slot(const variable &beside, Fn &&fn, const value &args = value(),
-                          umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
-        using callable = detail::callable_object<Fn>;
-        auto options = detail::sized<umbo_update_options>();
-        options.grouping = grouping;
-        umbo_value *out = nullptr;
-        check(umbo_strategy_update_non_slot(get(), beside.get(),
-                                            &detail::update_trampoline<callable>,
-                                            detail::lent_callable(fn).user_data(), args.get(),
-                                            &options, &out));
-        return value(out);
-    }
-
-    // The variable, of these, whose name comes first.
-    variable non_slot_devices(const std::vector<variable> &variables) const {
-        const auto raw = detail::raw_variables(variables);
-        umbo_variable *out = nullptr;
-        check(umbo_strategy_non_slot_devices(get(), detail::count_of(raw.size()),
-                                             raw.data(), &out));
-        return variable(out);
-    }
-
-    // Calls `body(strategy)`; what it makes lies where `beside` does.
-    template <class Body>
-    void colocate_vars_with(const variable &beside, Body &&body) const {
-        using callable = detail::callable_object<Body>;
-        check(umbo_strategy_colocate_vars_with(get(), beside.get(),
-                                               &detail::scope_trampoline<callable>,
-                                               detail::lent_callable(body).user_data()));
-    }
-
     // `fn(const umbo_value_context &)` makes the value of each replica.
     template <class Fn>
     value values_from_function(Fn &&fn) const {
@@ -364,97 +325,6 @@ public:
         check(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
                                                  detail::lent_callable(fn).user_data(), &out));
         return value(out);
-    }
-
-    // A tuple of the results of `reduce_to` for pairs of a value and its destination.
-    value batch_reduce_to(umbo_reduce_op op,
-                          const std::vector<std::pair<value, destination>> &pairs) const {
-        std::vector<const umbo_value *> values;
-        std::vector<const umbo_destination *> destinations;
-        for (const auto &pair : pairs) {
-            values.push_back(pair.first.get());
-            destinations.push_back(&pair.second.raw());
-        }
-        umbo_value *out = nullptr;
-        check(umbo_strategy_batch_reduce_to(get(), op, detail::count_of(pairs.size()),
-                                            values.data(), destinations.data(), &out));
-        return value(out);
-    }
-
-    value broadcast_to(const value &what, const destination &where) const {
-        umbo_value *out = nullptr;
-        check(umbo_strategy_broadcast_to(get(), what.get(), &where.raw(), &out));
-        return value(out);
-    }
-
-    value value_container(const value &what) const {
-        umbo_value *out = nullptr;
-        check(umbo_strategy_value_container(get(), what.get(), &out));
-        return value(out);
-    }
-
-    // `run` without options.
-    template <class Fn>
-    value call_for_each_replica(Fn &&fn, const value &args = value()) const {
-        using callable = detail::callable_object<Fn>;
-        umbo_value *out = nullptr;
-        check(umbo_strategy_call_for_each_replica(get(), &detail::replica_trampoline<callable>,
-                                                  detail::lent_callable(fn).user_data(),
-                                                  args.get(), &out));
-        return value(out);
-    }
-
-    tensor read_var(const variable &of) const {
-        umbo_tensor *out = nullptr;
-        check(umbo_strategy_read_var(get(), of.get(), &out));
-        return tensor(out);
-    }
-
-    // Not offered by this strategy.
-    template <class Fn>
-    value run_steps_on_iterator(Fn &&fn, const iterator &input, std::int64_t steps = 1) const {
-        using callable = detail::callable_object<Fn>;
-        umbo_value *out = nullptr;
-        check(umbo_strategy_run_steps_on_iterator(get(), &detail::replica_trampoline<callable>,
-                                                  detail::lent_callable(fn).user_data(),
-                                                  input.get(), steps, &out));
-        return value(out);
-    }
-
-    std::vector<std::string> worker_devices() const {
-        std::vector<const char *> names(static_cast<std::size_t>(num_replicas_in_sync()));
-        std::int64_t count = 0;
-        check(umbo_strategy_worker_devices(get(), detail::count_of(names.size()),
-                                           names.data(), &count));
-        return {names.begin(), names.end()};
-    }
-
-    std::vector<std::string> parameter_devices() const {
-        const char *name = nullptr;
-        std::int64_t count = 0;
-        check(umbo_strategy_parameter_devices(get(), 1, &name, &count));
-        return {name};
-    }
-
-    // Annotations for replicas of several logical devices, which this strategy does not have.
-    tensor assign_to_logical_device(const tensor &what, std::int64_t id) const {
-        umbo_tensor *out = nullptr;
-        check(umbo_strategy_assign_to_logical_device(get(), what.get(), id, &out));
-        return tensor(out);
-    }
-
-    tensor replicate_to_logical_devices(const tensor &what) const {
-        umbo_tensor *out = nullptr;
-        check(umbo_strategy_replicate_to_logical_devices(get(), what.get(), &out));
-        return tensor(out);
-    }
-
-    tensor split_to_logical_devices(const tensor &what, const dimensions &partitions) const {
-        umbo_tensor *out = nullptr;
-        check(umbo_strategy_split_to_logical_devices(
-            get(), what.get(), detail::count_of(partitions.size()),
-            partitions.data(), &out));
-        return tensor(out);
     }
 
     // The one that the strategy was made with; an empty one if there was none.
@@ -516,13 +386,6 @@ public:
             get(), &detail::dataset_trampoline<callable>, detail::lent_callable(fn).user_data(),
             &options, &out));
         return distributed_dataset(out);
-    }
-
-    // The slices of copies of arrays.
-    dataset make_numpy_dataset(const value &arrays) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_strategy_make_numpy_dataset(get(), arrays.get(), &out));
-        return dataset(out);
     }
 };
 

@@ -109,7 +109,7 @@ public:
     }
 
     umbo_value_kind kind() const {
-        umbo_value_kind out = 0;
+        umbo_value_kind out{};
         check(umbo_value_get_kind(get(), &out));
         return out;
     }

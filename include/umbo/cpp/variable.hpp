@@ -18,8 +18,7 @@ struct variable_options {
     umbo_aggregation aggregation = UMBO_AGGREGATION_NONE;
 };
 
-// A variable: one value on the parameter device. `copy()` makes another variable; copying the C++
-// object makes another reference to this one.
+// A variable: one value on the parameter device. Copying the C++ object makes another reference to it.
 class variable : public handle<umbo_variable> {
 public:
     using handle::handle;
@@ -66,7 +65,7 @@ public:
     }
 
     umbo_dtype dtype() const {
-        umbo_dtype out = 0;
+        umbo_dtype out{};
         check(umbo_variable_dtype(get(), &out));
         return out;
     }
@@ -78,13 +77,13 @@ public:
     }
 
     umbo_aggregation aggregation() const {
-        umbo_aggregation out = 0;
+        umbo_aggregation out{};
         check(umbo_variable_aggregation(get(), &out));
         return out;
     }
 
     umbo_synchronization synchronization() const {
-        umbo_synchronization out = 0;
+        umbo_synchronization out{};
         check(umbo_variable_synchronization(get(), &out));
         return out;
     }
@@ -93,12 +92,6 @@ public:
         const char *out = nullptr;
         check(umbo_variable_device(get(), &out));
         return out;
-    }
-
-    variable copy() const {
-        umbo_variable *out = nullptr;
-        check(umbo_variable_copy(get(), &out));
-        return variable(out);
     }
 };
 

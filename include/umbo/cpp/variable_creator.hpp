@@ -7,8 +7,10 @@
 #include <utility>
 
 #include <umbo/cpp/strategy.hpp>
+#include <umbo/tensorflow.h>
 
 namespace umbo {
+namespace tensorflow {
 
 // A variable that is about to be made. Lent to the creator for the call.
 class variable_request {
@@ -77,7 +79,7 @@ namespace detail {
 template <class Callable>
 umbo_status creator_trampoline(umbo_variable_request *raw, void *callable,
                                umbo_variable **result) noexcept {
-    return guarded([&] {
+    return umbo::detail::guarded([&] {
         variable_request request(raw);
         auto &creator = *static_cast<Callable *>(callable);
         using returned = std::invoke_result_t<Callable &, variable_request &>;
@@ -101,10 +103,11 @@ template <class Creator>
     auto *kept = new callable(std::forward<Creator>(creator));
     umbo_scope *out = nullptr;
     check(umbo_variable_creator_scope_enter(&detail::creator_trampoline<callable>, kept,
-                                            &detail::destroy_callable<callable>, &out));
+                                            &umbo::detail::destroy_callable<callable>, &out));
     return scope(out);
 }
 
+} // namespace tensorflow
 } // namespace umbo
 
 #endif

@@ -234,8 +234,11 @@ pub fn argument(
             local(format!("umbo_{made} *{name} = NULL;"));
             match made {
                 "replica_context" => {}
-                "scope" => writeln!(cleanup, "    if ({name} != NULL) umbo_scope_exit({name});")
-                    .expect("a string takes it"),
+                "scope" => writeln!(
+                    cleanup,
+                    "    if ({name} != NULL) umbo_ignore(umbo_scope_exit({name}));"
+                )
+                .expect("a string takes it"),
                 _ => writeln!(cleanup, "    umbo_{made}_release({name});")
                     .expect("a string takes it"),
             }

@@ -1,6 +1,8 @@
 /* Written by tests/c/generator from umbo.h: NULL for every pointer parameter of every function. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 static int failures = 0;
 
 static struct {

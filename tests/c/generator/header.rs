@@ -1,9 +1,11 @@
-//! Reads the functions, structs and callback types out of `umbo.h`.
+//! Reads the functions, structs and callback types out of the C headers.
 //!
-//! The header is machine-made and plain: one declaration after another, no macros in them. So text
-//! processing is enough, and what it does not understand is an error.
+//! The headers are machine-made and plain: one declaration after another, functions marked by
+//! `UMBO_API`, enums by `UMBO_ENUM`. So text processing is enough, and what it does not understand is
+//! an error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// One parameter of a function.
 #[derive(Clone, Debug)]
@@ -46,7 +48,23 @@ pub struct Header {
     pub macros: BTreeSet<String>,
 }
 
-/// Reads a header.
+/// The text of a header and, before it, of those that it includes; each file once.
+pub fn with_included(path: &Path, seen: &mut BTreeSet<String>) -> Result<String, String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut all = String::new();
+    for line in text.lines() {
+        let included = line.strip_prefix("#include <umbo/").and_then(|rest| rest.strip_suffix('>'));
+        if let Some(name) = included
+            && seen.insert(name.to_owned())
+        {
+            all.push_str(&with_included(&path.with_file_name(name), seen)?);
+        }
+    }
+    Ok(all + &text)
+}
+
+/// Reads the text of headers.
 pub fn read(text: &str) -> Result<Header, String> {
     let mut header = Header::default();
     let defined = text.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
@@ -120,6 +138,10 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
             _ => {}
         }
         declaration.push(character);
+        if character == '}' && depth == 0 && declaration.trim_start().starts_with("static inline ")
+        {
+            pieces.push(Piece::Declaration(std::mem::take(&mut declaration)));
+        }
     }
     Ok(pieces)
 }
@@ -147,10 +169,21 @@ impl Header {
             }
             return Ok(());
         }
-        let Some((before, after)) = text.split_once('(') else { return Ok(()) };
-        if before.starts_with("static ") || before.starts_with("struct ") {
+        if let Some((name, _)) =
+            text.strip_prefix("UMBO_ENUM( ").and_then(|rest| rest.split_once(" )"))
+        {
+            self.integers.insert(name.to_owned(), "int32_t".to_owned());
             return Ok(());
         }
+        if text.starts_with("static inline ") {
+            return Ok(());
+        }
+        let marked = text.strip_prefix("UMBO_MUST_USE ").unwrap_or(&text);
+        let declared = marked
+            .strip_prefix("UMBO_API ")
+            .ok_or_else(|| format!("neither a function nor a type: {text}"))?;
+        let (before, after) =
+            declared.split_once('(').ok_or_else(|| format!("not a function: {text}"))?;
         let (returns, name) = before
             .trim()
             .rsplit_once(' ')

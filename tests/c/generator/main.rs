@@ -1,5 +1,6 @@
-//! `generator WHAT HEADER OUTPUT`: writes a C program over all public functions. Needs nothing but
-//! the standard library, so that the C tests' build can compile it with a plain `rustc`.
+//! `generator WHAT HEADER OUTPUT`: writes a C program over all functions of a header and of those that
+//! it includes. Needs nothing but the standard library, so that the C tests' build can compile it with
+//! a plain `rustc`.
 //!
 //! `null_arguments` passes `NULL` for every pointer parameter, `matrix` calls every function in
 //! every context in which the library calls back, `sequences` makes random calls.
@@ -9,7 +10,8 @@ mod header;
 mod matrix;
 mod sequences;
 
-
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -28,13 +30,12 @@ fn main() -> ExitCode {
 }
 
 fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
-    let text = std::fs::read_to_string(header).map_err(|error| format!("{header}: {error}"))?;
+    let text = header::with_included(Path::new(header), &mut BTreeSet::new())?;
     let read = header::read(&text)?;
     let (program, count) = match what {
         "null_arguments" => cases::program(&read)?,
         "matrix" => matrix::program(&read)?,
         "sequences" => sequences::program(&read)?,
-
         _ => return Err("no such program".into()),
     };
     if count == 0 {

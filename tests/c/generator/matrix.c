@@ -18,6 +18,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 #define NPY_FILE "matrix.npy"
 #define IDX_FILE "matrix.idx"
 
@@ -249,7 +251,7 @@ static umbo_scope *scope_in_place(struct objects good) {
 }
 
 static void prepare_metric(struct objects good) {
-    (void)umbo_strategy_run(good.strategy, metric_on_a_replica, NULL, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(good.strategy, metric_on_a_replica, NULL, NULL, NULL, NULL));
 }
 
 /* ---- the calls, one for each function */
@@ -458,32 +460,32 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
 }
 
 static void a_replica(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, NULL, NULL));
 }
 
 static void a_replica_with_limits(struct scene *scene) {
     umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
-    (void)umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, &options, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, on_a_replica, scene, NULL, &options, NULL));
 }
 
 static void a_replica_of_the_default_strategy(struct scene *scene) {
     umbo_strategy *strategy = NULL;
     CHECK_OK(umbo_default_strategy(&strategy));
-    (void)umbo_strategy_run(strategy, on_a_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, scene, NULL, NULL, NULL));
     umbo_strategy_release(strategy);
 }
 
 static void each_replica(struct scene *scene) {
-    (void)umbo_strategy_call_for_each_replica(scene->good.strategy, on_a_replica, scene, NULL,
-                                              NULL);
+    umbo_ignore(umbo_strategy_call_for_each_replica(scene->good.strategy, on_a_replica, scene, NULL,
+                                                    NULL));
 }
 
 static void a_check_of_equivalence(struct scene *scene) {
     umbo_equivalence *equivalence = NULL;
-    (void)umbo_strategy_check_equivalence(scene->good.strategy, on_a_replica, scene,
-                                          scene->good.batch, NULL, NULL, &equivalence);
+    umbo_ignore(umbo_strategy_check_equivalence(scene->good.strategy, on_a_replica, scene,
+                                                scene->good.batch, NULL, NULL, &equivalence));
     umbo_equivalence_release(equivalence);
 }
 
@@ -545,7 +547,7 @@ static umbo_status runs_in_a_merge(umbo_strategy *strategy, const umbo_value *ar
                                    void *user_data, umbo_value **result) {
     (void)args;
     (void)result;
-    (void)umbo_strategy_run(strategy, on_a_replica, user_data, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(strategy, on_a_replica, user_data, NULL, NULL, NULL));
     return UMBO_OK;
 }
 
@@ -564,8 +566,8 @@ static umbo_status updates_in_a_merge(umbo_strategy *strategy, const umbo_value 
     struct scene *scene = user_data;
     (void)args;
     (void)result;
-    (void)umbo_strategy_update(strategy, scene->good.variable, update_with_a_probe, scene, NULL,
-                               NULL, NULL);
+    umbo_ignore(umbo_strategy_update(strategy, scene->good.variable, update_with_a_probe, scene,
+                                     NULL, NULL, NULL));
     return UMBO_OK;
 }
 
@@ -578,7 +580,7 @@ static umbo_status merging_replica(umbo_replica_context *context, const umbo_val
     (void)args;
     (void)result;
     if (replica_id(context) == 0) scene->context = context;
-    (void)umbo_replica_context_merge_call(context, merged, scene, NULL, NULL);
+    umbo_ignore(umbo_replica_context_merge_call(context, merged, scene, NULL, NULL));
     return UMBO_OK;
 }
 
@@ -587,8 +589,8 @@ static void merge(struct scene *scene, umbo_merge_fn function, int limits) {
     merged = function;
     options.timeout_seconds = 3600;
     options.cancellation = scene->good.cancellation;
-    (void)umbo_strategy_run(scene->good.strategy, merging_replica, scene, NULL,
-                            limits ? &options : NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, merging_replica, scene, NULL,
+                                  limits ? &options : NULL, NULL));
 }
 
 static void a_merge(struct scene *scene) { merge(scene, in_a_merge, 0); }
@@ -602,13 +604,13 @@ static void an_update_in_a_merge(struct scene *scene) { merge(scene, updates_in_
 /* -- umbo_update_fn */
 
 static void an_update(struct scene *scene) {
-    (void)umbo_strategy_update(scene->good.strategy, scene->good.variable, update_with_a_probe,
-                               scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
+                                     update_with_a_probe, scene, NULL, NULL, NULL));
 }
 
 static void an_update_of_no_slot(struct scene *scene) {
-    (void)umbo_strategy_update_non_slot(scene->good.strategy, scene->good.variable,
-                                        update_with_a_probe, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_update_non_slot(scene->good.strategy, scene->good.variable,
+                                              update_with_a_probe, scene, NULL, NULL, NULL));
 }
 
 static umbo_status updating_replica(umbo_replica_context *context, const umbo_value *args,
@@ -617,13 +619,13 @@ static umbo_status updating_replica(umbo_replica_context *context, const umbo_va
     (void)args;
     (void)result;
     if (replica_id(context) == 0) scene->context = context;
-    (void)umbo_strategy_update(scene->good.strategy, scene->good.variable, update_with_a_probe,
-                               scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
+                                     update_with_a_probe, scene, NULL, NULL, NULL));
     return UMBO_OK;
 }
 
 static void an_update_of_replicas(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, updating_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, updating_replica, scene, NULL, NULL, NULL));
 }
 
 /* -- umbo_destroy_fn */
@@ -633,7 +635,8 @@ static void probing_destroy(void *user_data) { probe_once(user_data, NULL); }
 static void the_destroy_of_a_run(struct scene *scene) {
     umbo_run_options options = UMBO_RUN_OPTIONS_INIT;
     options.user_data_destroy = probing_destroy;
-    (void)umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options,
+                                  NULL));
 }
 
 static umbo_status late_without_a_probe(umbo_replica_context *context, const umbo_value *args,
@@ -665,13 +668,14 @@ static umbo_status run_that_cannot_start(umbo_replica_context *context, const um
     (void)result;
     options.user_data_destroy = probing_destroy;
     if (replica_id(context) == 0)
-        (void)umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options,
-                                NULL);
+        umbo_ignore(umbo_strategy_run(scene->good.strategy, good_replica_fn, scene, NULL, &options,
+                                      NULL));
     return UMBO_OK;
 }
 
 static void the_destroy_of_a_run_that_cannot_start(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, run_that_cannot_start, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, run_that_cannot_start, scene, NULL, NULL,
+                                  NULL));
 }
 
 static umbo_tensor *foreign_tensor(struct scene *scene) {
@@ -694,7 +698,8 @@ static umbo_status releasing_replica(umbo_replica_context *context, const umbo_v
 }
 
 static void the_destroy_of_a_tensor_on_a_replica(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, releasing_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, releasing_replica, scene, NULL, NULL,
+                                  NULL));
 }
 
 static umbo_status releasing_merge(umbo_strategy *strategy, const umbo_value *args,
@@ -719,7 +724,8 @@ static umbo_status discarding_replica(umbo_replica_context *context, const umbo_
 }
 
 static void the_destroy_of_a_discarded_result(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, discarding_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, discarding_replica, scene, NULL, NULL,
+                                  NULL));
 }
 
 static void the_destroy_of_a_payload(struct scene *scene) {
@@ -737,7 +743,7 @@ static umbo_status failing_replica(umbo_replica_context *context, const umbo_val
 }
 
 static void the_destroy_of_a_payload_that_travelled(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, failing_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, failing_replica, scene, NULL, NULL, NULL));
     umbo_clear_last_error();
 }
 
@@ -768,7 +774,7 @@ static umbo_status logging_replica(umbo_replica_context *context, const umbo_val
 
 static void the_log_of_a_replica(struct scene *scene) {
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, probing_log, scene, NULL));
-    (void)umbo_strategy_run(scene->good.strategy, logging_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, logging_replica, scene, NULL, NULL, NULL));
 }
 
 static void the_destroy_of_a_log(struct scene *scene) {
@@ -789,7 +795,7 @@ static void a_schedule(struct scene *scene) {
     struct objects *good = &scene->good;
     CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
     CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
-    (void)umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL);
+    umbo_ignore(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
 }
 
 static umbo_status applying_replica(umbo_replica_context *context, const umbo_value *args,
@@ -802,7 +808,7 @@ static umbo_status applying_replica(umbo_replica_context *context, const umbo_va
 static void a_schedule_at_the_commit(struct scene *scene) {
     struct objects *good = &scene->good;
     CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
-    (void)umbo_strategy_run(good->strategy, applying_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, scene, NULL, NULL, NULL));
 }
 
 static void the_destroy_of_a_schedule(struct scene *scene) {
@@ -846,7 +852,7 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
             umbo_value_release(element);
             if (resets > 0) break;
         }
-        if (resets > 0) (void)umbo_iterator_reset(own);
+        if (resets > 0) umbo_ignore(umbo_iterator_reset(own));
     }
     umbo_iterator_release(own);
     scene->own = NULL;
@@ -893,7 +899,7 @@ static void release_in_the_map(struct scene *scene, int parallel, int prefetch) 
     CHECK_OK(umbo_iterator_from_dataset(mapped, &own));
     umbo_dataset_release(mapped);
     __atomic_store_n(&scene->own, own, __ATOMIC_SEQ_CST);
-    (void)umbo_iterator_next(own, &element);
+    umbo_ignore(umbo_iterator_next(own, &element));
     umbo_value_release(element);
     scene->own = NULL;
 }
@@ -987,7 +993,7 @@ static void the_next_of_a_distributed_generator(struct scene *scene) {
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &own));
     umbo_distributed_dataset_release(distributed);
     scene->own = own;
-    (void)umbo_iterator_next(own, &element);
+    umbo_ignore(umbo_iterator_next(own, &element));
     umbo_value_release(element);
     umbo_iterator_release(own);
     scene->own = NULL;
@@ -1023,10 +1029,10 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
     umbo_dataset_release(source);
     CHECK_OK(umbo_iterator_from_dataset(buffered, &own));
     umbo_dataset_release(buffered);
-    (void)umbo_iterator_next(own, &element);
+    umbo_ignore(umbo_iterator_next(own, &element));
     usleep(prefetch ? 300 : 0);
     scene->own = own;
-    (void)umbo_iterator_reset(own);
+    umbo_ignore(umbo_iterator_reset(own));
     umbo_value_release(element);
     umbo_iterator_release(own);
     scene->own = NULL;
@@ -1051,8 +1057,9 @@ static umbo_status probing_dataset(const umbo_input_context *context, void *user
 
 static void a_dataset_function(struct scene *scene) {
     umbo_distributed_dataset *distributed = NULL;
-    (void)umbo_strategy_distribute_datasets_from_function(scene->good.strategy, probing_dataset,
-                                                          scene, NULL, &distributed);
+    umbo_ignore(umbo_strategy_distribute_datasets_from_function(scene->good.strategy,
+                                                                probing_dataset, scene, NULL,
+                                                                &distributed));
     umbo_distributed_dataset_release(distributed);
 }
 
@@ -1070,7 +1077,7 @@ static void make_initialized(struct scene *scene, umbo_strategy *strategy) {
     options.initializer = probing_initializer;
     options.initializer_user_data = scene;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    (void)umbo_variable_create(strategy, "i", NULL, &options, &variable);
+    umbo_ignore(umbo_variable_create(strategy, "i", NULL, &options, &variable));
     umbo_variable_release(variable);
 }
 
@@ -1086,7 +1093,8 @@ static umbo_status initializing_replica(umbo_replica_context *context, const umb
 }
 
 static void an_initializer_on_a_replica(struct scene *scene) {
-    (void)umbo_strategy_run(scene->good.strategy, initializing_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, initializing_replica, scene, NULL, NULL,
+                                  NULL));
 }
 
 /* -- umbo_variable_creator_fn */
@@ -1102,7 +1110,8 @@ static void create_in_scope(struct scene *scene, umbo_variable_creator_fn creato
     umbo_scope *scope = NULL;
     umbo_variable *variable = NULL;
     CHECK_OK(umbo_variable_creator_scope_enter(creator, scene, destroy, &scope));
-    (void)umbo_variable_create(scene->good.strategy, "c", scene->good.tensor, NULL, &variable);
+    umbo_ignore(umbo_variable_create(scene->good.strategy, "c", scene->good.tensor, NULL,
+                                     &variable));
     umbo_variable_release(variable);
     CHECK_OK(umbo_scope_exit(scope));
 }
@@ -1116,7 +1125,7 @@ static umbo_status creating_replica(umbo_replica_context *context, const umbo_va
     (void)args;
     (void)user_data;
     (void)result;
-    (void)umbo_variable_create(NULL, "c", NULL, NULL, &variable);
+    umbo_ignore(umbo_variable_create(NULL, "c", NULL, NULL, &variable));
     umbo_variable_release(variable);
     if (umbo_variable_create(NULL, "c", now->tensor, NULL, &variable) == UMBO_OK)
         umbo_variable_release(variable);
@@ -1126,7 +1135,7 @@ static umbo_status creating_replica(umbo_replica_context *context, const umbo_va
 static void a_creator_on_a_replica(struct scene *scene) {
     umbo_scope *scope = NULL;
     CHECK_OK(umbo_variable_creator_scope_enter(probing_creator, scene, NULL, &scope));
-    (void)umbo_strategy_run(scene->good.strategy, creating_replica, scene, NULL, NULL, NULL);
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, creating_replica, scene, NULL, NULL, NULL));
     CHECK_OK(umbo_scope_exit(scope));
 }
 
@@ -1146,7 +1155,8 @@ static umbo_status probing_value(const umbo_value_context *context, void *user_d
 
 static void a_value_function(struct scene *scene) {
     umbo_value *value = NULL;
-    (void)umbo_strategy_values_from_function(scene->good.strategy, probing_value, scene, &value);
+    umbo_ignore(umbo_strategy_values_from_function(scene->good.strategy, probing_value, scene,
+                                                   &value));
     umbo_value_release(value);
 }
 
@@ -1159,7 +1169,7 @@ static umbo_status probing_scope(umbo_strategy *strategy, void *user_data) {
 }
 
 static void a_scope(struct scene *scene) {
-    (void)umbo_strategy_scope(scene->good.strategy, probing_scope, scene);
+    umbo_ignore(umbo_strategy_scope(scene->good.strategy, probing_scope, scene));
 }
 
 static void a_scope_without_a_probe(struct scene *scene) {
@@ -1169,8 +1179,8 @@ static void a_scope_without_a_probe(struct scene *scene) {
 static void a_colocation(struct scene *scene) {
     umbo_scope *scope = NULL;
     CHECK_OK(umbo_scope_enter(scene->good.strategy, &scope));
-    (void)umbo_strategy_colocate_vars_with(scene->good.strategy, scene->good.variable,
-                                           probing_scope, scene);
+    umbo_ignore(umbo_strategy_colocate_vars_with(scene->good.strategy, scene->good.variable,
+                                                 probing_scope, scene));
     CHECK_OK(umbo_scope_exit(scope));
 }
 

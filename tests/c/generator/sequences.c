@@ -17,6 +17,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
@@ -207,7 +209,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_TENSOR: umbo_tensor_release(handle); break;
         case UMBO_HANDLE_VALUE: umbo_value_release(handle); break;
         case UMBO_HANDLE_STRATEGY: umbo_strategy_release(handle); break;
-        case UMBO_HANDLE_SCOPE: (void)umbo_scope_exit(handle); break;
+        case UMBO_HANDLE_SCOPE: umbo_ignore(umbo_scope_exit(handle)); break;
         case UMBO_HANDLE_VARIABLE: umbo_variable_release(handle); break;
         case UMBO_HANDLE_DATASET: umbo_dataset_release(handle); break;
         case UMBO_HANDLE_DISTRIBUTED_DATASET: umbo_distributed_dataset_release(handle); break;
@@ -638,7 +640,7 @@ int main(int argc, char **argv) {
         if (one_in(f, 64)) check_live_handles(f);
     }
     while (f->scope_count > 0) leave_scope(f);
-    (void)umbo_set_strategy(NULL);
+    umbo_ignore(umbo_set_strategy(NULL));
     f->nesting = MOST_NESTING;
     check_live_handles(f);
     for (kind = 1; kind < KINDS; kind++)

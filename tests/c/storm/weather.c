@@ -4,6 +4,8 @@
 
 #include "storm.h"
 
+#include <umbo/tensorflow.h>
+
 static pthread_mutex_t token_lock = PTHREAD_MUTEX_INITIALIZER;
 static umbo_cancellation *tokens[TOKENS];
 

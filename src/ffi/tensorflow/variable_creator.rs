@@ -4,14 +4,14 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, constant, out};
-use super::callback::{self, UserData, umbo_destroy_fn};
-use super::handle::{Lent, borrow, consume, get, make, reserve};
-use super::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
-use super::scope::present;
-use super::status::umbo_status;
-use super::text::{lasting, text};
-use super::variable::{
+use crate::ffi::boundary::{boundary, constant, out};
+use crate::ffi::callback::{self, UserData, umbo_destroy_fn};
+use crate::ffi::handle::{Lent, borrow, consume, get, make, reserve};
+use crate::ffi::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
+use crate::ffi::scope::present;
+use crate::ffi::status::umbo_status;
+use crate::ffi::text::{lasting, text};
+use crate::ffi::variable::{
     UMBO_TRAINABLE_DEFAULT, UMBO_TRAINABLE_NO, UMBO_TRAINABLE_YES, trainable_from,
     umbo_aggregation, umbo_synchronization, umbo_trainable,
 };

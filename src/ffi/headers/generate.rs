@@ -1,0 +1,400 @@
+//! Makes the C headers in `include/umbo` from the C layer, for `build.rs` and for the test that
+//! compares them with what is committed.
+//!
+//! Each header has a skeleton, `src/ffi/headers/NAME.h.in`, which a person has written: the
+//! introduction, the includes, and where what comes from the sources goes:
+//!
+//! - `{{declarations FILE}}`: all constants, types and functions of `src/ffi/FILE`, which cbindgen
+//!   reads. A header is a set of whole files, and knows types of others by their plain names.
+//! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
+//!   its documentation.
+//! - `{{version}}`, `{{version_major}}` and so on: of the package.
+//!
+//! A struct that begins with its size gets a macro `UMBO_X_INIT`, zeros but for the size, and a
+//! function that gives the same as a value. Where the defaults are not zero the skeleton defines the
+//! macro, which is put in that place.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod items;
+
+use items::{Item, Kind, declared, items};
+
+/// No line of a header is longer.
+const WIDTH: usize = 100;
+
+/// A header: its name, such as `tensor.h`, and its text.
+pub type Header = (String, String);
+
+/// Where the skeletons are.
+pub fn skeletons(root: &Path) -> PathBuf {
+    root.join("src/ffi/headers")
+}
+
+/// All headers, in the order of their names.
+pub fn generate(root: &Path) -> Result<Vec<Header>, String> {
+    let folder = skeletons(root);
+    let zeros = zeros(&root.join("src/ffi"))?;
+    let mut headers = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(name) = file.strip_suffix(".in") {
+            let text = header(root, &read(&path)?, &zeros)
+                .map_err(|problem| format!("{file}: {problem}"))?;
+            headers.push((name.to_owned(), text));
+        }
+    }
+    headers.sort();
+    Ok(headers)
+}
+
+/// Writes the headers that differ from what is there, and removes those without a skeleton.
+pub fn write(root: &Path) -> Result<(), String> {
+    let folder = root.join("include/umbo");
+    let headers = generate(root)?;
+    for (name, text) in &headers {
+        let path = folder.join(name);
+        if fs::read_to_string(&path).ok().as_ref() != Some(text) {
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    for name in committed(root)? {
+        if !headers.iter().any(|(made, _)| *made == name) {
+            fs::remove_file(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The names of the headers that are there, in order.
+pub fn committed(root: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(root.join("include/umbo")).map_err(|error| error.to_string())?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<_> = names.filter(|name| name.ends_with(".h")).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The header of a skeleton.
+fn header(root: &Path, skeleton: &str, zeros: &Zeros) -> Result<String, String> {
+    let mut initialisers = BTreeMap::new();
+    let skeleton = take_initialisers(skeleton, &mut initialisers);
+    let mut text = String::from("/* Generated from src/ffi; do not edit. */\n");
+    let mut contents = String::new();
+    for line in skeleton.lines() {
+        if let Some(file) = directive(line, "declarations ") {
+            let path = root.join("src/ffi").join(file);
+            let items = items(&path).map_err(|problem| format!("{file}: {problem}"))?;
+            declare(&items, zeros, &mut initialisers, &mut text)
+                .map_err(|problem| format!("{file}: {problem}"))?;
+            items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
+        } else {
+            text.push_str(&with_version(line));
+            text.push('\n');
+        }
+    }
+    if let Some(name) = initialisers.keys().next() {
+        return Err(format!("there is a macro for {name}, but no such struct"));
+    }
+    let marker = " * {{contents}}\n";
+    if text.contains(marker) {
+        text = text.replacen(marker, &contents, 1);
+    }
+    if let Some(start) = text.find("{{") {
+        let unknown = text[start..].lines().next().unwrap_or_default();
+        return Err(format!("{unknown} is not known"));
+    }
+    Ok(text)
+}
+
+/// What a directive of this name says, if the line is one.
+fn directive<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.trim().strip_prefix("{{")?.strip_suffix("}}")?.strip_prefix(name)
+}
+
+fn with_version(line: &str) -> String {
+    line.replace("{{version}}", env!("CARGO_PKG_VERSION"))
+        .replace("{{version_major}}", env!("CARGO_PKG_VERSION_MAJOR"))
+        .replace("{{version_minor}}", env!("CARGO_PKG_VERSION_MINOR"))
+        .replace("{{version_patch}}", env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+/// Takes the `UMBO_X_INIT` macros out of a skeleton, by the names of their structs.
+fn take_initialisers(skeleton: &str, found: &mut BTreeMap<String, String>) -> String {
+    let mut rest = String::new();
+    let mut lines = skeleton.lines();
+    while let Some(line) = lines.next() {
+        let macro_name = line.strip_prefix("#define ").and_then(|line| line.split(' ').next());
+        let Some(name) = macro_name.and_then(|name| name.strip_suffix("_INIT")) else {
+            rest.push_str(line);
+            rest.push('\n');
+            continue;
+        };
+        let mut text = format!("{line}\n");
+        while text.ends_with("\\\n") {
+            text.push_str(lines.next().unwrap_or_default());
+            text.push('\n');
+        }
+        found.insert(name.to_lowercase(), text);
+    }
+    rest
+}
+
+/// What a field of a type of the C layer begins with.
+type Zeros = BTreeMap<String, String>;
+
+/// What fields of the types that the files of a folder declare begin with.
+fn zeros(folder: &Path) -> Result<Zeros, String> {
+    let mut zeros = Zeros::new();
+    for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let source = read(&path)?;
+        for (name, of) in declared(&source, "pub type ") {
+            let is_enum = of.trim() == "= i32;";
+            let zero = if is_enum { format!("UMBO_ENUM_VALUE({name}, 0)") } else { "NULL".into() };
+            zeros.insert(name.to_owned(), zero);
+        }
+        for (name, rest) in declared(&source, "pub const ") {
+            if let Some(of) = rest.strip_prefix(": ").and_then(|rest| rest.strip_suffix(" = 0;")) {
+                zeros.insert(of.to_owned(), name.to_owned());
+            }
+        }
+    }
+    Ok(zeros)
+}
+
+/// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
+/// stand in it.
+fn declare(
+    items: &[Item],
+    zeros: &Zeros,
+    initialisers: &mut BTreeMap<String, String>,
+    text: &mut String,
+) -> Result<(), String> {
+    let typed = |name: &str| {
+        let constants = items.iter().filter(
+            move |item| matches!(&item.kind, Kind::Constant { of: Some(of), .. } if of == name),
+        );
+        constants.collect::<Vec<_>>()
+    };
+    let mut is_first = true;
+    for item in items {
+        if let Kind::Constant { of: Some(of), .. } = &item.kind {
+            if !items.iter().any(|item| item.name == *of) {
+                return Err(format!("{}: its type {of} is in another file", item.name));
+            }
+            continue;
+        }
+        if !std::mem::take(&mut is_first) {
+            text.push('\n');
+        }
+        comment(&item.documentation, "", text);
+        let name = &item.name;
+        match &item.kind {
+            Kind::Constant { value, .. } => text.push_str(&format!("#define {name} ({value})\n")),
+            Kind::Opaque => text.push_str(&format!("typedef struct {name} {name};\n")),
+            Kind::Alias(of) => {
+                let constants = typed(name);
+                if constants.is_empty() {
+                    text.push_str(&format!("typedef {of} {name};\n"));
+                } else if of != "int32_t" {
+                    return Err(format!("{name} has constants, but is not an i32"));
+                } else {
+                    enumeration(name, &constants, text);
+                }
+            }
+            Kind::Struct(fields) => {
+                text.push_str(&format!("typedef struct {name} {{\n"));
+                for (documentation, field) in fields {
+                    comment(documentation, "  ", text);
+                    text.push_str(&format!("  {field}\n"));
+                }
+                text.push_str(&format!("}} {name};\n"));
+                let sized = fields.first().is_some_and(|(_, field)| field == "size_t struct_size;");
+                let initialiser = match initialisers.remove(name) {
+                    None if sized => Some(initialiser(name, fields, zeros)?),
+                    given => given,
+                };
+                if let Some(initialiser) = initialiser {
+                    initial_value(name, &initialiser, text);
+                }
+            }
+            Kind::Callback { returns, parameters } => {
+                prototype(&format!("typedef {returns} (*{name})("), parameters, text);
+            }
+            Kind::Function { returns, parameters } => {
+                // Who gives a status gets it back, and knows it.
+                let given = parameters.iter().any(|one| one.starts_with("umbo_status "));
+                let must_use =
+                    if returns == "umbo_status" && !given { "UMBO_MUST_USE " } else { "" };
+                let blank = if returns.ends_with('*') { "" } else { " " };
+                let start = format!("{must_use}UMBO_API {returns}{blank}{name}(");
+                prototype(&start, parameters, text);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn enumeration(name: &str, constants: &[&Item], text: &mut String) {
+    text.push_str(&format!("UMBO_ENUM({name}) {{\n"));
+    for (position, constant) in constants.iter().enumerate() {
+        comment(&constant.documentation, "  ", text);
+        if let Kind::Constant { value, .. } = &constant.kind {
+            let comma = if position + 1 < constants.len() { "," } else { "" };
+            text.push_str(&format!("  {} = {value}{comma}\n", constant.name));
+        }
+    }
+    text.push_str("};\n");
+}
+
+/// The macro that begins a struct with its size and zeros.
+fn initialiser(
+    name: &str,
+    fields: &[(Vec<String>, String)],
+    zeros: &Zeros,
+) -> Result<String, String> {
+    let mut values = vec![format!("sizeof({name})")];
+    for (_, field) in &fields[1..] {
+        let unreadable = || format!("{name}: nothing is known to begin '{field}' with");
+        let field = field.strip_suffix(';').ok_or_else(unreadable)?;
+        let (field, count) = match field.strip_suffix(']').and_then(|field| field.split_once('[')) {
+            Some((field, count)) => (field, Some(count.parse().map_err(|_| unreadable())?)),
+            None => (field, None),
+        };
+        let kind = field[..field.rfind([' ', '*']).ok_or_else(unreadable)? + 1].trim();
+        let zero = match kind {
+            "double" | "float" => "0.0",
+            _ if kind.ends_with('*') => "NULL",
+            _ if kind.ends_with("_t") => "0",
+            _ => zeros.get(kind).ok_or_else(unreadable)?,
+        };
+        values.push(match count {
+            Some(count) => format!("{{ {} }}", vec![zero; count].join(", ")),
+            None => zero.to_owned(),
+        });
+    }
+    let start = format!("#define {}_INIT", name.to_uppercase());
+    let value = format!("{{ {} }}", values.join(", "));
+    if start.len() + 1 + value.len() <= WIDTH {
+        return Ok(format!("{start} {value}\n"));
+    }
+    let mut text = start;
+    let mut line = String::new();
+    for word in value.split(' ') {
+        if line.is_empty() || line.len() + 3 + word.len() > WIDTH {
+            text.push_str(&line);
+            text.push_str(" \\\n");
+            line = " ".to_owned();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    Ok(text + &line + "\n")
+}
+
+/// The macro with the starting value of a struct, and the function that gives it.
+fn initial_value(name: &str, initialiser: &str, text: &mut String) {
+    let initial = format!("{}_INIT", name.to_uppercase());
+    text.push_str(&format!(
+        "\n/** The starting value of a {name}. */\n{initialiser}\n\
+         /** {initial}, to be assigned. */\n\
+         static inline {name} {name}_default(void) {{\n  \
+         {name} value = {initial};\n  return value;\n}}\n"
+    ));
+}
+
+/// A comment that documents what comes next.
+fn comment(lines: &[String], indentation: &str, text: &mut String) {
+    let lines = broken(lines, WIDTH - indentation.len() - 3);
+    match lines.as_slice() {
+        [] => {}
+        [line] if indentation.len() + line.len() + 7 <= WIDTH => {
+            text.push_str(&format!("{indentation}/** {line} */\n"));
+        }
+        _ => {
+            text.push_str(&format!("{indentation}/**\n"));
+            for line in &lines {
+                text.push_str(format!("{indentation} * {line}").trim_end());
+                text.push('\n');
+            }
+            text.push_str(&format!("{indentation} */\n"));
+        }
+    }
+}
+
+/// The lines, those that are too long broken: what is left over begins the next line.
+fn broken(lines: &[String], width: usize) -> Vec<String> {
+    let mut result: Vec<String> = Vec::new();
+    let mut rest = String::new();
+    for line in lines {
+        let begins = line.is_empty() || line.starts_with(['-', '@', ' ', '|']);
+        let mut line = line.clone();
+        if !rest.is_empty() && begins {
+            result.push(std::mem::take(&mut rest));
+        } else if !rest.is_empty() {
+            line = format!("{} {line}", std::mem::take(&mut rest));
+        }
+        if line.len() > width
+            && let Some(end) = line[..=width].rfind(' ')
+        {
+            rest = line[end + 1..].to_owned();
+            line.truncate(end);
+        }
+        result.push(line);
+    }
+    result.extend(Some(rest).filter(|rest| !rest.is_empty()));
+    result
+}
+
+/// A prototype, in as few lines as it fits into.
+fn prototype(start: &str, parameters: &[String], text: &mut String) {
+    let line = format!("{start}{});\n", parameters.join(", "));
+    if line.len() <= WIDTH + 1 {
+        text.push_str(&line);
+        return;
+    }
+    text.push_str(start);
+    let mut line = String::new();
+    for (position, parameter) in parameters.iter().enumerate() {
+        let end = if position + 1 < parameters.len() { "," } else { ");" };
+        if line.is_empty() || line.len() + parameter.len() + end.len() + 1 > WIDTH {
+            text.push_str(&line);
+            line = format!("\n    {parameter}{end}");
+        } else {
+            line.push_str(&format!(" {parameter}{end}"));
+        }
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
+
+/// The line of a function in its header's list: its name and the first sentence of what it does.
+fn contents_line(item: &Item) -> Option<String> {
+    let Kind::Function { .. } = item.kind else { return None };
+    let paragraph = item.documentation.iter().take_while(|line| !line.is_empty());
+    let text = paragraph.map(String::as_str).collect::<Vec<_>>().join(" ");
+    let text = text.strip_prefix("@brief ").unwrap_or(&text);
+    let end = text.find(". ").unwrap_or_else(|| text.trim_end_matches('.').len());
+    let mut lines = String::new();
+    let mut line = format!(" * - {}():", item.name);
+    for word in text[..end].split(' ') {
+        if line.len() + 1 + word.len() >= WIDTH {
+            lines.push_str(&line);
+            line = "\n *  ".to_owned();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    Some(lines + &line + ".\n")
+}

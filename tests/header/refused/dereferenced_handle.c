@@ -1,0 +1,15 @@
+/* Copying what a handle stands for.
+ * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * refused: (incomplete|invalid use) */
+#include <umbo/umbo.h>
+
+size_t size_of(const umbo_tensor *tensor);
+
+size_t size_of(const umbo_tensor *tensor) {
+    (void)tensor;
+#ifdef WRONG
+    return sizeof(*tensor);
+#else
+    return sizeof(tensor);
+#endif
+}

@@ -1,0 +1,16 @@
+/* A number in an option that is an enum.
+ * languages: c++11 c++17 c++2b
+ * refused: (cannot convert|invalid conversion|assigning to) */
+#include <umbo/umbo.h>
+
+umbo_variable_options make(void);
+
+umbo_variable_options make(void) {
+    umbo_variable_options options = umbo_variable_options_default();
+#ifdef WRONG
+    options.aggregation = 1;
+#else
+    options.aggregation = UMBO_AGGREGATION_SUM;
+#endif
+    return options;
+}
