@@ -53,21 +53,19 @@ static umbo_dataset *make_dataset(void) {
   const umbo_value *const fields[] = {items[0], items[1]};
   CHECK(umbo_value_create_struct(2, names, fields, &columns));
 
-  umbo_dataset *examples = NULL, *shuffled = NULL, *batches = NULL;
+  umbo_dataset *dataset = NULL;
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
   shuffle.seed = 1;
-  CHECK(umbo_dataset_from_tensor_slices(columns, &examples));
-  CHECK(umbo_dataset_shuffle(examples, &shuffle, &shuffled));
-  CHECK(umbo_dataset_batch(shuffled, 4, 0, &batches));
+  CHECK(umbo_dataset_from_tensor_slices(columns, &dataset));
+  CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  CHECK(umbo_dataset_batch(&dataset, 4, 0));
 
-  umbo_dataset_release(shuffled);
-  umbo_dataset_release(examples);
   umbo_value_release(columns);
   umbo_value_release(items[1]);
   umbo_value_release(items[0]);
   umbo_tensor_release(y_tensor);
   umbo_tensor_release(x_tensor);
-  return batches;
+  return dataset;
 }
 
 /* Runs within the strategy's scope: variables made here live on its parameter device. */

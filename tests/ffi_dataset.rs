@@ -9,6 +9,18 @@ use std::ptr;
 use calls::{made, ok, refused};
 use umbo::ffi::*;
 
+/// What a transformation makes of `source`, which stays.
+fn changed(
+    source: *const umbo_dataset,
+    transform: impl FnOnce(*mut *mut umbo_dataset) -> umbo_status,
+) -> *mut umbo_dataset {
+    let mut dataset = ptr::null_mut();
+    // SAFETY: the handle is live, the output a variable.
+    ok(unsafe { umbo_dataset_retain(source, &raw mut dataset) });
+    ok(transform(&raw mut dataset));
+    dataset
+}
+
 /// The numbers 0 to before `count`, as float32.
 fn numbers(count: usize) -> *mut umbo_dataset {
     let data: Vec<f32> = (0..count).map(|number| number as f32).collect();
@@ -85,16 +97,16 @@ fn transformations_do_what_they_say() {
     // SAFETY: handles are live and outputs places of `made`'s.
     unsafe {
         let source = numbers(10);
-        let skipped = made(|out| umbo_dataset_skip(source, 3, out));
-        let taken = made(|out| umbo_dataset_take(skipped, 4, out));
-        let repeated = made(|out| umbo_dataset_repeat(taken, 2, out));
-        let batches = made(|out| umbo_dataset_batch(repeated, 3, 0, out));
+        let skipped = changed(source, |out| umbo_dataset_skip(out, 3));
+        let taken = changed(skipped, |out| umbo_dataset_take(out, 4));
+        let repeated = changed(taken, |out| umbo_dataset_repeat(out, 2));
+        let batches = changed(repeated, |out| umbo_dataset_batch(out, 3, 0));
         assert_eq!(cardinality(batches), 3);
-        let ahead = made(|out| umbo_dataset_prefetch(batches, 2, out));
+        let ahead = changed(batches, |out| umbo_dataset_prefetch(out, 2));
         assert_eq!(drain(ahead), [vec![3., 4., 5.], vec![6., 3., 4.], vec![5., 6.]]);
-        let whole = made(|out| umbo_dataset_batch(repeated, 3, 1, out));
+        let whole = changed(repeated, |out| umbo_dataset_batch(out, 3, 1));
         assert_eq!(drain(whole).len(), 2);
-        let endless = made(|out| umbo_dataset_repeat(source, -1, out));
+        let endless = changed(source, |out| umbo_dataset_repeat(out, -1));
         assert_eq!(cardinality(endless), -1);
         for dataset in [source, skipped, taken, repeated, batches, endless] {
             umbo_dataset_release(dataset);
@@ -111,9 +123,9 @@ fn the_seed_decides_the_order() {
         // SAFETY: four words are as long as the struct says; little-endian flags are its last ones.
         unsafe {
             let options = options.as_ptr().cast::<umbo_shuffle_options>();
-            let shuffled = made(|out| umbo_dataset_shuffle(source, options, out));
+            let shuffled = changed(source, |out| umbo_dataset_shuffle(out, options));
             umbo_dataset_release(source);
-            let twice = made(|out| umbo_dataset_repeat(shuffled, 2, out));
+            let twice = changed(shuffled, |out| umbo_dataset_repeat(out, 2));
             umbo_dataset_release(shuffled);
             drain(twice).concat()
         }
@@ -182,7 +194,8 @@ fn idx_files_are_read() {
 
 #[test]
 fn what_is_wrong_is_named_and_nothing_is_written() {
-    let source = numbers(4);
+    let mut dataset = numbers(4);
+    let source = &raw mut dataset;
     let mut made: *mut umbo_dataset = ptr::null_mut();
     let out = &raw mut made;
     let options = |buffer_size: i64, keep: u64| {
@@ -190,35 +203,40 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
     };
     // SAFETY: handles are live or refused; pointers lead to what the functions ask for or are NULL.
     unsafe {
-        let shuffle =
-            |options: [u64; 4]| umbo_dataset_shuffle(source, options.as_ptr().cast(), out);
-        refused(umbo_dataset_batch(source, 0, 0, out), UMBO_STATUS_INVALID_ARGUMENT, "size");
+        let shuffle = |options: [u64; 4]| umbo_dataset_shuffle(source, options.as_ptr().cast());
+        refused(umbo_dataset_batch(source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT, "size");
         refused(
-            umbo_dataset_batch(source, 2, 2, out),
+            umbo_dataset_batch(source, 2, 2),
             UMBO_STATUS_INVALID_ARGUMENT,
             "drop_remainder: 2",
         );
-        refused(umbo_dataset_take(source, -5, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_skip(source, -2, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_repeat(source, -2, out), UMBO_STATUS_INVALID_ARGUMENT, "count");
-        refused(umbo_dataset_prefetch(source, 0, out), UMBO_STATUS_INVALID_ARGUMENT, "depth");
+        refused(umbo_dataset_take(source, -5), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_skip(source, -2), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_repeat(source, -2), UMBO_STATUS_INVALID_ARGUMENT, "count");
+        refused(umbo_dataset_prefetch(source, 0), UMBO_STATUS_INVALID_ARGUMENT, "depth");
         refused(shuffle(options(-2, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size");
         refused(shuffle(options(-1, 7)), UMBO_STATUS_INVALID_ARGUMENT, "keep_order_each_pass");
         refused(shuffle(options(0, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size: 0");
         let none = umbo_dataset_zip(0, ptr::null(), ptr::null(), out);
         refused(none, UMBO_STATUS_INVALID_ARGUMENT, "datasets");
         refused(
-            umbo_dataset_take(ptr::null(), 1, out),
+            umbo_dataset_take(out, 1),
             UMBO_STATUS_INVALID_ARGUMENT,
-            "dataset: is NULL",
+            "dataset: is NULL; a dataset",
         );
-        let nowhere = umbo_dataset_take(source, 1, ptr::null_mut());
-        refused(nowhere, UMBO_STATUS_INVALID_ARGUMENT, "taken: is NULL");
+        let nowhere = umbo_dataset_take(ptr::null_mut(), 1);
+        refused(nowhere, UMBO_STATUS_INVALID_ARGUMENT, "dataset: is NULL");
+        let before = dataset;
+        ok(umbo_dataset_take(source, 1));
+        assert_ne!(dataset, before);
+        let mut stale = before;
+        let twice = umbo_dataset_take(&raw mut stale, 1);
+        refused(twice, UMBO_STATUS_INVALID_ARGUMENT, "released");
         let mut another = ptr::null_mut();
-        ok(umbo_dataset_retain(source, &mut another));
-        umbo_dataset_release(source);
+        ok(umbo_dataset_retain(dataset, &mut another));
+        umbo_dataset_release(dataset);
         umbo_dataset_release(another);
-        refused(umbo_dataset_take(source, 1, out), UMBO_STATUS_INVALID_ARGUMENT, "released");
+        refused(umbo_dataset_take(source, 1), UMBO_STATUS_INVALID_ARGUMENT, "released");
     }
     assert!(made.is_null());
 }
@@ -228,10 +246,10 @@ fn a_steady_pass_allocates_nothing() {
     // SAFETY: handles are live and outputs places of `made`'s.
     unsafe {
         let source = numbers(64);
-        let shuffled = made(|out| umbo_dataset_shuffle(source, ptr::null(), out));
-        let endless = made(|out| umbo_dataset_repeat(shuffled, -1, out));
-        let plain = made(|out| umbo_dataset_batch(endless, 8, 0, out));
-        let ahead = made(|out| umbo_dataset_prefetch(plain, 2, out));
+        let shuffled = changed(source, |out| umbo_dataset_shuffle(out, ptr::null()));
+        let endless = changed(shuffled, |out| umbo_dataset_repeat(out, -1));
+        let plain = changed(endless, |out| umbo_dataset_batch(out, 8, 0));
+        let ahead = changed(plain, |out| umbo_dataset_prefetch(out, 2));
         for dataset in [plain, ahead] {
             let iterator = iterator_of(dataset);
             let pass = |steps: usize| {

@@ -188,10 +188,16 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         let silent = umbo_generator { next: None, ..GENERATOR };
         refused(generate(spec, &silent), UMBO_STATUS_INVALID_ARGUMENT, "generator.next");
         let range = made(|out| umbo_dataset_from_range(0, 3, 1, out));
+        let mut range = range;
+        let range = &raw mut range;
         let map = |dataset, function, options| {
-            umbo_dataset_map(dataset, function, data, Some(destroy), options, out)
+            umbo_dataset_map(dataset, function, data, Some(destroy), options)
         };
-        refused(map(ptr::null(), Some(same), ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "dataset");
+        refused(
+            map(ptr::null_mut(), Some(same), ptr::null()),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "dataset",
+        );
         refused(map(range, None, ptr::null()), UMBO_STATUS_INVALID_ARGUMENT, "function");
         let options = umbo_map_options {
             struct_size: size_of::<umbo_map_options>(),
@@ -215,7 +221,7 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         }
         assert!(last_message().contains("has stored none"));
         assert_eq!((count(&state.destroyed), count(&state.next)), (8, 2));
-        umbo_dataset_release(range);
+        umbo_dataset_release(*range);
         umbo_element_spec_release(spec);
     }
 }
@@ -230,10 +236,8 @@ unsafe extern "C-unwind" fn two_by_two(
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
         let mut size = 0;
         ok(umbo_input_context_per_replica_batch_size(context, 4, &raw mut size));
-        let range = made(|out| umbo_dataset_from_range(0, 6, 1, out));
-        let status = umbo_dataset_batch(range, size, 0, dataset);
-        umbo_dataset_release(range);
-        status
+        ok(umbo_dataset_from_range(0, 6, 1, dataset));
+        umbo_dataset_batch(dataset, size, 0)
     }
 }
 

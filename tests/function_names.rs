@@ -76,8 +76,8 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
             "umbo_optimizer_create_adam",
             umbo_optimizer_create_adam(s, ptr::null(), ptr::null_mut()),
         );
-        fails("umbo_dataset_take", umbo_dataset_take(ptr::null(), 1, ptr::null_mut()));
-        fails("umbo_dataset_skip", umbo_dataset_skip(ptr::null(), 1, ptr::null_mut()));
+        fails("umbo_dataset_take", umbo_dataset_take(ptr::null_mut(), 1));
+        fails("umbo_dataset_skip", umbo_dataset_skip(ptr::null_mut(), 1));
         fails("umbo_value_retain", umbo_value_retain(ptr::null(), &mut ptr::null_mut()));
         let (function, data) = (None, ptr::null_mut());
         fails(

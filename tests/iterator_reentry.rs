@@ -315,17 +315,6 @@ unsafe extern "C-unwind" fn nothing(
     UMBO_OK
 }
 
-/// `made` of `dataset`, which it takes the place of.
-unsafe fn transformed(
-    dataset: &mut *mut umbo_dataset,
-    transform: impl FnOnce(*mut umbo_dataset, *mut *mut umbo_dataset) -> umbo_status,
-) {
-    let output = made(|out| transform(*dataset, out));
-    // SAFETY: the handle is ours.
-    unsafe { umbo_dataset_release(*dataset) };
-    *dataset = output;
-}
-
 unsafe fn build(case: &Case, kind: Kind) {
     let user_data = case.user_data();
     let generator = umbo_generator {
@@ -354,9 +343,7 @@ unsafe fn build(case: &Case, kind: Kind) {
         four_at_once.struct_size = size_of::<umbo_map_options>();
         four_at_once.parallel_calls = 4;
         let mut add_map = |function: umbo_map_fn, options: *const umbo_map_options| {
-            transformed(&mut dataset, |from, to| {
-                umbo_dataset_map(from, function, user_data, None, options, to)
-            });
+            ok(umbo_dataset_map(&raw mut dataset, function, user_data, None, options));
         };
         match case.place {
             Place::Map => add_map(Some(map), ptr::null()),
@@ -367,7 +354,7 @@ unsafe fn build(case: &Case, kind: Kind) {
             Kind::Plain => {}
             Kind::Parallel => add_map(Some(same), &four_at_once),
             Kind::Prefetched => {
-                transformed(&mut dataset, |from, to| umbo_dataset_prefetch(from, 3, to));
+                ok(umbo_dataset_prefetch(&raw mut dataset, 3));
             }
             Kind::Distributed => {
                 let mut options: umbo_distribute_options = std::mem::zeroed();
@@ -382,8 +369,8 @@ unsafe fn build(case: &Case, kind: Kind) {
                 let mut options: umbo_shuffle_options = std::mem::zeroed();
                 options.struct_size = size_of::<umbo_shuffle_options>();
                 options.buffer_size = 3;
-                transformed(&mut dataset, |from, to| umbo_dataset_shuffle(from, &options, to));
-                transformed(&mut dataset, |from, to| umbo_dataset_cache(from, to));
+                ok(umbo_dataset_shuffle(&raw mut dataset, &options));
+                ok(umbo_dataset_cache(&raw mut dataset));
             }
         }
         case.dataset.store(dataset, Ordering::SeqCst);

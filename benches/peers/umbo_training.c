@@ -67,19 +67,17 @@ static umbo_value *picture_value(void) {
 static umbo_iterator *batches_of(umbo_strategy *strategy, int64_t size) {
   umbo_value *pictures = picture_value();
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
-  umbo_dataset *all = NULL, *shuffled = NULL, *batched = NULL;
+  umbo_dataset *dataset = NULL;
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
   shuffle.seed = 1;
-  CHECK(umbo_dataset_from_tensor_slices(pictures, &all));
-  CHECK(umbo_dataset_shuffle(all, &shuffle, &shuffled));
-  CHECK(umbo_dataset_batch(shuffled, size, 0, &batched));
-  CHECK(umbo_strategy_distribute_dataset(strategy, batched, NULL, &distributed));
+  CHECK(umbo_dataset_from_tensor_slices(pictures, &dataset));
+  CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  CHECK(umbo_dataset_batch(&dataset, size, 0));
+  CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
   CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
-  umbo_dataset_release(batched);
-  umbo_dataset_release(shuffled);
-  umbo_dataset_release(all);
+  umbo_dataset_release(dataset);
   umbo_value_release(pictures);
   return iterator;
 }

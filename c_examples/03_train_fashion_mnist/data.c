@@ -49,7 +49,8 @@ static umbo_dataset *open_set(const char *folder, const char *images_name, const
 
 static umbo_dataset *batched(const umbo_dataset *set, int64_t size) {
   umbo_dataset *batches = NULL;
-  CHECK(umbo_dataset_batch(set, size, 0, &batches));
+  CHECK(umbo_dataset_retain(set, &batches));
+  CHECK(umbo_dataset_batch(&batches, size, 0));
   return batches;
 }
 
@@ -128,16 +129,15 @@ void data_close(picture_data *data) {
   umbo_dataset_release(data->training);
 }
 
-/* The iterator holds all it is made from, so the handles on the way to it can go. */
-static umbo_iterator *distribute(umbo_strategy *strategy, const umbo_dataset *batches) {
-  umbo_dataset *ahead = NULL;
+/* Takes the batches over. The iterator holds all it is made from, so the handles on the way to it can go. */
+static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *batches) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_dataset_prefetch(batches, BATCHES_AHEAD, &ahead));
-  CHECK(umbo_strategy_distribute_dataset(strategy, ahead, NULL, &distributed));
+  CHECK(umbo_dataset_prefetch(&batches, BATCHES_AHEAD));
+  CHECK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
   CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
-  umbo_dataset_release(ahead);
+  umbo_dataset_release(batches);
   return iterator;
 }
 
@@ -146,17 +146,12 @@ umbo_iterator *data_training_batches(const picture_data *data, umbo_strategy *st
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
   shuffle.seed = seed;
   umbo_dataset *shuffled = NULL;
-  CHECK(umbo_dataset_shuffle(data->training, &shuffle, &shuffled));
-  umbo_dataset *batches = batched(shuffled, batch_size);
-  umbo_iterator *iterator = distribute(strategy, batches);
-  umbo_dataset_release(batches);
-  umbo_dataset_release(shuffled);
-  return iterator;
+  CHECK(umbo_dataset_retain(data->training, &shuffled));
+  CHECK(umbo_dataset_shuffle(&shuffled, &shuffle));
+  CHECK(umbo_dataset_batch(&shuffled, batch_size, 0));
+  return distribute(strategy, shuffled);
 }
 
 umbo_iterator *data_test_batches(const picture_data *data, umbo_strategy *strategy) {
-  umbo_dataset *batches = batched(data->test, TEST_BATCH);
-  umbo_iterator *iterator = distribute(strategy, batches);
-  umbo_dataset_release(batches);
-  return iterator;
+  return distribute(strategy, batched(data->test, TEST_BATCH));
 }

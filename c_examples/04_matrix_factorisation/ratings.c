@@ -210,18 +210,16 @@ void ratings_close(rating_data *data) {
   umbo_dataset_release(data->training);
 }
 
-/* The iterator holds all it is made from, so the handles on the way to it can go. */
-static umbo_iterator *distribute(umbo_strategy *strategy, const umbo_dataset *set, int64_t batch_size) {
-  umbo_dataset *batches = NULL, *ahead = NULL;
+/* Takes the set over. The iterator holds all it is made from, so the handles on the way to it can go. */
+static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *set, int64_t batch_size) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_dataset_batch(set, batch_size, 0, &batches));
-  CHECK(umbo_dataset_prefetch(batches, BATCHES_AHEAD, &ahead));
-  CHECK(umbo_strategy_distribute_dataset(strategy, ahead, NULL, &distributed));
+  CHECK(umbo_dataset_batch(&set, batch_size, 0));
+  CHECK(umbo_dataset_prefetch(&set, BATCHES_AHEAD));
+  CHECK(umbo_strategy_distribute_dataset(strategy, set, NULL, &distributed));
   CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
-  umbo_dataset_release(ahead);
-  umbo_dataset_release(batches);
+  umbo_dataset_release(set);
   return iterator;
 }
 
@@ -230,12 +228,13 @@ umbo_iterator *ratings_training_batches(const rating_data *data, umbo_strategy *
   umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
   options.seed = seed;
   umbo_dataset *shuffled = NULL;
-  CHECK(umbo_dataset_shuffle(data->training, &options, &shuffled));
-  umbo_iterator *iterator = distribute(strategy, shuffled, batch_size);
-  umbo_dataset_release(shuffled);
-  return iterator;
+  CHECK(umbo_dataset_retain(data->training, &shuffled));
+  CHECK(umbo_dataset_shuffle(&shuffled, &options));
+  return distribute(strategy, shuffled, batch_size);
 }
 
 umbo_iterator *ratings_test_batches(const rating_data *data, umbo_strategy *strategy) {
-  return distribute(strategy, data->test, TEST_BATCH);
+  umbo_dataset *test = NULL;
+  CHECK(umbo_dataset_retain(data->test, &test));
+  return distribute(strategy, test, TEST_BATCH);
 }

@@ -366,10 +366,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
  * INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
  * not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
  * `parallel_calls`, fewer calls run at once.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
-    const umbo_dataset *dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,
-    const umbo_map_options *options, umbo_dataset **mapped);
+    umbo_dataset **dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,
+    const umbo_map_options *options);
 
 /** A shuffle buffer for all elements of the dataset. */
 #define UMBO_SHUFFLE_WHOLE_DATASET (-1)
@@ -411,82 +414,106 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
 
 /**
  * The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
- * shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a buffer size of 0 or
- * less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
+ * shuffled; elsewhere the buffer holds elements. Replaces `*dataset`. INVALID_ARGUMENT: a buffer
+ * size of 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
-    const umbo_dataset *dataset, const umbo_shuffle_options *options, umbo_dataset **shuffled);
+    umbo_dataset **dataset, const umbo_shuffle_options *options);
 
 /**
  * Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
  * elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
  * batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
  * elements of one batch that differ in shape.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
-    const umbo_dataset *dataset, int64_t size, int32_t drop_remainder, umbo_dataset **batches);
+    umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
 
 /**
  * Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
  * zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
  * than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
-    const umbo_dataset *dataset, int64_t size, int32_t drop_remainder, umbo_dataset **batches);
+    umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
 
 /**
  * The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
  * again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
  * and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0,
  * a negative one, elements with a scalar; while iterating, batches that do not fit together.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
-    const umbo_dataset *dataset, int64_t count, const int64_t *sizes, int32_t drop_remainder,
-    umbo_dataset **batches);
+    umbo_dataset **dataset, int64_t count, const int64_t *sizes, int32_t drop_remainder);
 
 /**
  * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
  * order each time, unless told to keep one.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_repeat(
-    const umbo_dataset *dataset, int64_t count, umbo_dataset **repeated);
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_repeat(umbo_dataset **dataset, int64_t count);
 
 /**
  * The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
  * each iterator, which starts with its first element and is joined when it is released.
  * RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(
-    const umbo_dataset *dataset, int64_t depth, umbo_dataset **prefetched);
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset, int64_t depth);
 
 /**
  * The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
  * -1.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(
-    const umbo_dataset *dataset, int64_t count, umbo_dataset **taken);
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int64_t count);
 
 /**
  * All but the first `count` elements; none if there are no more or if it is -1, which is all.
  * INVALID_ARGUMENT: less than -1.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(
-    const umbo_dataset *dataset, int64_t count, umbo_dataset **rest);
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
 /**
  * The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
  * less than 1 shard, an index that is not in [0, shards).
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
-    const umbo_dataset *dataset, int64_t shards, int64_t index, umbo_dataset **shard);
+    umbo_dataset **dataset, int64_t shards, int64_t index);
 
 /**
  * The same elements, kept in memory by the first pass that reaches the end: later passes yield them
  * in the order that they had then and ask the dataset for nothing. Elements are read-only. While
  * iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+ *
+ * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
+ * keeps what it stood for). If it fails, `*dataset` stays as it is.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(
-    const umbo_dataset *dataset, umbo_dataset **cached);
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 
 /**
  * The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use super::boundary::{array, boundary, collect, flag, out, quietly};
-use super::handle::{self, borrow, get, make};
+use super::handle::{self, borrow, get, make, reserve};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
@@ -44,21 +44,25 @@ impl Default for umbo_shuffle_options {
     }
 }
 
-/// Makes a dataset from one, by a transformation that takes its reference.
+/// Puts a transformed dataset in the place of the one that is there, whose handle is released.
 ///
 /// # Safety
-/// `output` is NULL or may be written.
-unsafe fn transformed(
+/// `dataset` is NULL or leads to a handle that may be written.
+pub(super) unsafe fn transformed(
     function: &'static str,
-    dataset: *const umbo_dataset,
-    output: *mut *mut umbo_dataset,
-    argument: &'static str,
+    dataset: *mut *mut umbo_dataset,
     transformation: impl FnOnce(Dataset) -> Result<Dataset>,
 ) -> umbo_status {
     boundary(function, || {
         // SAFETY: the caller's promise is the same.
-        let output = unsafe { out(output, argument) }?;
-        output.write(make(transformation(get(dataset, "dataset")?)?)?);
+        let output = unsafe { out(dataset, "dataset") }?;
+        // SAFETY: it is not NULL, so it leads to a handle.
+        let before = unsafe { dataset.read() };
+        let object = get(before, "dataset")?;
+        let handle = reserve()?;
+        let changed = transformation(object)?;
+        handle::release(before, "dataset")?;
+        output.write(handle.make(changed));
         Ok(())
     })
 }
@@ -105,13 +109,15 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
 }
 
 /// The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
-/// shuffled; elsewhere the buffer holds elements. INVALID_ARGUMENT: a buffer size of 0 or
+/// shuffled; elsewhere the buffer holds elements. Replaces `*dataset`. INVALID_ARGUMENT: a buffer size of 0 or
 /// less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shuffle(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     options: *const umbo_shuffle_options,
-    shuffled: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let shuffle = |dataset: Dataset| {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
@@ -125,146 +131,154 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
             )?,
         })
     };
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_shuffle", dataset, shuffled, "shuffled", shuffle) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_shuffle", dataset, shuffle) }
 }
 
 /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
 /// elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
 /// batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
 /// elements of one batch that differ in shape.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_batch(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     size: i64,
     drop_remainder: i32,
-    batches: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let batch = |dataset: Dataset| dataset.batch(size, flag(drop_remainder, "drop_remainder")?);
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_batch", dataset, batches, "batches", batch) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_batch", dataset, batch) }
 }
 
 /// Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
 /// zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
 /// than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_padded_batch(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     size: i64,
     drop_remainder: i32,
-    batches: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let transformation =
         |dataset: Dataset| dataset.padded_batch(size, flag(drop_remainder, "drop_remainder")?);
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_padded_batch", dataset, batches, "batches", transformation) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_padded_batch", dataset, transformation) }
 }
 
 /// The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
 /// again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
 /// and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
 /// elements with a scalar; while iterating, batches that do not fit together.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     count: i64,
     sizes: *const i64,
     drop_remainder: i32,
-    batches: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let rebatch = |dataset: Dataset| {
         // SAFETY: the caller gives NULL or as many sizes as it says.
         let sizes = unsafe { array(sizes, count, "sizes") }?;
         dataset.rebatch(sizes, flag(drop_remainder, "drop_remainder")?)
     };
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_rebatch", dataset, batches, "batches", rebatch) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_rebatch", dataset, rebatch) }
 }
 
 /// The elements `count` times over, or without end if it is -1. A shuffled dataset has another
 /// order each time, unless told to keep one.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_repeat(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     count: i64,
-    repeated: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe {
-        transformed("umbo_dataset_repeat", dataset, repeated, "repeated", |dataset| {
-            dataset.repeat(count)
-        })
-    }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_repeat", dataset, |dataset| dataset.repeat(count)) }
 }
 
 /// The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
 /// each iterator, which starts with its first element and is joined when it is released.
 /// RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_prefetch(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     depth: i64,
-    prefetched: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let prefetch = |dataset: Dataset| dataset.prefetch(depth.into());
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_prefetch", dataset, prefetched, "prefetched", prefetch) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_prefetch", dataset, prefetch) }
 }
 
 /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
 /// -1.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_take(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     count: i64,
-    taken: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe {
-        transformed("umbo_dataset_take", dataset, taken, "taken", |dataset| dataset.take(count))
-    }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_take", dataset, |dataset| dataset.take(count)) }
 }
 
 /// All but the first `count` elements; none if there are no more or if it is -1, which is all.
 /// INVALID_ARGUMENT: less than -1.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_skip(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     count: i64,
-    rest: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe {
-        transformed("umbo_dataset_skip", dataset, rest, "rest", |dataset| dataset.skip(count))
-    }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_skip", dataset, |dataset| dataset.skip(count)) }
 }
 
 /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
 /// less than 1 shard, an index that is not in [0, shards).
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shard(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     shards: i64,
     index: i64,
-    shard: *mut *mut umbo_dataset,
 ) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.shard(shards, index);
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_shard", dataset, shard, "shard", transformation) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_shard", dataset, transformation) }
 }
 
 /// The same elements, kept in memory by the first pass that reaches the end: later passes yield them
 /// in the order that they had then and ask the dataset for nothing. Elements are read-only. While
 /// iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_cache(
-    dataset: *const umbo_dataset,
-    cached: *mut *mut umbo_dataset,
-) -> umbo_status {
+pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.cache();
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { transformed("umbo_dataset_cache", dataset, cached, "cached", transformation) }
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_cache", dataset, transformation) }
 }
 
 /// The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must

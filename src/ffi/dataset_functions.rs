@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::boundary::{boundary, check, out};
 use super::callback::{self, UserData, umbo_destroy_fn};
+use super::dataset::transformed;
 use super::element_spec::spec_of;
-use super::handle::{Lent, get, make};
+use super::handle::{Lent, make};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
 use super::options::{self, Extensible};
 use super::replica_context::take_result;
@@ -224,21 +225,20 @@ fn parallel_calls(calls: i64) -> Result<i64> {
 /// INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
 /// not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
 /// `parallel_calls`, fewer calls run at once.
+///
+/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
+/// what it stood for). If it fails, `*dataset` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_map(
-    dataset: *const umbo_dataset,
+    dataset: *mut *mut umbo_dataset,
     function: umbo_map_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     options: *const umbo_map_options,
-    mapped: *mut *mut umbo_dataset,
 ) -> umbo_status {
     // SAFETY: the caller says how the user data is released.
     let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_dataset_map", move || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let mapped = unsafe { out(mapped, "mapped") }?;
-        let dataset = get(dataset, "dataset")?;
+    let map = move |dataset: Dataset| {
         let function = present(function, "function")?;
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::read(options, "options") }?;
@@ -262,7 +262,8 @@ pub unsafe extern "C" fn umbo_dataset_map(
                 )
             })
         };
-        mapped.write(make(dataset.map(call, map_options)?)?);
-        Ok(())
-    })
+        dataset.map(call, map_options)
+    };
+    // SAFETY: the caller gives NULL or a place with a handle.
+    unsafe { transformed("umbo_dataset_map", dataset, map) }
 }

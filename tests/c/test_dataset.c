@@ -50,36 +50,44 @@ static void transformations(void) {
     umbo_dataset *source = numbers(10), *a = NULL, *b = NULL, *c = NULL;
     float seen[64];
     CHECK(cardinality(source) == 10);
-    CHECK_OK(umbo_dataset_skip(source, 3, &a));
-    CHECK_OK(umbo_dataset_take(a, 4, &b));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_skip(&a, 3));
+    CHECK_OK(umbo_dataset_retain(a, &b));
+    CHECK_OK(umbo_dataset_take(&b, 4));
     CHECK(cardinality(b) == 4);
-    CHECK_OK(umbo_dataset_repeat(b, 2, &c));
+    CHECK_OK(umbo_dataset_retain(b, &c));
+    CHECK_OK(umbo_dataset_repeat(&c, 2));
     umbo_dataset_release(a);
     umbo_dataset_release(b);
     CHECK(drain(c, seen, 64) == 8);
     CHECK(seen[0] == 3 && seen[3] == 6 && seen[4] == 3 && seen[7] == 6);
 
-    CHECK_OK(umbo_dataset_batch(source, 4, 0, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_batch(&a, 4, 0));
     CHECK(cardinality(a) == 3);
-    CHECK_OK(umbo_dataset_prefetch(a, 2, &b));
+    CHECK_OK(umbo_dataset_retain(a, &b));
+    CHECK_OK(umbo_dataset_prefetch(&b, 2));
     umbo_dataset_release(a);
     CHECK(drain(b, seen, 64) == 10);
     CHECK(seen[9] == 9);
-    CHECK_OK(umbo_dataset_batch(source, 4, 1, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_batch(&a, 4, 1));
     CHECK(cardinality(a) == 2);
     CHECK(drain(a, seen, 64) == 8);
-    CHECK_OK(umbo_dataset_repeat(source, -1, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_repeat(&a, -1));
     CHECK(cardinality(a) == -1);
     umbo_dataset_release(a);
-    CHECK_OK(umbo_dataset_take(source, 0, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_take(&a, 0));
     CHECK(drain(a, seen, 64) == 0);
 
     a = NULL;
-    CHECK_STATUS(umbo_dataset_batch(source, 0, 0, &a), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_batch(&source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("size");
-    CHECK_STATUS(umbo_dataset_take(source, -5, &a), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_take(&source, -5), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count");
-    CHECK_STATUS(umbo_dataset_prefetch(source, -1, &a), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_prefetch(&source, -1), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("depth");
     CHECK(a == NULL);
     umbo_dataset_release(source);
@@ -91,9 +99,11 @@ static void shuffling(void) {
     int present[20] = {0}, index, moved = 0;
     umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
     options.seed = 7;
-    CHECK_OK(umbo_dataset_shuffle(source, &options, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_shuffle(&a, &options));
     CHECK(drain(a, first, 20) == 20);
-    CHECK_OK(umbo_dataset_shuffle(source, &options, &a));
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_shuffle(&a, &options));
     CHECK(drain(a, second, 20) == 20);
     CHECK(memcmp(first, second, sizeof(first)) == 0); /* the seed decides */
     for (index = 0; index < 20; index++) {
@@ -106,8 +116,10 @@ static void shuffling(void) {
     for (index = 0; index < 2; index++) {
         umbo_dataset *twice = NULL;
         options.keep_order_each_pass = index;
-        CHECK_OK(umbo_dataset_shuffle(source, &options, &a));
-        CHECK_OK(umbo_dataset_repeat(a, 2, &twice));
+        CHECK_OK(umbo_dataset_retain(source, &a));
+        CHECK_OK(umbo_dataset_shuffle(&a, &options));
+        CHECK_OK(umbo_dataset_retain(a, &twice));
+        CHECK_OK(umbo_dataset_repeat(&twice, 2));
         umbo_dataset_release(a);
         CHECK(drain(twice, repeated, 40) == 40);
         CHECK((memcmp(repeated, repeated + 20, sizeof(first)) == 0) == (index == 1));
@@ -207,7 +219,8 @@ static void distributed(void) {
     umbo_view view;
     int64_t examples = 0;
     int step, replica;
-    CHECK_OK(umbo_dataset_batch(source, 4, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(source, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 4, 0));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &other)); /* independent passes */

@@ -78,7 +78,8 @@ static void making(void) {
 static umbo_dataset *batches_of_four(int64_t count, int32_t drop_remainder) {
     umbo_dataset *numbers = NULL, *batches = NULL;
     CHECK_OK(umbo_dataset_from_range(0, count, 1, &numbers));
-    CHECK_OK(umbo_dataset_batch(numbers, 4, drop_remainder, &batches));
+    CHECK_OK(umbo_dataset_retain(numbers, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 4, drop_remainder));
     umbo_dataset_release(numbers);
     return batches;
 }

@@ -24,7 +24,8 @@ static umbo_status make_dataset(const umbo_input_context *context, void *user_da
         return UMBO_OK;
     }
     CHECK_OK(umbo_input_context_per_replica_batch_size(context, self->batch_size, &size));
-    CHECK_OK(umbo_dataset_batch(numbers, size, 0, dataset));
+    CHECK_OK(umbo_dataset_retain(numbers, dataset));
+    CHECK_OK(umbo_dataset_batch(dataset, size, 0));
     umbo_dataset_release(numbers);
     return UMBO_OK;
 }
@@ -151,7 +152,8 @@ static void splitting(umbo_strategy *strategy) {
     umbo_iterator *iterator = NULL;
     int buffer, split, drop, step;
     CHECK_OK(umbo_dataset_from_range(0, 11, 1, &numbers));
-    CHECK_OK(umbo_dataset_batch(numbers, 5, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(numbers, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 5, 0));
     for (buffer = 0; buffer < 3; buffer++) {
         for (split = UMBO_SPLIT_CEIL; split <= UMBO_SPLIT_BALANCED; split++) {
             for (drop = 0; drop < 2; drop++) {

@@ -91,8 +91,10 @@ static umbo_dataset *batches_of_digits(const char *folder) {
     parts[0] = idx_file(folder, "train-images-idx3-ubyte");
     parts[1] = idx_file(folder, "train-labels-idx1-ubyte");
     CHECK_OK(umbo_dataset_zip(2, (const umbo_dataset *const *)parts, names, &zipped));
-    CHECK_OK(umbo_dataset_take(zipped, EXAMPLES, &taken));
-    CHECK_OK(umbo_dataset_batch(taken, BATCH, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(zipped, &taken));
+    CHECK_OK(umbo_dataset_take(&taken, EXAMPLES));
+    CHECK_OK(umbo_dataset_retain(taken, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, BATCH, 0));
     umbo_dataset_release(parts[0]);
     umbo_dataset_release(parts[1]);
     umbo_dataset_release(zipped);
@@ -270,7 +272,8 @@ static void dyadic(void) {
     items[1] = targets;
     CHECK_OK(umbo_value_create_struct(2, names, items, &both));
     CHECK_OK(umbo_dataset_from_tensor_slices(both, &slices));
-    CHECK_OK(umbo_dataset_batch(slices, 8, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(slices, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 8, 0));
     for (run = 0; run < 4; run++) {
         outcome many = train(batches, replica_counts[run], UMBO_DTYPE_FLOAT64, 1, shape, 0.25, 1, fit,
                              3 * sizeof(double));

@@ -6,7 +6,8 @@
 static umbo_dataset *batches_of_two(int64_t count) {
     umbo_dataset *numbers = NULL, *batches = NULL;
     CHECK_OK(umbo_dataset_from_range(0, count, 1, &numbers));
-    CHECK_OK(umbo_dataset_batch(numbers, 2, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(numbers, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 2, 0));
     umbo_dataset_release(numbers);
     return batches;
 }
@@ -103,7 +104,8 @@ int main(void) {
     count_steps(iterator_of(none), 0);
     count_steps(distributed_iterator(strategy, five), 3);
     count_steps(distributed_iterator(strategy, none), 0);
-    CHECK_OK(umbo_dataset_repeat(five, -1, &endless));
+    CHECK_OK(umbo_dataset_retain(five, &endless));
+    CHECK_OK(umbo_dataset_repeat(&endless, -1));
     iterator = distributed_iterator(strategy, endless);
     for (step = 0; step < 20; step++) {
         CHECK_OK(umbo_iterator_next_as_optional(iterator, &has_value, &element));

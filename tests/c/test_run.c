@@ -193,7 +193,8 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     int64_t examples = -1, step;
     int replica;
     CHECK_OK(umbo_dataset_from_tensor_slices(components, &slices));
-    CHECK_OK(umbo_dataset_batch(slices, 4, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(slices, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 4, 0));
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));

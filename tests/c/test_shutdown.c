@@ -60,7 +60,8 @@ static umbo_value *large_values(void) {
 static umbo_dataset *ahead(void) {
     umbo_dataset *numbers = NULL, *prefetched = NULL;
     CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
-    CHECK_OK(umbo_dataset_prefetch(numbers, 4, &prefetched));
+    CHECK_OK(umbo_dataset_retain(numbers, &prefetched));
+    CHECK_OK(umbo_dataset_prefetch(&prefetched, 4));
     umbo_dataset_release(numbers);
     return prefetched;
 }
@@ -78,7 +79,8 @@ static void maps(void) {
     umbo_value *element = NULL;
     options.parallel_calls = 2;
     CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
-    CHECK_OK(umbo_dataset_map(numbers, same, NULL, NULL, &options, &mapped));
+    CHECK_OK(umbo_dataset_retain(numbers, &mapped));
+    CHECK_OK(umbo_dataset_map(&mapped, same, NULL, NULL, &options));
     CHECK_OK(umbo_iterator_from_dataset(mapped, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     umbo_value_release(element);

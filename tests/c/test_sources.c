@@ -69,9 +69,11 @@ static void tensors(void) {
     umbo_value_release(value);
 
     CHECK_OK(umbo_dataset_from_elements(2, (const umbo_tensor *const *)both, &dataset));
-    CHECK_OK(umbo_dataset_padded_batch(dataset, 2, 0, &padded));
+    CHECK_OK(umbo_dataset_retain(dataset, &padded));
+    CHECK_OK(umbo_dataset_padded_batch(&padded, 2, 0));
     CHECK(drain(padded, seen, 8) == 6 && seen[2] == 3 && seen[3] == 1 && seen[4] == 0);
-    CHECK_OK(umbo_dataset_batch(dataset, 2, 0, &padded)); /* without padding they do not fit */
+    CHECK_OK(umbo_dataset_retain(dataset, &padded));
+    CHECK_OK(umbo_dataset_batch(&padded, 2, 0)); /* without padding they do not fit */
     umbo_dataset_release(dataset);
     CHECK_OK(umbo_iterator_from_dataset(padded, &iterator));
     CHECK_STATUS(umbo_iterator_next(iterator, &element), UMBO_STATUS_INVALID_ARGUMENT);
@@ -160,7 +162,8 @@ static void generators(void) {
     CHECK_OK(umbo_dataset_from_generator(spec, &generator, &self, destroy, &dataset));
     CHECK_OK(umbo_dataset_cardinality(dataset, &count));
     CHECK(count == -2 && self.begun == 0);
-    CHECK_OK(umbo_dataset_repeat(dataset, 2, &twice));
+    CHECK_OK(umbo_dataset_retain(dataset, &twice));
+    CHECK_OK(umbo_dataset_repeat(&twice, 2));
     umbo_dataset_release(dataset);
     CHECK(self.destroyed == 0);
     CHECK(drain(twice, seen, 8) == 6 && seen[2] == 2 && seen[3] == 0);
@@ -199,7 +202,8 @@ static void mapping(void) {
         int64_t index;
         umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
         options.parallel_calls = parallel;
-        CHECK_OK(umbo_dataset_map(numbers, square, &self, destroy, &options, &mapped));
+        CHECK_OK(umbo_dataset_retain(numbers, &mapped));
+        CHECK_OK(umbo_dataset_map(&mapped, square, &self, destroy, &options));
         CHECK_OK(umbo_iterator_from_dataset(mapped, &iterator));
         for (index = 0; index < 6; index++) { /* in order, the failure in its place */
             if (index == 3) {
@@ -218,7 +222,7 @@ static void mapping(void) {
         umbo_dataset_release(mapped);
         CHECK(self.destroyed == 1);
         options.parallel_calls = 5000;
-        CHECK_STATUS(umbo_dataset_map(numbers, square, &self, destroy, &options, &mapped),
+        CHECK_STATUS(umbo_dataset_map(&numbers, square, &self, destroy, &options),
                      UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("parallel_calls");
         CHECK(self.destroyed == 2);
@@ -231,25 +235,30 @@ static void other_transformations(void) {
     umbo_dataset *numbers = range(0, 7, 1), *batches = NULL, *a = NULL, *b = NULL;
     const umbo_dataset *both[2];
     int64_t seen[16], count = 0;
-    CHECK_OK(umbo_dataset_shard(numbers, 3, 1, &a));
+    CHECK_OK(umbo_dataset_retain(numbers, &a));
+    CHECK_OK(umbo_dataset_shard(&a, 3, 1));
     CHECK(drain(a, seen, 16) == 2 && seen[0] == 1 && seen[1] == 4);
-    CHECK_OK(umbo_dataset_cache(numbers, &a));
-    CHECK_OK(umbo_dataset_repeat(a, 2, &b));
+    CHECK_OK(umbo_dataset_retain(numbers, &a));
+    CHECK_OK(umbo_dataset_cache(&a));
+    CHECK_OK(umbo_dataset_retain(a, &b));
+    CHECK_OK(umbo_dataset_repeat(&b, 2));
     umbo_dataset_release(a);
     CHECK(drain(b, seen, 16) == 14 && seen[6] == 6 && seen[13] == 6);
     both[0] = numbers;
     both[1] = numbers;
     CHECK_OK(umbo_dataset_concatenate(2, both, &a));
     CHECK(drain(a, seen, 16) == 14 && seen[7] == 0);
-    CHECK_OK(umbo_dataset_batch(numbers, 4, 0, &batches));
-    CHECK_OK(umbo_dataset_rebatch(batches, 2, sizes, 0, &a)); /* 3, 1, 3 */
+    CHECK_OK(umbo_dataset_retain(numbers, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 4, 0));
+    CHECK_OK(umbo_dataset_retain(batches, &a));
+    CHECK_OK(umbo_dataset_rebatch(&a, 2, sizes, 0)); /* 3, 1, 3 */
     CHECK_OK(umbo_dataset_cardinality(a, &count));
     CHECK(count == 3 || count == -2);
     CHECK(drain(a, seen, 16) == 7 && seen[6] == 6);
     a = NULL;
-    CHECK_STATUS(umbo_dataset_shard(numbers, 0, 0, &a), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_dataset_shard(numbers, 2, 2, &a), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_dataset_rebatch(batches, 0, sizes, 0, &a), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_shard(&numbers, 0, 0), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_shard(&numbers, 2, 2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_rebatch(&batches, 0, sizes, 0), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_dataset_concatenate(0, both, &a), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(a == NULL);
     umbo_dataset_release(batches);

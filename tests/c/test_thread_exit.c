@@ -232,9 +232,11 @@ int main(void) {
     gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
     CHECK_OK(umbo_dataset_from_range(0, 100, 1, &numbers));
-    CHECK_OK(umbo_dataset_prefetch(numbers, 2, &dataset));
+    CHECK_OK(umbo_dataset_retain(numbers, &dataset));
+    CHECK_OK(umbo_dataset_prefetch(&dataset, 2));
     map_options.parallel_calls = 2;
-    CHECK_OK(umbo_dataset_map(numbers, identity, NULL, NULL, &map_options, &parallel));
+    CHECK_OK(umbo_dataset_retain(numbers, &parallel));
+    CHECK_OK(umbo_dataset_map(&parallel, identity, NULL, NULL, &map_options));
     umbo_dataset_release(numbers);
 
     CHECK(pthread_key_create(&key, at_end) == 0);

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use umbo::ffi::*;
 
 use crate::environment::Environment;
-use crate::failure::{Result, wrong};
+use crate::failure::{Result, check, wrong};
 use crate::fields;
 use crate::handle::{Handle, made, read};
 use crate::literal::Literal;
@@ -108,6 +108,29 @@ fn source(
     }
 }
 
+/// What a transformation makes of `source`, which stays.
+fn changed(
+    source: *const umbo_dataset,
+    transform: impl FnOnce(*mut *mut umbo_dataset) -> umbo_status,
+) -> Result<Dataset> {
+    let mut failed = None;
+    // SAFETY: the handle is live, the output a variable.
+    let dataset: Dataset = made(|dataset| unsafe {
+        let status = umbo_dataset_retain(source, dataset);
+        if status == UMBO_OK {
+            failed = Some(transform(dataset)).filter(|status| *status != UMBO_OK);
+        }
+        status
+    })?;
+    match failed {
+        Some(status) => {
+            check(status)?;
+            Ok(dataset)
+        }
+        None => Ok(dataset),
+    }
+}
+
 fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result<Dataset> {
     let from = from.get();
     let drop_remainder = fields::flag(json, "drop_remainder", false)?.into();
@@ -124,33 +147,33 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 }
             };
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_batch(from, size, drop_remainder, to) })
+            changed(from, |to| unsafe { umbo_dataset_batch(to, size, drop_remainder) })
         }
         "padded_batch" => {
             let size = fields::integer(json, "size")?;
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_padded_batch(from, size, drop_remainder, to) })
+            changed(from, |to| unsafe { umbo_dataset_padded_batch(to, size, drop_remainder) })
         }
         "rebatch" => {
             let sizes = fields::integers(json, "sizes")?;
             let (count, sizes) = (sizes.len() as i64, sizes.as_ptr());
             // SAFETY: the array is as long as stated, the output is a variable.
-            made(|to| unsafe { umbo_dataset_rebatch(from, count, sizes, drop_remainder, to) })
+            changed(from, |to| unsafe { umbo_dataset_rebatch(to, count, sizes, drop_remainder) })
         }
         "repeat" => {
             let count = fields::optional_integer(json, "count")?.unwrap_or(-1);
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_repeat(from, count, to) })
+            changed(from, |to| unsafe { umbo_dataset_repeat(to, count) })
         }
         "take" => {
             let count = fields::integer(json, "count")?;
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_take(from, count, to) })
+            changed(from, |to| unsafe { umbo_dataset_take(to, count) })
         }
         "skip" => {
             let count = fields::integer(json, "count")?;
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_skip(from, count, to) })
+            changed(from, |to| unsafe { umbo_dataset_skip(to, count) })
         }
         "shard" => {
             let (shards, index) = match (fields::optional_integer(json, "shards")?, context) {
@@ -159,7 +182,7 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 (None, None) => return wrong("shard without numbers or an input context"),
             };
             // SAFETY: the output is a variable.
-            made(|to| unsafe { umbo_dataset_shard(from, shards, index, to) })
+            changed(from, |to| unsafe { umbo_dataset_shard(to, shards, index) })
         }
         "shuffle" => {
             // In cases 0 stands for all elements.
@@ -174,10 +197,10 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
                 ..Default::default()
             };
             // SAFETY: the options and the output are variables.
-            made(|to| unsafe { umbo_dataset_shuffle(from, &raw const options, to) })
+            changed(from, |to| unsafe { umbo_dataset_shuffle(to, &raw const options) })
         }
         // SAFETY: the output is a variable.
-        "cache" => made(|to| unsafe { umbo_dataset_cache(from, to) }),
+        "cache" => changed(from, |to| unsafe { umbo_dataset_cache(to) }),
         _ => wrong(format!("unknown transformation {op}")),
     }
 }

@@ -44,7 +44,8 @@ void nests(void) {
     CALL(umbo_value_retain(v[71], &v[75]));
     CALL(umbo_value_text(v[71], text, sizeof text, &length));
     CALL(umbo_dataset_from_tensor_slices(v[71], &d[20]));
-    CALL(umbo_dataset_batch(d[20], 4, 0, &d[21]));
+    CALL(umbo_dataset_retain(d[20], &d[21]));
+    CALL(umbo_dataset_batch(&d[21], 4, 0));
     CALL(umbo_strategy_distribute_dataset(all.strategy, d[21], &distribute, &all.distributed[1]));
     CALL(umbo_iterator_from_distributed_dataset(all.distributed[1], &all.iterators[3]));
     CALL_ONCE(umbo_iterator_next(all.iterators[3], &v[76]));

@@ -78,21 +78,33 @@ static int transform(int at, int source) {
     CALL(umbo_dataset_concatenate(2, two, &d[at + 1]));
     two[1] = d[at + 1];
     CALL(umbo_dataset_zip(2, two, NULL, &d[at + 2]));
-    CALL(umbo_dataset_batch(in, 2, 0, &d[at + 3]));
-    CALL(umbo_dataset_padded_batch(in, 2, 0, &d[at + 4]));
-    CALL(umbo_dataset_rebatch(d[at + 3], 2, sizes, 0, &d[at + 5]));
+    CALL(umbo_dataset_retain(in, &d[at + 3]));
+    CALL(umbo_dataset_batch(&d[at + 3], 2, 0));
+    CALL(umbo_dataset_retain(in, &d[at + 4]));
+    CALL(umbo_dataset_padded_batch(&d[at + 4], 2, 0));
+    CALL(umbo_dataset_retain(d[at + 3], &d[at + 5]));
+    CALL(umbo_dataset_rebatch(&d[at + 5], 2, sizes, 0));
     two[0] = d[at + 3]; /* sizes that differ: the spec of both is a new one */
     two[1] = d[at + 5];
     CALL(umbo_dataset_concatenate(2, two, &d[at + 6]));
-    CALL(umbo_dataset_shuffle(in, &shuffle, &d[at + 7]));
-    CALL((hold(), umbo_dataset_map(d[at + 7], same, NULL, destroy, NULL, &d[at + 8])));
-    CALL((hold(), umbo_dataset_map(in, same, NULL, destroy, &map, &d[at + 9])));
-    CALL(umbo_dataset_cache(in, &d[at + 10]));
-    CALL(umbo_dataset_prefetch(d[at + 4], 2, &d[at + 11]));
-    CALL(umbo_dataset_repeat(d[at + 9], 2, &d[at + 12]));
-    CALL(umbo_dataset_take(in, 2, &d[at + 13]));
-    CALL(umbo_dataset_skip(in, 1, &d[at + 14]));
-    CALL(umbo_dataset_shard(in, 2, 0, &d[at + 15]));
+    CALL(umbo_dataset_retain(in, &d[at + 7]));
+    CALL(umbo_dataset_shuffle(&d[at + 7], &shuffle));
+    CALL(umbo_dataset_retain(d[at + 7], &d[at + 8]));
+    CALL((hold(), umbo_dataset_map(&d[at + 8], same, NULL, destroy, NULL)));
+    CALL(umbo_dataset_retain(in, &d[at + 9]));
+    CALL((hold(), umbo_dataset_map(&d[at + 9], same, NULL, destroy, &map)));
+    CALL(umbo_dataset_retain(in, &d[at + 10]));
+    CALL(umbo_dataset_cache(&d[at + 10]));
+    CALL(umbo_dataset_retain(d[at + 4], &d[at + 11]));
+    CALL(umbo_dataset_prefetch(&d[at + 11], 2));
+    CALL(umbo_dataset_retain(d[at + 9], &d[at + 12]));
+    CALL(umbo_dataset_repeat(&d[at + 12], 2));
+    CALL(umbo_dataset_retain(in, &d[at + 13]));
+    CALL(umbo_dataset_take(&d[at + 13], 2));
+    CALL(umbo_dataset_retain(in, &d[at + 14]));
+    CALL(umbo_dataset_skip(&d[at + 14], 1));
+    CALL(umbo_dataset_retain(in, &d[at + 15]));
+    CALL(umbo_dataset_shard(&d[at + 15], 2, 0));
     return at + 16;
 }
 

@@ -34,6 +34,18 @@ pub fn made<T>(make: impl FnOnce(*mut *mut T) -> umbo_status) -> *mut T {
     output
 }
 
+/// What a transformation makes of `source`, which stays.
+pub fn changed(
+    source: *const umbo_dataset,
+    transform: impl FnOnce(*mut *mut umbo_dataset) -> umbo_status,
+) -> *mut umbo_dataset {
+    let mut dataset = ptr::null_mut();
+    // SAFETY: the handle is live, the output a variable.
+    ok(unsafe { umbo_dataset_retain(source, &raw mut dataset) });
+    ok(transform(&raw mut dataset));
+    dataset
+}
+
 /// A struct of the C API whose fields are all zero, but for its size.
 pub fn sized<T>() -> T {
     // SAFETY: the structs of the C API consist of numbers, pointers and optional functions.

@@ -179,28 +179,27 @@ public:
         options.buffer_size = how.buffer_size;
         options.seed = how.seed;
         options.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_shuffle(get(), &options, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_shuffle(changed.place(), &options));
+        return changed;
     }
 
     dataset batch(std::int64_t size, bool drop_remainder = false) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_batch(get(), size, drop_remainder ? 1 : 0, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_batch(changed.place(), size, drop_remainder ? 1 : 0));
+        return changed;
     }
 
     dataset padded_batch(std::int64_t size, bool drop_remainder = false) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_padded_batch(get(), size, drop_remainder ? 1 : 0, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_padded_batch(changed.place(), size, drop_remainder ? 1 : 0));
+        return changed;
     }
 
     dataset rebatch(const std::vector<std::int64_t> &sizes, bool drop_remainder = false) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_rebatch(get(), detail::count_of(sizes.size()), sizes.data(),
-                                   drop_remainder ? 1 : 0, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), drop_remainder ? 1 : 0));
+        return changed;
     }
 
     // `function(const value &)` returns a value; several threads may call it at once if the
@@ -211,47 +210,46 @@ public:
         options.element_spec = how.element_spec.get();
         options.parallel_calls = how.parallel_calls;
         auto kept = std::make_unique<Function>(std::move(function));
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_map(get(), &detail::map_trampoline<Function>, kept.release(),
-                               &detail::destroy_callable<Function>, &options, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_map(changed.place(), &detail::map_trampoline<Function>, kept.release(), &detail::destroy_callable<Function>, &options));
+        return changed;
     }
 
     dataset cache() const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_cache(get(), &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_cache(changed.place()));
+        return changed;
     }
 
     dataset shard(std::int64_t shards, std::int64_t index) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_shard(get(), shards, index, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_shard(changed.place(), shards, index));
+        return changed;
     }
 
     // -1: endless.
     dataset repeat(std::int64_t count = -1) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_repeat(get(), count, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_repeat(changed.place(), count));
+        return changed;
     }
 
     dataset prefetch(std::int64_t depth) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_prefetch(get(), depth, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_prefetch(changed.place(), depth));
+        return changed;
     }
 
     dataset take(std::int64_t count) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_take(get(), count, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_take(changed.place(), count));
+        return changed;
     }
 
     dataset skip(std::int64_t count) const {
-        umbo_dataset *out = nullptr;
-        check(umbo_dataset_skip(get(), count, &out));
-        return dataset(out);
+        dataset changed = *this;
+        check(umbo_dataset_skip(changed.place(), count));
+        return changed;
     }
 
     // -1: endless; -2: unknown.

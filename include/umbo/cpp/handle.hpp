@@ -77,6 +77,10 @@ public:
 
     explicit operator bool() const noexcept { return raw_ != nullptr; }
 
+protected:
+    // For functions that put another handle in the place of this one.
+    Raw **place() noexcept { return &raw_; }
+
 private:
     Raw *raw_ = nullptr;
 };

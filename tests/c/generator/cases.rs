@@ -156,7 +156,7 @@ pub fn argument(
     locals: &mut String,
     cleanup: &mut String,
 ) -> Result<String, String> {
-    let Parameter { name, kind, .. } = parameter;
+    let Parameter { name, kind, replaced, .. } = parameter;
     let missing = || format!("the table has no argument for '{kind} {name}'");
     let mut local = |declaration: String| {
         writeln!(locals, "    {declaration}").expect("a string takes it");
@@ -232,6 +232,9 @@ pub fn argument(
                 return Err(missing());
             }
             local(format!("umbo_{made} *{name} = NULL;"));
+            if *replaced {
+                local(format!("(void)(umbo_{made}_retain(good.{made}, &{name}) == UMBO_OK);"));
+            }
             match made {
                 "replica_context" => {}
                 "scope" => writeln!(

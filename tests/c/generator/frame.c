@@ -199,7 +199,8 @@ int main(void) {
     CHECK_OK(umbo_value_from_tensor(good.tensor, &good.value));
     good.variable = make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM);
     CHECK_OK(umbo_dataset_from_tensor_slices(good.value, &good.dataset));
-    CHECK_OK(umbo_dataset_batch(good.dataset, 1, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(good.dataset, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 1, 0));
     CHECK_OK(umbo_iterator_from_dataset(good.dataset, &good.iterator));
     CHECK_OK(umbo_strategy_distribute_dataset(good.strategy, batches, NULL,
                                               &good.distributed_dataset));

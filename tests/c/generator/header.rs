@@ -16,6 +16,8 @@ pub struct Parameter {
     pub kind: String,
     /// The documentation says that it may be `NULL`.
     pub nullable: bool,
+    /// The documentation says that what stands there is replaced.
+    pub replaced: bool,
 }
 
 /// One function.
@@ -204,6 +206,7 @@ impl Header {
                     name: name.to_owned(),
                     kind: kind.replace("struct ", ""),
                     nullable: false,
+                    replaced: false,
                 });
             }
         }
@@ -218,6 +221,7 @@ impl Header {
             .collect();
         for parameter in &mut function.parameters {
             parameter.nullable = may_be_null(documentation, &parameter.name, &names);
+            parameter.replaced = documentation.contains(&format!("Replaces `*{}`", parameter.name));
         }
         self.functions.push(function);
         Ok(())
@@ -235,6 +239,7 @@ fn fields(body: &str) -> Vec<Parameter> {
             name: name.to_owned(),
             kind: kind.replace("struct ", ""),
             nullable: false,
+            replaced: false,
         })
         .collect()
 }

@@ -836,7 +836,8 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
     umbo_dataset *prefetched = NULL;
     umbo_iterator *own = NULL;
     if (prefetch) {
-        CHECK_OK(umbo_dataset_prefetch(dataset, 2, &prefetched));
+        CHECK_OK(umbo_dataset_retain(dataset, &prefetched));
+        CHECK_OK(umbo_dataset_prefetch(&prefetched, 2));
         umbo_dataset_release(dataset);
         dataset = prefetched;
     }
@@ -862,7 +863,8 @@ static void map(struct scene *scene, int parallel, int prefetch) {
     umbo_dataset *source = four_elements(), *mapped = NULL;
     umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
     options.parallel_calls = parallel;
-    CHECK_OK(umbo_dataset_map(source, probing_map, scene, NULL, &options, &mapped));
+    CHECK_OK(umbo_dataset_retain(source, &mapped));
+    CHECK_OK(umbo_dataset_map(&mapped, probing_map, scene, NULL, &options));
     umbo_dataset_release(source);
     take_all(scene, mapped, prefetch, 1);
 }
@@ -889,10 +891,12 @@ static void release_in_the_map(struct scene *scene, int parallel, int prefetch) 
     umbo_value *element = NULL;
     umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
     options.parallel_calls = parallel;
-    CHECK_OK(umbo_dataset_map(source, releasing_map, scene, NULL, &options, &mapped));
+    CHECK_OK(umbo_dataset_retain(source, &mapped));
+    CHECK_OK(umbo_dataset_map(&mapped, releasing_map, scene, NULL, &options));
     umbo_dataset_release(source);
     if (prefetch) {
-        CHECK_OK(umbo_dataset_prefetch(mapped, 2, &prefetched));
+        CHECK_OK(umbo_dataset_retain(mapped, &prefetched));
+        CHECK_OK(umbo_dataset_prefetch(&prefetched, 2));
         umbo_dataset_release(mapped);
         mapped = prefetched;
     }
@@ -909,7 +913,8 @@ static void a_parallel_map_that_releases(struct scene *scene) { release_in_the_m
 
 static void the_destroy_of_a_map(struct scene *scene) {
     umbo_dataset *source = four_elements(), *mapped = NULL;
-    CHECK_OK(umbo_dataset_map(source, good_map_fn, scene, probing_destroy, NULL, &mapped));
+    CHECK_OK(umbo_dataset_retain(source, &mapped));
+    CHECK_OK(umbo_dataset_map(&mapped, good_map_fn, scene, probing_destroy, NULL));
     umbo_dataset_release(source);
     umbo_dataset_release(mapped);
 }
@@ -986,7 +991,8 @@ static void the_next_of_a_distributed_generator(struct scene *scene) {
     umbo_value *element = NULL;
     scene->part = NEXT;
     source = generated(scene, NULL);
-    CHECK_OK(umbo_dataset_batch(source, 2, 0, &batches));
+    CHECK_OK(umbo_dataset_retain(source, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 2, 0));
     umbo_dataset_release(source);
     CHECK_OK(umbo_strategy_distribute_dataset(scene->good.strategy, batches, NULL, &distributed));
     umbo_dataset_release(batches);
@@ -1020,11 +1026,13 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
     CHECK_OK(umbo_dataset_from_generator(spec, &generator, scene, NULL, &source));
     umbo_element_spec_release(spec);
     if (prefetch) {
-        CHECK_OK(umbo_dataset_prefetch(source, 2, &buffered));
+        CHECK_OK(umbo_dataset_retain(source, &buffered));
+        CHECK_OK(umbo_dataset_prefetch(&buffered, 2));
     } else {
         umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
         options.buffer_size = 3;
-        CHECK_OK(umbo_dataset_shuffle(source, &options, &buffered));
+        CHECK_OK(umbo_dataset_retain(source, &buffered));
+        CHECK_OK(umbo_dataset_shuffle(&buffered, &options));
     }
     umbo_dataset_release(source);
     CHECK_OK(umbo_iterator_from_dataset(buffered, &own));

@@ -247,6 +247,18 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
                 " o{position}[0].struct_size = size_of_struct(f, sizeof(o{position}[0]));"
             ));
         }
+        if parameter.replaced {
+            // A handle of its own, which the call may replace; either way one is left.
+            let made = kind_of(plain).ok_or_else(missing)?;
+            prepare.push_str(&format!(
+                " umbo_ignore({plain}_retain(pick(f, {made}), &o{position}[0]));"
+            ));
+            writeln!(
+                after,
+                "    adopt(f, {made}, UMBO_OK, o{position}[0]);\n    o{position}[0] = NULL;"
+            )
+            .expect("a string takes it");
+        }
         writeln!(locals, "    PREPARE {prepare}").expect("a string takes it");
         arguments.push(format!("one_in(f, 40) ? NULL : o{position}"));
         if pointee.ends_with(" *")
