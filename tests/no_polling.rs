@@ -49,24 +49,22 @@ impl Task {
     }
 }
 
-/// The thread comes to sleep, and sleeps on.
-#[track_caller]
-fn is_not_polling(task: Task, what: &str) {
-    let patience = Instant::now() + Duration::from_secs(60);
-    // Asleep at several looks in a row, without having been awake: it has come to where it waits.
-    let mut asleep = (0, 0);
-    while asleep.1 < 10 {
-        assert!(Instant::now() < patience, "{what}: never sleeps");
-        let switches = task.switches();
-        asleep = match task.sleeps() && asleep.0 == switches {
-            true => (switches, asleep.1 + 1),
-            false => (switches, 0),
-        };
-        thread::sleep(Duration::from_millis(1));
+/// How often the thread, which is about to wait, sleeps and wakes once it has come to sleep.
+fn wakes(task: Task) -> u64 {
+    while !task.sleeps() {
+        thread::yield_now();
     }
+    // It may have slept for a lock on its way.
+    thread::sleep(Duration::from_millis(50));
+    let before = task.switches();
     thread::sleep(WATCHED);
-    let switches = task.switches() - asleep.0;
-    assert!(switches < A_HANDFUL, "{what}: has slept and woken {switches} times");
+    task.switches() - before
+}
+
+/// To be asked when whoever waits was let go, so that a test that fails does not hang.
+#[track_caller]
+fn is_not_polling(wakes: u64, what: &str) {
+    assert!(wakes < A_HANDFUL, "{what}: has slept and woken {wakes} times");
 }
 
 fn strategy(replicas: usize) -> Strategy {
@@ -110,9 +108,11 @@ fn watch(what: &str, go: impl FnOnce(), waits: impl FnOnce() + Send) {
             begun.send(Task::own()).unwrap();
             waits();
         });
-        is_not_polling(has_begun.recv().unwrap(), what);
-        assert!(!waiting.is_finished(), "{what}: did not wait");
+        let wakes = wakes(has_begun.recv().unwrap());
+        let waited = !waiting.is_finished();
         go();
+        assert!(waited, "{what}: did not wait");
+        is_not_polling(wakes, what);
     });
 }
 
@@ -212,11 +212,14 @@ fn replicas_and_callers_are_woken() {
                 strategy.run_within(Arc::new(callback), None, limits, None)
             });
             entered.recv().unwrap();
-            is_not_polling(has_begun.recv().unwrap(), what);
-            is_not_polling(has_called.recv().unwrap(), "the caller of a run");
-            assert!(!running.is_finished());
+            let of_replica = wakes(has_begun.recv().unwrap());
+            let of_caller = wakes(has_called.recv().unwrap());
+            let waited = !running.is_finished();
             go.send(()).unwrap();
             running.join().unwrap().unwrap();
+            assert!(waited, "{what}: did not wait");
+            is_not_polling(of_replica, what);
+            is_not_polling(of_caller, "the caller of a run");
         });
     }
 }
