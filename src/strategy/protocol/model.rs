@@ -13,6 +13,8 @@ use super::rendezvous::{Departure, Meeting, Rendezvous};
 use super::signal::{Signal, Spin};
 use super::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::strategy::cancellation::{Cancellation, Listener};
+use crate::strategy::limits::Limits;
+use crate::strategy::step_lock::StepLock;
 
 /// A thread of a model.
 type Body = Box<dyn FnOnce() + Send>;
@@ -207,6 +209,11 @@ impl Crew {
         if inline {
             self.execute(0, step, true);
         }
+        self.attend(step)
+    }
+
+    /// Serves the callbacks of a step that has begun until they are back or the step is given up.
+    fn attend(&self, step: Step) -> bool {
         let mut call = 0;
         loop {
             match self.meet(step) {
@@ -270,16 +277,66 @@ fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
     threads
 }
 
+/// The same with a step that its replicas have begun, and without another one: so much less to order
+/// that two preemptions can be tried with two replicas.
+fn cancel_begun(replicas: usize, merge_calls: usize) -> Vec<Body> {
+    let crew = Crew::new(replicas);
+    let step = Step { number: 1, merge_calls };
+    crew.rendezvous.open();
+    let replica = |replica: usize| -> Body {
+        let crew = Arc::clone(&crew);
+        Box::new(move || crew.execute(replica, step, false))
+    };
+    let mut threads: Vec<Body> = (0..replicas).map(replica).collect();
+    let caller = Arc::clone(&crew);
+    threads.push(Box::new(move || {
+        if caller.attend(step) {
+            assert_eq!(caller.last(), 0);
+        } else {
+            caller.drained.wait_until(Spin::Never, None, || caller.last() == 1);
+        }
+    }));
+    threads.push(Box::new(move || {
+        crew.cancelled.store(1, Ordering::Relaxed);
+        crew.rendezvous.wake_coordinator();
+    }));
+    threads
+}
+
 #[test]
 fn a_step_is_committed_or_given_up_but_never_both() {
     explore(2, || cancel(1, 0));
     explore(1, || cancel(2, 0));
+    explore(2, || cancel_begun(2, 0));
 }
 
 #[test]
 fn a_cancelled_step_releases_replicas_that_wait() {
     explore(2, || cancel(1, 1));
     explore(1, || cancel(2, 1));
+}
+
+/// A step lock whose holder changes: a thread that has it is refused, not left waiting for itself; one
+/// that does not have it is never refused; and what is done under it is seen by the next one.
+#[test]
+fn a_step_lock_knows_its_holder() {
+    explore(2, || {
+        let shared = Arc::new((StepLock::new(), AtomicUsize::new(0)));
+        let visits = |count: usize| -> Body {
+            let shared = Arc::clone(&shared);
+            Box::new(move || {
+                let (lock, steps) = &*shared;
+                for _ in 0..count {
+                    let mut guard = lock.enter(&Limits::default()).unwrap();
+                    assert!(lock.enter(&Limits::default()).is_err(), "has it and may wait for it");
+                    let step = guard.next_step() as usize;
+                    assert_eq!(steps.load(Ordering::Relaxed) + 1, step);
+                    steps.store(step, Ordering::Relaxed);
+                }
+            })
+        };
+        vec![visits(2), visits(1)]
+    });
 }
 
 /// Threads that take the lock of a queue one after the other, one of which may give up. Nobody is
