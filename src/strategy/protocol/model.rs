@@ -316,6 +316,44 @@ fn a_cancelled_step_releases_replicas_that_wait() {
     explore(1, || cancel(2, 1));
 }
 
+/// As `cancel_begun`, cancelled by a replica before it comes to the merge call or when it is back: a
+/// thread less, so that two preemptions can be tried where replicas wait.
+fn cancel_by_replica(before: bool) -> Vec<Body> {
+    let crew = Crew::new(2);
+    let step = Step { number: 1, merge_calls: 1 };
+    crew.rendezvous.open();
+    let (first, second, caller) = (Arc::clone(&crew), Arc::clone(&crew), crew);
+    let cancel = |crew: &Crew| {
+        crew.cancelled.store(1, Ordering::Relaxed);
+        crew.rendezvous.wake_coordinator();
+    };
+    vec![
+        Box::new(move || first.execute(0, step, false)),
+        Box::new(move || {
+            if before {
+                cancel(&second);
+            }
+            second.execute(1, step, false);
+            if !before {
+                cancel(&second);
+            }
+        }),
+        Box::new(move || {
+            if caller.attend(step) {
+                assert_eq!(caller.last(), 0);
+            } else {
+                caller.drained.wait_until(Spin::Never, None, || caller.last() == 1);
+            }
+        }),
+    ]
+}
+
+#[test]
+fn replicas_that_wait_are_released_by_one_that_cancels() {
+    explore(2, || cancel_by_replica(true));
+    explore(2, || cancel_by_replica(false));
+}
+
 /// A step lock whose holder changes: a thread that has it is refused, not left waiting for itself; one
 /// that does not have it is never refused; and what is done under it is seen by the next one.
 #[test]
