@@ -188,7 +188,7 @@ static int cancel_self(void) {
 
 static void *to_be_cancelled(void *nothing) {
     (void)nothing;
-    if (run(cancelled, cancel_self, -1, 0) == UMBO_OK) returned = 1;
+    if (run(cancelled, cancel_self, -1, UMBO_NO_TIMEOUT) == UMBO_OK) returned = 1;
     for (;;) pthread_testcancel();
     return NULL;
 }
@@ -200,7 +200,7 @@ static void cancelling(void) {
     CHECK(pthread_create(&thread, NULL, to_be_cancelled, NULL) == 0);
     CHECK(pthread_join(thread, &result) == 0);
     CHECK(result == PTHREAD_CANCELED && returned == 1);
-    CHECK_OK(run(cancelled, fill_3, -1, 0));
+    CHECK_OK(run(cancelled, fill_3, -1, UMBO_NO_TIMEOUT));
     umbo_strategy_release(cancelled);
 }
 

@@ -3,7 +3,7 @@
 #ifndef UMBO_TESTS_CPP_MISTAKES_HPP
 #define UMBO_TESTS_CPP_MISTAKES_HPP
 
-#include <umbo/umbo.hpp>
+#include <umbo/tensorflow.hpp>
 
 #include <cstdlib>
 #include <functional>

@@ -232,7 +232,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at{__FILE__};
              umbo::distribute_options how;
-             how.split = 9;
+             how.split = static_cast<umbo_split>(9);
              at.strategy.distribute(at.numbers.batch(4), how);
          }},
         {"a batch that does not divide", UMBO_STATUS_INVALID_ARGUMENT,
@@ -242,7 +242,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::input_context given;
              given.num_replicas_in_sync = 3;
-             given.per_replica_batch_size(8);
+             umbo::tensorflow::per_replica_batch_size(given, 8);
          }},
     };
 }

@@ -360,7 +360,8 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              const auto input = umbo::dataset::range(0, 4).iterate();
-             at.strategy.run_steps_on_iterator([](context &, const value &) {}, input, 2);
+             umbo::tensorflow::run_steps_on_iterator(
+                 at.strategy, [](context &, const value &) {}, input, 2);
          }},
         {"a step with a struct from another header", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_strategy_run", "options"},
@@ -385,7 +386,8 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
-                 at.strategy.call_for_each_replica([](context &, const value &) {});
+                 umbo::tensorflow::call_for_each_replica(at.strategy,
+                                                         [](context &, const value &) {});
              });
          }},
         {"a call for each replica with too few arguments", UMBO_STATUS_INVALID_ARGUMENT,
@@ -394,7 +396,8 @@ std::vector<mistake> mistakes() {
          {"for 2 replicas"},
          [] {
              const world at;
-             at.strategy.call_for_each_replica([](context &, const value &) {}, value::per_replica({at.one}));
+             umbo::tensorflow::call_for_each_replica(
+                 at.strategy, [](context &, const value &) {}, value::per_replica({at.one}));
          }},
     };
 }

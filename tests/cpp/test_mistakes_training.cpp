@@ -97,7 +97,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<float>(at.gradients, 0, 9);
+                 own.gradient<float>(at.gradients, 0, static_cast<umbo_gradient_mode>(9));
              });
          }},
         {"a negative weight", UMBO_STATUS_INVALID_ARGUMENT,
@@ -215,7 +215,7 @@ std::vector<mistake> mistakes() {
          {"valid are UMBO_LOSS_SUM (1)", "one must be given"},
          [] {
              const world at;
-             umbo::gradients::create(at.strategy, {at.weight}, 0);
+             umbo::gradients::create(at.strategy, {at.weight}, static_cast<umbo_loss_reduction>(0));
          }},
         {"a variable twice among gradients", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_gradients_create", "variables[1]"},

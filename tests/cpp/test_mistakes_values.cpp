@@ -122,7 +122,7 @@ std::vector<mistake> mistakes() {
          {"99"},
          {"valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
          [] {
-             tensor::zeros(99, {2});
+             tensor::zeros(static_cast<umbo_dtype>(99), {2});
          }},
         {"a negative size", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_tensor_create_zeros", "shape"},
@@ -174,7 +174,7 @@ std::vector<mistake> mistakes() {
          {"valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
          [] {
              const world at;
-             at.strategy.reduce(9, at.both);
+             at.strategy.reduce(static_cast<umbo_reduce_op>(9), at.both);
          }},
         {"a mean of booleans", UMBO_STATUS_INVALID_ARGUMENT,
          {"umbo_strategy_reduce", "value"},

@@ -52,7 +52,7 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
             plan->nested = NULL;
             if (nested == NULL) return UMBO_OK;
             options.user_data_destroy = destroy_plan;
-            options.timeout_seconds = plan->nested_deadline;
+            if (plan->nested_deadline > 0) options.timeout_seconds = plan->nested_deadline;
             __atomic_fetch_add(&thread->nested, 1, __ATOMIC_SEQ_CST);
             __atomic_fetch_add(&thread->given[plan->strategy], 1, __ATOMIC_SEQ_CST);
             return umbo_strategy_run(strategy, on_a_replica, nested, NULL, &options, NULL);
