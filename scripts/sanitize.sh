@@ -84,13 +84,17 @@ for name in "${all[@]}"; do
     storm) arguments=(--seconds "${SECONDS_EACH:-20}" --forks 0) ;;
     *) arguments=() ;;
   esac
-  # A child of this test dies by a signal, as it should: the sanitizer would make an exit of it.
-  segv=()
-  [ "$name" = stacks ] && segv=(ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" \
-    TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0")
+  more=
+  case $name in
+    # A child of this one dies by a signal, as it should: a sanitizer would make an exit of it.
+    stacks) more=:handle_segv=0 ;;
+    # Its children start threads, which ThreadSanitizer refuses unless it is told otherwise.
+    fork) [ "$kind" = address ] || more=:die_after_fork=0 ;;
+  esac
   mkdir -p "$build/run/$name"
   if (cd "$build/run/$name" &&
-    timeout 900 env "${segv[@]}" "$OLDPWD/$programs/$name" "${arguments[@]}" >out.txt 2>&1); then
+    ASAN_OPTIONS="$ASAN_OPTIONS$more" TSAN_OPTIONS="$TSAN_OPTIONS$more" \
+      timeout 900 "$OLDPWD/$programs/$name" "${arguments[@]}" >out.txt 2>&1); then
     echo "sanitize: $name: good"
   else
     echo "sanitize: $name: FAILED, see $build/run/$name/out.txt"
