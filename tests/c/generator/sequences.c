@@ -318,8 +318,9 @@ static void *new_token(struct fuzzer *f) {
 }
 
 static void begin_call(struct fuzzer *f, const char *name) {
-    f->calls++;
-    f->trace[f->calls % TRACE] = name;
+    f->trace[(f->calls + 1) % TRACE] = name;
+    /* Another thread watches it. */
+    __atomic_store_n(&f->calls, f->calls + 1, __ATOMIC_SEQ_CST);
 }
 
 static void end_call(struct fuzzer *f, umbo_status status, const char *name) {

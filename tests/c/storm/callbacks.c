@@ -206,9 +206,9 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
             if (id == plan->stalling_replica) {
                 /* The token of this run, or in one that has none, of an earlier run: that may stop
                  * runs of others, but not this one. */
-                if (plan->cancels && (plan->token != NULL || thread->last_token != NULL))
+                if (plan->cancels && (plan->token != NULL || plan->last_token != NULL))
                     CHECK_OK(umbo_cancellation_cancel(plan->token != NULL ? plan->token
-                                                                          : thread->last_token));
+                                                                          : plan->last_token));
                 usleep((unsigned)plan->stall_microseconds);
             }
             return UMBO_OK;

@@ -35,7 +35,9 @@ void destroy_plan(void *user_data) {
     __atomic_fetch_add(&plan->thread->destroyed[plan->strategy], 1, __ATOMIC_SEQ_CST);
     if (plan->gone != NULL) *plan->gone = 1;
     umbo_cancellation_release(plan->token);
+    umbo_cancellation_release(plan->last_token);
     /* A nested run that was never begun. */
+    if (plan->nested != NULL) umbo_cancellation_release(plan->nested->last_token);
     free(plan->nested);
     free(plan);
 }

@@ -135,6 +135,9 @@ struct plan {
     /* A function of the merge call fails. */
     int merge_fails;
     umbo_cancellation *token;
+    /* The last token of the thread when the run began: a late callback cancels it while the thread
+     * is at later runs. */
+    umbo_cancellation *last_token;
     struct plan *nested;
     double nested_deadline;
     /* The statuses that the run may end with, as bits. */

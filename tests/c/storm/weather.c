@@ -40,6 +40,10 @@ static int is_draining(umbo_status status) {
     return status == UMBO_STATUS_FAILED_PRECONDITION;
 }
 
+static void keep_last_token(struct plan *plan, umbo_cancellation *token) {
+    if (token != NULL) CHECK_OK(umbo_cancellation_retain(token, &plan->last_token));
+}
+
 static void run_on(struct thread *thread, int which) {
     const int limited = one_in(thread, 3);
     struct plan *plan = draw_plan(thread, which, limited, 0);
@@ -64,6 +68,8 @@ static void run_on(struct thread *thread, int which) {
         umbo_cancellation_release(thread->last_token);
         CHECK_OK(umbo_cancellation_retain(plan->token, &thread->last_token));
     }
+    keep_last_token(plan, thread->last_token);
+    if (has_nested) keep_last_token(plan->nested, thread->last_token);
     /* Who is woken by the end of the nested run may be told before who has ended it. */
     if (has_nested && limited) may_end |= MAY(UMBO_STATUS_CANCELLED);
     plan->gone = gone ? NULL : &gone;
