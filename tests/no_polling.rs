@@ -149,7 +149,6 @@ fn the_step_lock_is_woken_for() {
     let limits = || Limits {
         cancellation: Some(token.clone()),
         deadline: Some(Instant::now() + Duration::from_secs(3600)),
-        ..Limits::default()
     };
     let waits: [Wait<'_>; 3] = [
         ("a run", &|| drop(strategy.run(&|_| Ok(None), None).unwrap())),

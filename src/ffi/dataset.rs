@@ -219,7 +219,7 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
     dataset: *mut *mut umbo_dataset,
     depth: i64,
 ) -> umbo_status {
-    let prefetch = |dataset: Dataset| dataset.prefetch(depth.into());
+    let prefetch = |dataset: Dataset| dataset.prefetch(depth);
     // SAFETY: the caller gives NULL or a place with a handle.
     unsafe { transformed("umbo_dataset_prefetch", dataset, prefetch) }
 }

@@ -219,7 +219,7 @@ pub(super) unsafe fn optional_result(
 fn limits_from(options: &umbo_run_options) -> Result<Limits> {
     let seconds = options.timeout_seconds;
     let unlimited = seconds == UMBO_NO_TIMEOUT;
-    if !unlimited && !(seconds.is_finite() && seconds >= 0.0) {
+    if !(unlimited || seconds.is_finite() && seconds >= 0.0) {
         let problem = format!("{seconds}; give seconds, 0 or more, or UMBO_NO_TIMEOUT (-1)");
         return Err(Error::invalid("options.timeout_seconds", problem));
     }

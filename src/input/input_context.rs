@@ -19,7 +19,7 @@ impl InputContext {
     /// INVALID_ARGUMENT: a negative size, one that the number of replicas does not divide, a
     /// context without replicas.
     pub fn per_replica_batch_size(&self, global_batch_size: i64) -> Result<i64> {
-        let replicas = i64::from(self.num_replicas_in_sync);
+        let replicas = self.num_replicas_in_sync;
         if replicas < 1 {
             let problem = format!("{replicas} replicas; there is 1 or more");
             return Err(Error::invalid("num_replicas_in_sync", problem));
