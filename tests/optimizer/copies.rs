@@ -239,7 +239,7 @@ fn a_steady_step_with_copies_allocates_nothing() {
         gradients.first_touch(number);
         for replica in 0..2 {
             for (variable, dtype) in [(&a, 0), (&a, 1), (&b, 1)] {
-                in_step(&variable, variable.committed_buffer(), dtype);
+                in_step(variable, variable.committed_buffer(), dtype);
             }
             gradients.view(replica, number, 0, GradientMode::Add).unwrap();
             let added = gradients.add_rows(replica, number, 1, 3).unwrap();

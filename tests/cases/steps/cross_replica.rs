@@ -83,7 +83,6 @@ fn reduce(step: &Json, environment: &Environment<'_>) -> Given {
         }
         _ => Some(vec![fields::small_integer(step, "axis")?]),
     };
-    // SAFETY: a struct of the library that begins with its size; zero means default.
     let mut options: umbo_reduce_options = Default::default();
     // An empty list of axes is another thing than none, so it needs an address.
     let place = [0i32];
@@ -125,7 +124,6 @@ struct Destination {
 }
 
 fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination> {
-    // SAFETY: a struct of the library that begins with its size; zero means not set.
     let mut destination: umbo_destination = Default::default();
     let (mut device, mut like, mut variable) = (None, None, None);
     if let Some(name) = fields::optional_text(json, "device")? {
@@ -195,12 +193,11 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
     let args = arguments(step, environment, fields::strategy(step)?)?;
     let call = Call { body: &step["body"], outer: environment };
-    // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_update_options = Default::default();
-    options.grouping = match fields::flag(step, "group", true)? {
+    let grouping = match fields::flag(step, "group", true)? {
         true => UMBO_UPDATE_GROUPED,
         false => UMBO_UPDATE_UNGROUPED,
     };
+    let options = umbo_update_options { grouping, ..Default::default() };
     // SAFETY: the callback and its user data belong together and outlive the call.
     given(maybe_made(|result| unsafe {
         umbo_strategy_update(

@@ -69,7 +69,6 @@ fn numpy_dataset(step: &Json, environment: &Environment<'_>) -> Given {
 }
 
 fn options_of(step: &Json) -> Result<umbo_distribute_options> {
-    // SAFETY: a struct of the library that begins with its size; zero means default.
     let mut options: umbo_distribute_options = Default::default();
     if let Some(given) = step.get("options") {
         options.split = match fields::optional_text(given, "split")? {
@@ -353,6 +352,6 @@ fn value_context(step: &Json) -> Given {
     };
     Ok(Some(Bound::List(vec![
         count(context.replica_id_in_sync_group.into())?,
-        count(context.num_replicas_in_sync.into())?,
+        count(context.num_replicas_in_sync)?,
     ])))
 }

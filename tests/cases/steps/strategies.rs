@@ -71,7 +71,6 @@ pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
     let parameter = fields::optional_text(json, "parameter_device")?.map(c_text).transpose()?;
     let names: Option<Vec<_>> =
         devices.as_ref().map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
-    // SAFETY: a struct of the library that begins with its size; zero means default.
     let mut options: umbo_strategy_options = Default::default();
     if let Some(names) = &names {
         options.compute_devices = names.as_ptr();

@@ -86,15 +86,14 @@ unsafe extern "C-unwind" fn create_in_scope(
 }
 
 fn create(step: &Json, environment: &Environment<'_>) -> Given {
-    // SAFETY: a struct of the library that begins with its size; zero means default.
-    let mut options: umbo_variable_options = Default::default();
-    options.aggregation = match fields::optional_text(step, "aggregation")? {
+    let aggregation = match fields::optional_text(step, "aggregation")? {
         None | Some("NONE") => UMBO_AGGREGATION_NONE,
         Some("SUM") => UMBO_AGGREGATION_SUM,
         Some("MEAN") => UMBO_AGGREGATION_MEAN,
         Some("ONLY_FIRST_REPLICA") => UMBO_AGGREGATION_ONLY_FIRST_REPLICA,
         Some(other) => return wrong(format!("unknown aggregation {other}")),
     };
+    let mut options = umbo_variable_options { aggregation, ..Default::default() };
     options.synchronization = match fields::optional_text(step, "synchronization")? {
         None | Some("AUTO") => UMBO_SYNCHRONIZATION_AUTO,
         Some("NONE") => UMBO_SYNCHRONIZATION_NONE,
