@@ -67,7 +67,9 @@ impl Spares {
         if self.sets[set].start.load(Ordering::Acquire).is_null() {
             let whole = size(set) * BLOCKS as usize;
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // Miri knows no other flags.
+            let more = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | more;
             // SAFETY: a new mapping at a place of the system's choice touches nothing that exists.
             let memory = unsafe { libc::mmap(ptr::null_mut(), whole, protection, flags, -1, 0) };
             if memory == libc::MAP_FAILED {

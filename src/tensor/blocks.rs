@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::executor::lock::Mutex;
 use crate::memory;
 
-/// From this size on memory comes from here.
-pub const LARGE: usize = 1 << 20;
+/// From this size on memory comes from here. Miri knows only mappings that are unmapped as a whole, so
+/// there it never does.
+pub const LARGE: usize = if cfg!(miri) { usize::MAX } else { 1 << 20 };
 
 /// From this size on, memory is worth large pages.
 const HUGE_PAGE: usize = 2 << 20;
