@@ -213,7 +213,8 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
             [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None))]
         {
             let function: umbo_map_fn = Some(function);
-            ok(map(range, function, &options));
+            ok(umbo_dataset_retain(*range, out));
+            ok(map(out, function, &options));
             let iterator = made(|out| umbo_iterator_from_dataset(output, out));
             umbo_dataset_release(output);
             assert_eq!(step(iterator), first);

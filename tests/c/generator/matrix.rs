@@ -49,7 +49,6 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_element_spec_field_name", "spec", "good.structure_spec"),
     ("umbo_dataset_from_idx_file", "path", "IDX_FILE"),
     ("umbo_dataset_from_npy_file", "path", "NPY_FILE"),
-    ("umbo_dataset_rebatch", "dataset", "good.batches"),
     ("umbo_dataset_shard", "shards", "1"),
     ("umbo_strategy_distribute_dataset", "dataset", "good.batches"),
     ("umbo_gradients_add_rows", "gradients", "good.sparse_gradients"),
@@ -66,6 +65,10 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_optimizer_apply", "submit_in_place(good);"),
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
     ("umbo_optimizer_add_group", "good.optimizer = good.fresh_optimizer;"),
+    (
+        "umbo_dataset_rebatch",
+        "umbo_dataset_release(dataset), dataset = NULL; umbo_ignore(umbo_dataset_retain(good.batches, &dataset));",
+    ),
 ];
 
 /// Fields that a struct needs beside what the `NULL` tests give it: struct, assignment.
