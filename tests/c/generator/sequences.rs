@@ -260,7 +260,12 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             .expect("a string takes it");
         }
         writeln!(locals, "    PREPARE {prepare}").expect("a string takes it");
-        arguments.push(format!("one_in(f, 40) ? NULL : o{position}"));
+        // A handle that is refused must be known to be the reason.
+        let never_null = function.name.ends_with("_retain");
+        arguments.push(match never_null {
+            true => format!("o{position}"),
+            false => format!("one_in(f, 40) ? NULL : o{position}"),
+        });
         if pointee.ends_with(" *")
             && let Some(made) = kind_of(plain)
         {
