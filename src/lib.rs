@@ -19,7 +19,7 @@
 //! - [`device`]: names, the registry of devices, memory.
 //! - [`executor`]: all threads and the processors that they run on, the worker set.
 //! - [`memory`]: the allocator, and what is set aside for when memory runs out.
-//! - [`observe`], [`error`]: what goes on, and what goes wrong.
+//! - [`observe`], [`error`]: what goes on, and what goes wrong. [`text`]: names that C reads, too.
 //!
 //! `unsafe` has few homes, which say so: who reads another module need not look for it there.
 
@@ -39,4 +39,5 @@ pub mod observe;
 pub mod optimizer;
 pub mod strategy;
 pub mod tensor;
+pub mod text;
 pub mod values;

@@ -79,8 +79,8 @@ fn main() {
             Value::per_replica((0..replicas).map(|_| tensor().unwrap()).collect()).unwrap()
         };
         let batch = Value::structure(vec![
-            ("image".to_owned(), per_replica(64)),
-            ("label".to_owned(), per_replica(4)),
+            ("image".into(), per_replica(64)),
+            ("label".into(), per_replica(4)),
         ])
         .unwrap();
         let parts: Vec<_> = (0..replicas).map(|_| Mutex::new(Value::nothing())).collect();

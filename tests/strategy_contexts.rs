@@ -267,10 +267,8 @@ fn the_rest_of_the_interface() {
     let elsewhere = variable(&strategy(2), "d");
     let colocated = s.scope(|| s.colocate_vars_with(&elsewhere, || Ok(()))).unwrap();
     refused(colocated, Status::InvalidArgument, "'d'");
-    let names =
-        ["CPU:0", "CPU:1"].map(|name| format!("/job:localhost/replica:0/task:0/device:{name}"));
-    assert_eq!(s.worker_devices().unwrap(), names);
-    assert_eq!(s.parameter_devices().unwrap(), [&names[0]]);
+    assert_eq!(s.worker_devices().unwrap(), [0, 1].map(DeviceId::cpu));
+    assert_eq!(s.parameter_devices().unwrap(), [DeviceId::HOST]);
 
     let t = tensor(&[1.0f32, 2.0, 3.0, 4.0]);
     refused(s.assign_to_logical_device(&t, 1), Status::OutOfRange, "[0, 1)");

@@ -7,7 +7,7 @@
  * @brief Cluster resolvers: which processes a cluster has, and which of them this one is.
  *
  * The caller releases a resolver; a strategy that was given one keeps it. Texts that are given out
- * live as long as the process.
+ * live as long as the resolver.
  *
  * Threads: all functions are *concurrent*, also on one resolver.
  *
@@ -67,7 +67,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_count(
     const umbo_cluster_resolver *resolver, int64_t *count);
 
-/** The name of the job at `index`, in alphabetical order. Lives as long as the process. */
+/** The name of the job at `index`, in alphabetical order. Lives as long as the resolver. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_name(
     const umbo_cluster_resolver *resolver, int64_t index, const char **name);
 
@@ -78,7 +78,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_count(
 /**
  * The number and the address of the task of `job` at `position`, in the order of their numbers
  * (which are the positions if the tasks were given as an array). The address lives as long as the
- * process. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+ * resolver. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
     const umbo_cluster_resolver *resolver, const char *job, int64_t position, int64_t *index,
@@ -86,7 +86,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
 
 /**
  * The job that this process is a task of; NULL if the configuration does not say. Lives as long
- * as the process.
+ * as the resolver.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_type(
     const umbo_cluster_resolver *resolver, const char **task_type);

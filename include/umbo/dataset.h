@@ -177,7 +177,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
     const umbo_element_spec *spec, int64_t index, umbo_element_spec **item);
 
 /**
- * The name of the field of a struct at `index`. Lives as long as the process. OUT_OF_RANGE if
+ * The name of the field of a struct at `index`. Lives as long as the spec. OUT_OF_RANGE if
  * there is none.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(

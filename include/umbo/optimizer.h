@@ -532,7 +532,7 @@ typedef struct umbo_apply_report {
   double loss_scale;
   /**
    * The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not
-   * finite, also if it was applied; NULL if all are finite. Lives as long as the process.
+   * finite, also if it was applied; NULL if all are finite. Lives as long as the variable.
    */
   const char *non_finite_variable;
   /** 1: the norm was larger than global_clip_norm. */

@@ -188,7 +188,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_creator_scope_enter(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_next(
     umbo_variable_request *request, umbo_variable **variable);
 
-/** The name that the variable is to have. Lives as long as the process. */
+/**
+ * The name that the variable is to have. Lives as long as the call of the creator, or until
+ * umbo_variable_request_set_name().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(
     const umbo_variable_request *request, const char **name);
 

@@ -146,7 +146,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
 
-/** The name of the field of a struct at `index`. Lives as long as the process. */
+/** The name of the field of a struct at `index`. Lives as long as the value. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
 

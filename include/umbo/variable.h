@@ -224,7 +224,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
-/** The variable's name. Lives as long as the process. */
+/**
+ * The variable's name. Lives as long as the variable.
+ *
+ * @param variable The variable.
+ * @param name Gets the name.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for what is no variable.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
     const umbo_variable *variable, const char **name);
 

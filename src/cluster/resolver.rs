@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::text::Text;
 
 /// The environment variable that is read.
 pub const VARIABLE: &str = "TF_CONFIG";
@@ -26,8 +27,8 @@ const EVALUATOR: &str = "evaluator";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterResolver {
     /// The jobs in the order of their names; each has the addresses of its tasks by number.
-    jobs: BTreeMap<String, BTreeMap<usize, String>>,
-    task_type: Option<String>,
+    jobs: BTreeMap<Text, BTreeMap<usize, Text>>,
+    task_type: Option<Text>,
     task_index: Option<usize>,
 }
 
@@ -66,7 +67,7 @@ impl ClusterResolver {
                 .and_then(|cluster| {
                     cluster
                         .iter()
-                        .map(|(job, tasks)| Ok((job.clone(), job_tasks(job, tasks)?)))
+                        .map(|(job, tasks)| Ok((job.as_str().into(), job_tasks(job, tasks)?)))
                         .collect()
                 })
                 .map_err(wrong)?,
@@ -81,11 +82,11 @@ impl ClusterResolver {
     }
 
     fn check_task(&self) -> Result<(), String> {
-        let Some(job) = self.task_type.as_deref().filter(|_| !self.jobs.is_empty()) else {
+        let Some(job) = self.task_type.as_ref().filter(|_| !self.jobs.is_empty()) else {
             return Ok(());
         };
         match (self.jobs.get(job), self.task_index) {
-            (None, _) if job == EVALUATOR => Ok(()),
+            (None, _) if job.as_str() == EVALUATOR => Ok(()),
             (None, _) => Err(format!(
                 "task.type is '{job}', but the cluster has {}",
                 self.jobs.keys().map(|job| format!("'{job}'")).collect::<Vec<_>>().join(", ")
@@ -98,24 +99,24 @@ impl ClusterResolver {
     }
 
     /// The names of the jobs, in alphabetical order.
-    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.jobs.keys().map(String::as_str)
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &Text> {
+        self.jobs.keys()
     }
 
     /// The numbers and addresses of the tasks of a job, in the order of their numbers.
     ///
     /// Fails with NOT_FOUND if there is no such job.
-    pub fn tasks(&self, job: &str) -> Result<impl ExactSizeIterator<Item = (usize, &str)>> {
+    pub fn tasks(&self, job: &str) -> Result<impl ExactSizeIterator<Item = (usize, &Text)>> {
         let tasks = self
             .jobs
             .get(job)
             .ok_or_else(|| Error::NotFound(format!("job: the cluster has no job '{job}'")))?;
-        Ok(tasks.iter().map(|(&index, address)| (index, address.as_str())))
+        Ok(tasks.iter().map(|(&index, address)| (index, address)))
     }
 
     /// The job that this process is a task of, if the configuration says.
-    pub fn task_type(&self) -> Option<&str> {
-        self.task_type.as_deref()
+    pub fn task_type(&self) -> Option<&Text> {
+        self.task_type.as_ref()
     }
 
     /// Which task of its job this process is, if the configuration says.
@@ -140,10 +141,10 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// The tasks of a job: an array of addresses, or an object from numbers to addresses.
-fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, String>, String> {
+fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> {
     let address = |place: String, value: &Value| {
         let text = value.as_str().filter(|text| !text.is_empty());
-        text.map(str::to_owned)
+        text.map(Text::from)
             .ok_or_else(|| format!("{place} is {}; an address is expected", kind(value)))
     };
     match tasks {
@@ -167,10 +168,10 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, String>, String
     }
 }
 
-fn task_of(task: &Map<String, Value>) -> Result<(Option<String>, Option<usize>), String> {
+fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), String> {
     let task_type = match task.get("type") {
         None | Some(Value::Null) => None,
-        Some(Value::String(job)) => Some(job.clone()),
+        Some(Value::String(job)) => Some(Text::from(job.as_str())),
         Some(other) => {
             return Err(format!("task.type is {}; the name of a job is expected", kind(other)));
         }
@@ -200,14 +201,19 @@ mod tests {
                        "task": {"type": "worker", "index": "1"}, "environment": "cloud"}"#;
         let resolver = ClusterResolver::parse(text, "text").unwrap();
         assert_eq!(resolver.jobs().collect::<Vec<_>>(), ["ps", "worker"]);
-        assert_eq!(resolver.tasks("worker").unwrap().collect::<Vec<_>>(), [(0, "a:1"), (1, "b:1")]);
-        assert_eq!(resolver.tasks("ps").unwrap().collect::<Vec<_>>(), [(3, "c:1")]);
+        let tasks = |job: &str| -> Vec<(usize, String)> {
+            let tasks = resolver.tasks(job).unwrap();
+            tasks.map(|(index, address)| (index, address.to_string())).collect()
+        };
+        assert_eq!(tasks("worker"), [(0, "a:1".to_owned()), (1, "b:1".to_owned())]);
+        assert_eq!(tasks("ps"), [(3, "c:1".to_owned())]);
         assert!(resolver.tasks("chief").is_err());
-        assert_eq!((resolver.task_type(), resolver.task_index()), (Some("worker"), Some(1)));
+        assert_eq!(resolver.task_type().map(Text::as_str), Some("worker"));
+        assert_eq!(resolver.task_index(), Some(1));
         assert_eq!(ClusterResolver::parse("{}", "text").unwrap(), ClusterResolver::default());
         let beside =
             r#"{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}"#;
-        assert_eq!(ClusterResolver::parse(beside, "text").unwrap().task_type(), Some("evaluator"));
+        assert_eq!(ClusterResolver::parse(beside, "text").unwrap().task_type.unwrap(), "evaluator");
     }
 
     #[test]

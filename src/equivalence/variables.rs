@@ -15,7 +15,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
             variable.name(),
             place(&variable.shape(), written.element)
         );
-        let subject = Subject::Variable { index, name: variable.name().to_owned() };
+        let subject = Subject::Variable { index, name: variable.name().to_string() };
         let mut finding = Finding::new(subject, Verdict::VariableWritten, text);
         finding.element = Some(written.element);
         finding

@@ -158,8 +158,8 @@ pub fn in_each_child(what: Repair, repair: fn()) {
 pub enum Guards {
     /// The free places of the handle table.
     Handles,
-    /// Texts that are kept for C.
-    Texts,
+    /// Names of devices that are kept for C.
+    DeviceNames,
     /// The devices.
     Devices,
     /// All strategies.

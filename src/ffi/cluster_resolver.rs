@@ -8,7 +8,7 @@ use super::boundary::{boundary, out, quietly};
 use super::handle::{self, borrow, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy};
 use super::status::umbo_status;
-use super::text::{lasting, long_text, text};
+use super::text::{long_text, text};
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::Error;
 
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     })
 }
 
-/// The name of the job at `index`, in alphabetical order. Lives as long as the process.
+/// The name of the job at `index`, in alphabetical order. Lives as long as the resolver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(resolver, "resolver", |resolver| {
             let found = usize::try_from(index).ok().and_then(|index| resolver.jobs().nth(index));
-            found.map(lasting).ok_or_else(|| {
+            found.map(|name| name.as_c_str().as_ptr()).ok_or_else(|| {
                 let problem = format!("{index} is not in [0, {}), the jobs", resolver.jobs().len());
                 Error::out_of_range("index", problem)
             })
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
 
 /// The number and the address of the task of `job` at `position`, in the order of their numbers
 /// (which are the positions if the tasks were given as an array). The address lives as long as the
-/// process. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+/// resolver. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
             let mut tasks = resolver.tasks(job)?;
             let count = tasks.len();
             let found = usize::try_from(position).ok().and_then(|position| tasks.nth(position));
-            found.map(|(index, address)| (index, lasting(address))).ok_or_else(|| {
+            found.map(|(index, address)| (index, address.as_c_str().as_ptr())).ok_or_else(|| {
                 let problem = format!("{position} is not in [0, {count}), the tasks of '{job}'");
                 Error::out_of_range("position", problem)
             })
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
 }
 
 /// The job that this process is a task of; NULL if the configuration does not say. Lives as long
-/// as the process.
+/// as the resolver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
         // SAFETY: the caller gives NULL or a place for the output.
         let task_type = unsafe { out(task_type, "task_type") }?;
         task_type.write(borrow(resolver, "resolver", |resolver| {
-            resolver.task_type().map_or(ptr::null(), lasting)
+            resolver.task_type().map_or(ptr::null(), |job| job.as_c_str().as_ptr())
         })?);
         Ok(())
     })

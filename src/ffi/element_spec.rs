@@ -8,7 +8,7 @@ use super::handle::{self, borrow, get, make};
 use super::object::umbo_element_spec;
 use super::status::umbo_status;
 use super::tensor::{dtype_from, umbo_dtype};
-use super::text::{lasting, text};
+use super::text::text;
 use super::value::{
     UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR, UMBO_VALUE_TUPLE, index_from,
     umbo_value_kind,
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn umbo_element_spec_create_struct(
         let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
             // SAFETY: the caller promises that each name is NULL or a text.
             let name = unsafe { text(name, "names") }?;
-            Ok((name.to_owned(), spec_of(item, "items")?))
+            Ok((name.into(), spec_of(item, "items")?))
         }))?;
         spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
         Ok(())
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn umbo_element_spec_item(
     })
 }
 
-/// The name of the field of a struct at `index`. Lives as long as the process. OUT_OF_RANGE if
+/// The name of the field of a struct at `index`. Lives as long as the spec. OUT_OF_RANGE if
 /// there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_field_name(
@@ -162,7 +162,9 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let index = index_from(index)?;
-        name.write(borrow(spec, "spec", |spec| spec.field_name(index).map(lasting))??);
+        name.write(borrow(spec, "spec", |spec| {
+            spec.field_name(index).map(|name| name.as_c_str().as_ptr())
+        })??);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use super::handle::{self, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_tensor, umbo_variable};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::text::{lasting, text};
+use super::text::text;
 use crate::error::{Error, Result};
 use crate::optimizer::{
     ApplyOptions, ApplyReport, Group, LossScaling, NonFinite, Outcome, Settings, apply_with,
@@ -151,7 +151,7 @@ pub struct umbo_apply_report {
     /// The loss scale of the next run.
     pub loss_scale: f64,
     /// The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not finite,
-    /// also if it was applied; NULL if all are finite. Lives as long as the process.
+    /// also if it was applied; NULL if all are finite. Lives as long as the variable.
     pub non_finite_variable: *const c_char,
     /// 1: the norm was larger than global_clip_norm.
     pub clipped: i32,
@@ -429,7 +429,7 @@ const EMPTY_REPORT: umbo_apply_report = umbo_apply_report {
 };
 
 fn report_of(done: &ApplyReport) -> umbo_apply_report {
-    let name = done.non_finite.as_ref().map(|variable| lasting(variable.name()));
+    let name = done.non_finite.as_ref().map(|variable| variable.name().as_c_str().as_ptr());
     umbo_apply_report {
         applied: done.applied.into(),
         variables_updated: done.variables_updated as i64,

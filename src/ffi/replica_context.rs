@@ -12,7 +12,7 @@ use super::options::{self, Extensible};
 use super::run::{Passed, optional_result};
 use super::scope::present;
 use super::status::umbo_status;
-use super::text::{lasting, text};
+use super::text::{device_name, text};
 use crate::error::{Error, Result};
 use crate::executor::lock::Mutex;
 use crate::strategy::context::with_current_replica;
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn umbo_replica_context_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(ctx, "ctx", |context| {
-            lasting(&context.strategy().compute_device_names()[context.replica()])
+            device_name(context.strategy().compute_devices()[context.replica()])
         })?);
         Ok(())
     })

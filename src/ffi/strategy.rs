@@ -7,7 +7,7 @@ use super::handle::{self, borrow, get, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::text::{lasting, optional_text, text};
+use super::text::{device_name, optional_text, text};
 use crate::error::{Error, Result};
 use crate::strategy::metrics::Metric;
 use crate::strategy::{Options, Strategy, variables};
@@ -170,10 +170,10 @@ pub unsafe extern "C" fn umbo_strategy_compute_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(strategy, "strategy", |strategy| {
-            let names = strategy.compute_device_names();
-            let found = usize::try_from(replica).ok().and_then(|replica| names.get(replica));
-            found.map(|name| lasting(name)).ok_or_else(|| {
-                let problem = format!("{replica} is not in [0, {}), the replicas", names.len());
+            let devices = strategy.compute_devices();
+            let found = usize::try_from(replica).ok().and_then(|replica| devices.get(replica));
+            found.map(|&device| device_name(device)).ok_or_else(|| {
+                let problem = format!("{replica} is not in [0, {}), the replicas", devices.len());
                 Error::out_of_range("replica", problem)
             })
         })??);
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(strategy, "strategy", |strategy| {
-            lasting(strategy.parameter_device_name())
+            device_name(strategy.parameter_device())
         })?);
         Ok(())
     })

@@ -9,7 +9,7 @@ use super::device::{device_of, tensor_device_from, umbo_device};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
-use super::text::lasting;
+use super::text::device_name;
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -432,7 +432,7 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let device = borrow(tensor, "tensor", Tensor::device)?;
-        name.write(lasting(&device.canonical_name()));
+        name.write(device_name(device));
         Ok(())
     })
 }

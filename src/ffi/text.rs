@@ -1,11 +1,13 @@
 //! Text from and to C: UTF-8, ended by a NUL.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt::{self, Write as _};
 use std::ptr;
 
 use super::boundary::{Out, check};
+use crate::device::DeviceId;
+use crate::device::name::DeviceName;
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
 
@@ -108,22 +110,14 @@ impl fmt::Write for Bytes {
     }
 }
 
-/// A text for C that lives as long as the process. For names, of which a program has few; each is
-/// kept once, however often it is asked for.
-pub(crate) fn lasting(text: &str) -> *const c_char {
-    static KEPT: Leaf<Option<HashSet<&'static CStr>>> = Leaf::new(Guards::Texts, None);
+/// The canonical name of a device, for C. Lives as long as the process: devices are few, and none ever
+/// gets another name. Only the first call for a device allocates.
+pub(crate) fn device_name(device: DeviceId) -> *const c_char {
+    static KEPT: Leaf<BTreeMap<DeviceId, &'static CStr>> =
+        Leaf::new(Guards::DeviceNames, BTreeMap::new());
     let mut kept = KEPT.lock();
-    let kept = kept.get_or_insert_default();
-    let wanted = c_string(text);
-    if let Some(text) = kept.get(wanted.as_c_str()) {
-        return text.as_ptr();
-    }
-    let text: &'static CStr = Box::leak(wanted.into_boxed_c_str());
-    // If there is no memory to remember it, it lasts all the same.
-    if kept.try_reserve(1).is_ok() {
-        kept.insert(text);
-    }
-    text.as_ptr()
+    let name = || &*Box::leak(c_string(&DeviceName::local(device)).into_boxed_c_str());
+    kept.entry(device).or_insert_with(name).as_ptr()
 }
 
 #[cfg(test)]
@@ -148,9 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn lasting_texts_are_kept_once() {
-        assert_eq!(lasting("CPU:0"), lasting("CPU:0"));
-        assert_ne!(lasting("CPU:0"), lasting("CPU:1"));
+    fn names_of_devices_are_kept_once() {
+        assert_eq!(device_name(DeviceId::cpu(0)), device_name(DeviceId::HOST));
+        assert_ne!(device_name(DeviceId::cpu(0)), device_name(DeviceId::cpu(1)));
+        // SAFETY: the name is ended by a NUL and stays.
+        let name = unsafe { CStr::from_ptr(device_name(DeviceId::cpu(1))) };
+        assert_eq!(name.to_str(), Ok(DeviceId::cpu(1).canonical_name().as_str()));
         assert_eq!(c_string("a\0b").as_c_str(), c"a\u{2400}b");
     }
 }

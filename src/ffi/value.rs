@@ -8,7 +8,7 @@ use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
 use super::tensor::{umbo_view, view_to_read};
-use super::text::{lasting, optional_text, text, write_text};
+use super::text::{optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::strategy::variables;
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn umbo_value_create_struct(
         let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
             // SAFETY: the caller promises that each name is NULL or a text.
             let name = unsafe { text(name, "names") }?;
-            Ok((name.to_owned(), get(item, "items")?))
+            Ok((name.into(), get(item, "items")?))
         }))?;
         value.write(make(with_room(Value::structure(fields)?)?)?);
         Ok(())
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn umbo_value_field(
     })
 }
 
-/// The name of the field of a struct at `index`. Lives as long as the process.
+/// The name of the field of a struct at `index`. Lives as long as the value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field_name(
     value: *const umbo_value,
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn umbo_value_field_name(
                 let problem = format!("{index} is not in [0, {}), the fields", fields.len());
                 Error::out_of_range("index", problem)
             })?;
-            Ok(lasting(field))
+            Ok(field.as_c_str().as_ptr())
         })??);
         Ok(())
     })

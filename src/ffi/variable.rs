@@ -12,7 +12,7 @@ use super::status::umbo_status;
 use super::tensor::{
     UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype, umbo_view, view_to_read, view_to_write,
 };
-use super::text::{lasting, optional_text};
+use super::text::{device_name, optional_text};
 use crate::collectives::Assignment;
 use crate::error::{Error, Result};
 use crate::strategy::context::with_current_replica;
@@ -115,7 +115,7 @@ pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option
 
 fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<NewVariable> {
     Ok(NewVariable {
-        name: name.unwrap_or("Variable").to_owned(),
+        name: name.unwrap_or("Variable").into(),
         trainable: trainable_from(options.trainable, "options.trainable")?,
         synchronization: constant(
             options.synchronization,
@@ -337,7 +337,11 @@ pub unsafe extern "C" fn umbo_variable_assign_sub(
     assign("umbo_variable_assign_sub", variable, Assignment::Subtract, value)
 }
 
-/// The variable's name. Lives as long as the process.
+/// The variable's name. Lives as long as the variable.
+///
+/// @param variable The variable.
+/// @param name Gets the name.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for what is no variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_name(
     variable: *const umbo_variable,
@@ -346,7 +350,7 @@ pub unsafe extern "C" fn umbo_variable_name(
     boundary("umbo_variable_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
-        name.write(borrow(variable, "variable", |variable| lasting(variable.name()))?);
+        name.write(borrow(variable, "variable", |variable| variable.name().as_c_str().as_ptr())?);
         Ok(())
     })
 }
@@ -421,9 +425,7 @@ pub unsafe extern "C" fn umbo_variable_device(
     boundary("umbo_variable_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
-        name.write(borrow(variable, "variable", |variable| {
-            lasting(&variable.device().canonical_name())
-        })?);
+        name.write(borrow(variable, "variable", |variable| device_name(variable.device()))?);
         Ok(())
     })
 }

@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn tensors_of_nests_are_found_in_order() {
         let number = |number: i32| Value::Tensor(Tensor::scalar(number).unwrap());
-        let field = |name: &str, value| (name.to_owned(), value);
+        let field = |name: &str, value| (name.into(), value);
         let inner = Value::structure(vec![field("a", number(1)), field("b", number(2))]).unwrap();
         let element = Value::tuple(vec![number(0), inner, Value::nothing(), number(3)]).unwrap();
         let leaf = || ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let fields = vec![("a".to_owned(), leaf()), ("b".to_owned(), leaf())];
+        let fields = vec![("a".into(), leaf()), ("b".into(), leaf())];
         let spec = ElementSpec::tuple(vec![
             leaf(),
             ElementSpec::structure(fields).unwrap(),

@@ -60,7 +60,7 @@ impl Dataset {
                 let problem = format!("'{}' is a scalar, which has no slices", entries[index]);
                 return Err(wrong(path, problem));
             }
-            fields.push((entries[index].clone(), Value::Tensor(array)));
+            fields.push((entries[index].as_str().into(), Value::Tensor(array)));
         }
         Dataset::from_tensor_slices(&Value::structure(fields)?)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
+use crate::text::Text;
 use crate::values::Value;
 use crate::values::limits::{self, NestSize};
 
@@ -28,7 +29,7 @@ pub enum ElementSpec {
     /// Items in order. Shared, since each transformation of a pipeline keeps the spec.
     Tuple(Arc<Vec<ElementSpec>>),
     /// Named fields in order.
-    Struct(Arc<Vec<(String, ElementSpec)>>),
+    Struct(Arc<Vec<(Text, ElementSpec)>>),
 }
 
 impl LeafSpec {
@@ -104,7 +105,7 @@ impl ElementSpec {
     /// A struct of these fields, whose names must differ.
     ///
     /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
-    pub(crate) fn structure(fields: Vec<(String, ElementSpec)>) -> Result<ElementSpec> {
+    pub(crate) fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid(
@@ -280,13 +281,13 @@ impl ElementSpec {
 
     /// The name of the field at `index`. OUT_OF_RANGE if there is none, INVALID_ARGUMENT if it is
     /// no struct.
-    pub fn field_name(&self, index: usize) -> Result<&str> {
+    pub fn field_name(&self, index: usize) -> Result<&Text> {
         let ElementSpec::Struct(fields) = self else {
             let problem = format!("{self} is no struct; only a struct has field names");
             return Err(Error::invalid("spec", problem));
         };
         let missing = || format!("{index} is not in [0, {}), the fields", fields.len());
-        let field = fields.get(index).map(|(name, _)| name.as_str());
+        let field = fields.get(index).map(|(name, _)| name);
         field.ok_or_else(|| Error::out_of_range("index", missing()))
     }
 

@@ -13,6 +13,7 @@ use crate::input::stage::{Pass, Stage};
 use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
+use crate::text::Text;
 use crate::values::Value;
 
 impl Dataset {
@@ -30,7 +31,7 @@ impl Dataset {
         let spec = match names {
             None => ElementSpec::tuple(memory::collect(specs.map(Ok), "specs of tensors")?)?,
             Some(names) if names.len() == datasets.len() => {
-                let fields = names.iter().map(|&name| name.to_owned()).zip(specs);
+                let fields = names.iter().map(|&name| name.into()).zip(specs);
                 ElementSpec::structure(memory::collect(fields.map(Ok), "specs of tensors")?)?
             }
             Some(names) => {
@@ -62,7 +63,7 @@ impl Dataset {
             .unwrap_or(Cardinality::Unknown);
         let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
         let inputs = memory::collect(streams, "datasets")?;
-        let names = names.map(|names| names.iter().map(|&name| Ok(name.to_owned())));
+        let names = names.map(|names| names.iter().map(|&name| Ok(Text::from(name))));
         let names = names.map(|names| memory::collect(names, "names").map(Arc::new)).transpose()?;
         let warned = Arc::new(AtomicBool::new(warned));
         let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
@@ -115,7 +116,7 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
 }
 
 struct Zip {
-    names: Option<Arc<Vec<String>>>,
+    names: Option<Arc<Vec<Text>>>,
     inputs: Vec<Arc<dyn Stage<Value>>>,
     /// The first dataset that may end.
     first_finite: usize,
@@ -140,7 +141,7 @@ impl Stage<Value> for Zip {
 }
 
 struct ZipPass {
-    names: Option<Arc<Vec<String>>>,
+    names: Option<Arc<Vec<Text>>>,
     inputs: Vec<Box<dyn Pass<Value>>>,
     first_finite: usize,
     warned: Arc<AtomicBool>,
@@ -215,7 +216,7 @@ struct Zipped {
 }
 
 impl Zipped {
-    fn new(names: Option<&[String]>, count: usize, nothing: &Value) -> Result<Zipped> {
+    fn new(names: Option<&[Text]>, count: usize, nothing: &Value) -> Result<Zipped> {
         let items = (0..count).map(|_| nothing.clone());
         let what = "items of an element";
         let value = match names {

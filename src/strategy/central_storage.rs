@@ -104,7 +104,6 @@ pub(super) struct Inner {
     devices: Vec<DeviceId>,
     device_names: Vec<String>,
     parameter_device: DeviceId,
-    parameter_name: String,
     threading: Threading,
     cluster_resolver: Option<Arc<ClusterResolver>>,
     pub mailboxes: Mailboxes,
@@ -206,7 +205,6 @@ impl Strategy {
             id,
             is_default,
             device_names: devices.iter().map(|device| device.canonical_name()).collect(),
-            parameter_name: parameter_device.canonical_name(),
             parameter_device,
             threading,
             cluster_resolver,
@@ -360,11 +358,6 @@ impl Strategy {
     /// The device that holds the variables.
     pub fn parameter_device(&self) -> DeviceId {
         self.0.parameter_device
-    }
-
-    /// Its canonical name.
-    pub fn parameter_device_name(&self) -> &str {
-        &self.0.parameter_name
     }
 
     /// The cluster resolver that the strategy was made with, if it was.

@@ -13,6 +13,7 @@ use crate::device::DeviceId;
 use crate::error::Result;
 use crate::executor::lock::Mutex;
 use crate::tensor::Tensor;
+use crate::text::Text;
 use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
 
 /// A creator. It returns the variable, usually what [`VariableRequest::next`] gave; if it returns
@@ -38,7 +39,7 @@ impl Chain {
 #[derive(Clone, Debug)]
 pub struct NewVariable {
     /// The name; names need not differ.
-    pub name: String,
+    pub name: Text,
     /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
     pub trainable: Option<bool>,
     /// Recorded, without effect on storage.
@@ -86,6 +87,11 @@ impl VariableRequest {
     /// What the variable is to be.
     pub fn description(&self) -> NewVariable {
         self.shared.wanted.lock().new.clone()
+    }
+
+    /// The name that the variable is to have.
+    pub fn name(&self) -> Text {
+        self.shared.wanted.lock().new.name.clone()
     }
 
     /// Changes what the variable is to be.

@@ -6,6 +6,7 @@ use super::context::{Current, current, mixing, require_cross_replica};
 use super::operation::Operation;
 use super::step::ReplicaContext;
 use super::variables;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -130,18 +131,18 @@ impl Strategy {
         variables::read(variable)
     }
 
-    /// The canonical names of the compute devices, in replica order. The default strategy was
+    /// The compute devices, in replica order. The default strategy was
     /// given none.
-    pub fn worker_devices(&self) -> Result<&[String]> {
+    pub fn worker_devices(&self) -> Result<&[DeviceId]> {
         self.own_devices()?;
-        Ok(self.compute_device_names())
+        Ok(self.compute_devices())
     }
 
-    /// The canonical names of the devices that hold variables: one. The default strategy was given
+    /// The devices that hold variables: one. The default strategy was given
     /// none.
-    pub fn parameter_devices(&self) -> Result<[&str; 1]> {
+    pub fn parameter_devices(&self) -> Result<[DeviceId; 1]> {
         self.own_devices()?;
-        Ok([self.parameter_device_name()])
+        Ok([self.parameter_device()])
     }
 
     fn own_devices(&self) -> Result<()> {
@@ -187,7 +188,7 @@ fn update_in_replica(
 ) -> Result<Option<Value>> {
     let operation = Operation::Assign {
         variable: variable.key(),
-        name: variable.name().to_owned(),
+        name: variable.name().to_string(),
         kind: "update",
     };
     let target = variable.clone();

@@ -98,7 +98,7 @@ fn scatter_in_replica(
     check_aggregation(context, variable, op.name())?;
     let operation = Operation::Assign {
         variable: variable.key(),
-        name: variable.name().to_owned(),
+        name: variable.name().to_string(),
         kind: op.name(),
     };
     let (target, step) = (variable.clone(), context.step_id());

@@ -367,7 +367,7 @@ fn assign_in_replica(
     check_aggregation(context, variable, verb(kind))?;
     let operation = Operation::Assign {
         variable: variable.key(),
-        name: variable.name().to_owned(),
+        name: variable.name().to_string(),
         kind: verb(kind),
     };
     let (target, step) = (variable.clone(), context.step_id());

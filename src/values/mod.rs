@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::{Shape, Tensor};
+use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 pub use per_replica::PerReplica;
@@ -31,7 +32,7 @@ pub enum Value {
     /// Items in order.
     Tuple(Arc<Vec<Value>>),
     /// Named fields in order.
-    Struct(Arc<Vec<(String, Value)>>),
+    Struct(Arc<Vec<(Text, Value)>>),
     /// A variable passed as itself.
     Variable(Variable),
     /// Some rows of a tensor, by number.
@@ -83,7 +84,7 @@ impl Value {
     /// A struct of these fields, whose names must differ.
     ///
     /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
-    pub fn structure(fields: Vec<(String, Value)>) -> Result<Value> {
+    pub fn structure(fields: Vec<(Text, Value)>) -> Result<Value> {
         for (position, (name, _)) in fields.iter().enumerate() {
             if fields[..position].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid(

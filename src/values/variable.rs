@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::executor::fork::Origin;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
+use crate::text::Text;
 use crate::values::buffer::{Buffer, OfCopies};
 
 /// How values that replicas assign are combined. The numbers are those of the C constants.
@@ -73,7 +74,7 @@ impl Synchronization {
 #[derive(Clone, Debug)]
 pub struct VariableSpec {
     /// The name; names need not differ.
-    pub name: String,
+    pub name: Text,
     /// Whether an optimizer should change it.
     pub trainable: bool,
     /// See [`Synchronization`].
@@ -146,7 +147,7 @@ impl Variable {
     }
 
     /// The name.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Text {
         &self.0.spec.name
     }
 

@@ -89,7 +89,7 @@ impl<'a> Case<'a> {
     }
 
     fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
-        let name = self.variable.name().to_owned();
+        let name = self.variable.name().to_string();
         let text = format!("gradient of '{name}': {}", text.as_ref());
         Finding::new(Subject::Gradient { index: self.index, name }, verdict, text)
     }

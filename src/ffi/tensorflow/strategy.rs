@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::ffi::boundary::{array, boundary, out};
 use crate::ffi::handle::{borrow, get, make};
@@ -10,7 +11,7 @@ use crate::ffi::object::{umbo_iterator, umbo_strategy, umbo_tensor, umbo_value, 
 use crate::ffi::run::{run, umbo_replica_fn};
 use crate::ffi::scope::present;
 use crate::ffi::status::umbo_status;
-use crate::ffi::text::lasting;
+use crate::ffi::text::device_name;
 
 /// An independent strategy with the same devices. Variables stay those of the strategy they were
 /// made in. FAILED_PRECONDITION for the default strategy.
@@ -104,16 +105,16 @@ pub unsafe extern "C" fn umbo_strategy_value_container(
 /// `names` leads to room for `capacity` texts, or is NULL if there is none; `count` is NULL or a
 /// place for the output.
 unsafe fn write_names(
-    given: &[&str],
+    given: &[DeviceId],
     capacity: i64,
     names: *mut *const c_char,
     count: *mut i64,
 ) -> Result<()> {
     // SAFETY: the caller's promise is the same.
     let (count, room) = unsafe { (out(count, "count")?, array(names, capacity, "names")?) };
-    for (position, name) in given.iter().take(room.len()).enumerate() {
+    for (position, &device) in given.iter().take(room.len()).enumerate() {
         // SAFETY: `array` has checked the room, and the position is within it.
-        unsafe { names.add(position).write(lasting(name)) };
+        unsafe { names.add(position).write(device_name(device)) };
     }
     count.write(given.len() as i64);
     Ok(())
@@ -131,9 +132,8 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
 ) -> umbo_status {
     boundary("umbo_strategy_worker_devices", || {
         let strategy = get(strategy, "strategy")?;
-        let devices: Vec<&str> = strategy.worker_devices()?.iter().map(String::as_str).collect();
         // SAFETY: the caller keeps the header's promise on pointers.
-        unsafe { write_names(&devices, capacity, names, count) }
+        unsafe { write_names(strategy.worker_devices()?, capacity, names, count) }
     })
 }
 

@@ -10,7 +10,7 @@ use crate::ffi::handle::{Lent, borrow, consume, get, make, reserve};
 use crate::ffi::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
 use crate::ffi::scope::present;
 use crate::ffi::status::umbo_status;
-use crate::ffi::text::{lasting, text};
+use crate::ffi::text::{device_name, text};
 use crate::ffi::variable::{
     UMBO_TRAINABLE_DEFAULT, UMBO_TRAINABLE_NO, UMBO_TRAINABLE_YES, trainable_from,
     umbo_aggregation, umbo_synchronization, umbo_trainable,
@@ -104,7 +104,8 @@ pub unsafe extern "C" fn umbo_variable_request_next(
     })
 }
 
-/// The name that the variable is to have. Lives as long as the process.
+/// The name that the variable is to have. Lives as long as the call of the creator, or until
+/// umbo_variable_request_set_name().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_name(
     request: *const umbo_variable_request,
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn umbo_variable_request_name(
     boundary("umbo_variable_request_name", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
-        name.write(borrow(request, "request", |request| lasting(&request.description().name))?);
+        name.write(borrow(request, "request", |request| request.name().as_c_str().as_ptr())?);
         Ok(())
     })
 }
@@ -127,7 +128,7 @@ pub unsafe extern "C" fn umbo_variable_request_set_name(
     boundary("umbo_variable_request_set_name", || {
         // SAFETY: the caller promises NULL or a text.
         let name = unsafe { text(name, "name") }?;
-        get(request, "request")?.describe(|new| name.clone_into(&mut new.name));
+        get(request, "request")?.describe(|new| new.name = name.into());
         Ok(())
     })
 }
@@ -266,7 +267,7 @@ pub unsafe extern "C" fn umbo_variable_request_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(request, "request", |request| {
-            request.device().map_or(ptr::null(), |device| lasting(&device.canonical_name()))
+            request.device().map_or(ptr::null(), device_name)
         })?);
         Ok(())
     })

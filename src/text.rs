@@ -1,0 +1,100 @@
+//! Names that C reads, too.
+
+use std::borrow::Borrow;
+use std::ffi::CStr;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A text that ends in a NUL, so that C can be given it as it lies. Cloning makes another reference
+/// to the same characters: they stay where they are as long as one of them lives.
+///
+/// A NUL inside would end the text early for C, so it is replaced by a visible sign.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(Arc<str>);
+
+impl Text {
+    /// The characters.
+    pub fn as_str(&self) -> &str {
+        &self.0[..self.0.len() - 1]
+    }
+
+    /// The characters and the NUL.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(self.0.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl From<String> for Text {
+    fn from(mut text: String) -> Text {
+        if text.contains('\0') {
+            text = text.replace('\0', "\u{2400}");
+        }
+        text.push('\0');
+        Text(text.into())
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        let mut copy = String::with_capacity(text.len() + 1);
+        copy.push_str(text);
+        copy.into()
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// Texts are in the order of their characters: the NUL at the end, which all have, comes before
+/// every other character.
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(formatter)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_in_one_nul() {
+        let text = Text::from("w\u{e4}");
+        assert_eq!(text.as_str(), "w\u{e4}");
+        assert_eq!(text.as_c_str().to_str(), Ok("w\u{e4}"));
+        assert_eq!(Text::from("a\0b").as_c_str(), c"a\u{2400}b");
+        assert_eq!(Text::from("").as_c_str(), c"");
+        assert!(Text::from("a") < Text::from("ab"));
+        assert_eq!(text.clone().as_c_str().as_ptr(), text.as_c_str().as_ptr());
+    }
+}
