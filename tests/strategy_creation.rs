@@ -236,7 +236,7 @@ fn note(log: &Log, name: &'static str) -> Scope {
             request.description().name,
             if device.is_some() { "placed" } else { "not placed" }
         ));
-        request.describe(|new| new.name.push_str(name));
+        request.describe(|new| new.name = format!("{}{name}", new.name).into());
         Ok(None)
     }))
 }

@@ -61,6 +61,16 @@
  * - umbo_optimizer_retain(): Another handle to the same object, to be released like the first;
  *   also of what a callback was only lent, which then stays.
  * - umbo_optimizer_release(): Releases a reference.
+ * - umbo_optimizer_rule(): The name of the optimizer's rule: "sgd", "momentum", "adam", "adamw",
+ *   "lamb", "adagrad", "rmsprop", "ftrl", or what umbo_custom_rule_options says.
+ * - umbo_optimizer_setting(): A number of the options that the optimizer was made with, by the
+ *   name of its field: "learning_rate", which is what umbo_optimizer_learning_rate() says, or one
+ *   of the rule's own, such as "beta1".
+ * - umbo_optimizer_get_options(): What the optimizer does around its rule, as it takes effect:
+ *   `weight_decay` is a number, that of the rule if umbo_optimizer_configure() gave none, and
+ *   `non_finite` is not UMBO_NON_FINITE_AUTO.
+ * - umbo_optimizer_get_group_options(): How the optimizer treats a variable: as its group says, or
+ *   as those in no group.
  *
  * Example:
  * ```c
@@ -647,6 +657,55 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_retain(
 
 /** Releases a reference. NULL is fine. */
 UMBO_API void umbo_optimizer_release(const umbo_optimizer *optimizer);
+
+/**
+ * The name of the optimizer's rule: "sgd", "momentum", "adam", "adamw", "lamb", "adagrad",
+ * "rmsprop", "ftrl", or what umbo_custom_rule_options says.
+ *
+ * @param optimizer The optimizer.
+ * @param name Gets the name. Lives as long as the optimizer.
+ * @return UMBO_OK.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_rule(
+    const umbo_optimizer *optimizer, const char **name);
+
+/**
+ * A number of the options that the optimizer was made with, by the name of its field:
+ * "learning_rate", which is what umbo_optimizer_learning_rate() says, or one of the rule's own,
+ * such as "beta1". Fields that are 0 or 1 are so here.
+ *
+ * @param optimizer The optimizer.
+ * @param name The name of the field.
+ * @param value Gets the number.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND, with the names that there are, for another name.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
+    const umbo_optimizer *optimizer, const char *name, double *value);
+
+/**
+ * What the optimizer does around its rule, as it takes effect: `weight_decay` is a number, that of
+ * the rule if umbo_optimizer_configure() gave none, and `non_finite` is not UMBO_NON_FINITE_AUTO.
+ * What belongs to a loss scale that there is not has its default.
+ *
+ * @param optimizer The optimizer.
+ * @param options Start from UMBO_OPTIMIZER_OPTIONS_INIT; gets the settings, and can be given to
+ * umbo_optimizer_configure().
+ * @return UMBO_OK.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_options(
+    const umbo_optimizer *optimizer, umbo_optimizer_options *options);
+
+/**
+ * How the optimizer treats a variable: as its group says, or as those in no group.
+ *
+ * @param optimizer The optimizer.
+ * @param variable A variable of the optimizer's strategy.
+ * @param options Start from UMBO_GROUP_OPTIONS_INIT; gets the treatment, with the weight decay that
+ * updates take.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for a variable of another strategy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_group_options(
+    const umbo_optimizer *optimizer, const umbo_variable *variable, umbo_group_options *options);
 
 #ifdef __cplusplus
 } /* extern "C" */

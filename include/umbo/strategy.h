@@ -25,6 +25,9 @@
  *   over this many.
  * - umbo_strategy_compute_device(): The canonical name of the compute device of `replica`.
  * - umbo_strategy_parameter_device(): The canonical name of the device that holds the variables.
+ * - umbo_strategy_thread_binding(): Whether replica threads are bound to the processors of their
+ *   devices.
+ * - umbo_strategy_thread_stack_bytes(): The size of the stack of each replica's thread, in bytes.
  * - umbo_strategy_same(): Whether two handles are of the same strategy: 1 or 0.
  * - umbo_strategy_created_variable(): Whether the variable was made in the scope of this very
  *   strategy: 1 or 0.
@@ -213,6 +216,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
 /** The canonical name of the device that holds the variables. Lives as long as the process. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_device(
     const umbo_strategy *strategy, const char **name);
+
+/**
+ * Whether replica threads are bound to the processors of their devices.
+ *
+ * @param strategy The strategy.
+ * @param thread_binding Gets what it was made with.
+ * @return UMBO_OK.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_binding(
+    const umbo_strategy *strategy, umbo_thread_binding *thread_binding);
+
+/**
+ * The size of the stack of each replica's thread, in bytes.
+ *
+ * @param strategy The strategy.
+ * @param bytes Gets what it was made with, or where that was 0 the size that was chosen. Threads
+ * get whole pages.
+ * @return UMBO_OK.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_stack_bytes(
+    const umbo_strategy *strategy, size_t *bytes);
 
 /** Whether two handles are of the same strategy: 1 or 0. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_same(

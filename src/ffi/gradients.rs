@@ -234,6 +234,140 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     })
 }
 
+/// How many variables the gradients are of.
+///
+/// @param gradients The gradients.
+/// @param count Gets the number.
+/// @return UMBO_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_count(
+    gradients: *const umbo_gradients,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_gradients_count", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(gradients, "gradients", |own| own.variables().len())? as i64);
+        Ok(())
+    })
+}
+
+/// One of the variables that the gradients are of.
+///
+/// @param gradients The gradients.
+/// @param index Its number among them.
+/// @param variable Gets a new handle to the variable.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_variable(
+    gradients: *const umbo_gradients,
+    index: i64,
+    variable: *mut *mut umbo_variable,
+) -> umbo_status {
+    boundary("umbo_gradients_variable", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let variable = unsafe { out(variable, "variable") }?;
+        let found = of_variable(gradients, index, |own, index| own.variables()[index].clone())?;
+        variable.write(make(found)?);
+        Ok(())
+    })
+}
+
+/// What the callback's gradients stand for.
+///
+/// @param gradients The gradients.
+/// @param loss_reduction Gets what they were made with.
+/// @return UMBO_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_loss_reduction(
+    gradients: *const umbo_gradients,
+    loss_reduction: *mut umbo_loss_reduction,
+) -> umbo_status {
+    boundary("umbo_gradients_loss_reduction", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let loss_reduction = unsafe { out(loss_reduction, "loss_reduction") }?;
+        loss_reduction.write(borrow(gradients, "gradients", |own| own.loss_reduction() as i32)?);
+        Ok(())
+    })
+}
+
+/// How many runs make one update.
+///
+/// @param gradients The gradients.
+/// @param steps Gets what they were made with.
+/// @return UMBO_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
+    gradients: *const umbo_gradients,
+    steps: *mut i64,
+) -> umbo_status {
+    boundary("umbo_gradients_accumulation_steps", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let steps = unsafe { out(steps, "steps") }?;
+        steps.write(borrow(gradients, "gradients", |own| own.accumulation_steps())? as i64);
+        Ok(())
+    })
+}
+
+/// Whether replicas contribute rows of a variable.
+///
+/// @param gradients The gradients.
+/// @param index The number of the variable among those of the gradients.
+/// @param row_sparse Gets 1 or 0.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_row_sparse(
+    gradients: *const umbo_gradients,
+    index: i64,
+    row_sparse: *mut i32,
+) -> umbo_status {
+    boundary("umbo_gradients_row_sparse", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let row_sparse = unsafe { out(row_sparse, "row_sparse") }?;
+        let found = of_variable(gradients, index, Gradients::is_row_sparse)?;
+        row_sparse.write(found.into());
+        Ok(())
+    })
+}
+
+/// The element type in which replicas write the gradients of a variable: that of the options, or the
+/// variable's.
+///
+/// @param gradients The gradients.
+/// @param index The number of the variable among those of the gradients.
+/// @param dtype Gets the type.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_dtype(
+    gradients: *const umbo_gradients,
+    index: i64,
+    dtype: *mut umbo_dtype,
+) -> umbo_status {
+    boundary("umbo_gradients_dtype", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let dtype = unsafe { out(dtype, "dtype") }?;
+        dtype.write(of_variable(gradients, index, Gradients::dtype)? as i32);
+        Ok(())
+    })
+}
+
+/// What `tell` says of the variable at `index`, if there is one.
+fn of_variable<T>(
+    gradients: *const umbo_gradients,
+    index: i64,
+    tell: impl FnOnce(&Gradients, usize) -> T,
+) -> Result<T> {
+    let index = variable_index(index)?;
+    borrow(gradients, "gradients", |gradients| {
+        let count = gradients.variables().len();
+        if index < count {
+            return Ok(tell(gradients, index));
+        }
+        let problem = format!("{index} is not in [0, {count}), the variables of the gradients");
+        Err(Error::out_of_range("index", problem))
+    })?
+}
+
 fn variable_index(index: i64) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))

@@ -269,7 +269,7 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 }
 
 /// The optimizer behind a handle, unless the child of a fork must not touch it.
-fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::optimizer::Optimizer>> {
+pub(super) fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::optimizer::Optimizer>> {
     let optimizer = get(optimizer, "optimizer")?;
     optimizer.check_process()?;
     Ok(optimizer)

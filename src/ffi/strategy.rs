@@ -197,6 +197,44 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
     })
 }
 
+/// Whether replica threads are bound to the processors of their devices.
+///
+/// @param strategy The strategy.
+/// @param thread_binding Gets what it was made with.
+/// @return UMBO_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_thread_binding(
+    strategy: *const umbo_strategy,
+    thread_binding: *mut umbo_thread_binding,
+) -> umbo_status {
+    boundary("umbo_strategy_thread_binding", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let thread_binding = unsafe { out(thread_binding, "thread_binding") }?;
+        let binds = borrow(strategy, "strategy", Strategy::binds_threads)?;
+        thread_binding.write(if binds { UMBO_THREAD_BINDING_ON } else { UMBO_THREAD_BINDING_OFF });
+        Ok(())
+    })
+}
+
+/// The size of the stack of each replica's thread, in bytes.
+///
+/// @param strategy The strategy.
+/// @param bytes Gets what it was made with, or where that was 0 the size that was chosen. Threads get
+/// whole pages.
+/// @return UMBO_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
+    strategy: *const umbo_strategy,
+    bytes: *mut usize,
+) -> umbo_status {
+    boundary("umbo_strategy_thread_stack_bytes", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let bytes = unsafe { out(bytes, "bytes") }?;
+        bytes.write(borrow(strategy, "strategy", Strategy::stack_bytes)?);
+        Ok(())
+    })
+}
+
 /// Whether two handles are of the same strategy: 1 or 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_same(

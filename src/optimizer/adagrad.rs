@@ -33,8 +33,12 @@ impl Adagrad {
 }
 
 impl UpdateRule for Adagrad {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "adagrad"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![("initial_accumulator", self.slots[0].initial), ("epsilon", self.epsilon)]
     }
 
     fn slots(&self) -> &[Slot] {

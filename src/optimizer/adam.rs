@@ -53,8 +53,12 @@ impl Adam {
 }
 
 impl UpdateRule for Adam {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "adam"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![("beta1", self.beta1), ("beta2", self.beta2), ("epsilon", self.epsilon)]
     }
 
     fn slots(&self) -> &[Slot] {

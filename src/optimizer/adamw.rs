@@ -33,8 +33,14 @@ impl AdamW {
 }
 
 impl UpdateRule for AdamW {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "adamw"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        let mut settings = self.adam.settings();
+        settings.push(("weight_decay", self.weight_decay));
+        settings
     }
 
     fn slots(&self) -> &[Slot] {

@@ -45,8 +45,17 @@ impl Ftrl {
 }
 
 impl UpdateRule for Ftrl {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "ftrl"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![
+            ("beta", self.beta),
+            ("l1", self.l1),
+            ("l2", self.l2),
+            ("initial_accumulator", self.slots[1].initial),
+        ]
     }
 
     fn slots(&self) -> &[Slot] {

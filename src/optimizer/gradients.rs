@@ -222,6 +222,12 @@ impl Gradients {
         self.loss_reduction
     }
 
+    /// Whether replicas contribute rows of variable `index`, which there is.
+    pub fn is_row_sparse(&self, index: usize) -> bool {
+        let buffer = self.replicas.first().map(|own| &own.buffers[index]);
+        matches!(buffer, Some(Buffer::Rows(_)))
+    }
+
     /// The element type of the gradients of variable `index`, which there is.
     pub fn dtype(&self, index: usize) -> DType {
         self.dtype_for(self.variables[index].dtype())

@@ -48,8 +48,14 @@ impl Lamb {
 }
 
 impl UpdateRule for Lamb {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "lamb"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        let mut settings = self.adam.settings();
+        settings.push(("weight_decay", self.weight_decay));
+        settings
     }
 
     fn slots(&self) -> &[Slot] {

@@ -31,8 +31,12 @@ impl Momentum {
 }
 
 impl UpdateRule for Momentum {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "momentum"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![("momentum", self.momentum), ("nesterov", f64::from(self.nesterov))]
     }
 
     fn slots(&self) -> &[Slot] {

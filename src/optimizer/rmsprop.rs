@@ -43,8 +43,17 @@ impl RmsProp {
 }
 
 impl UpdateRule for RmsProp {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "rmsprop"
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![
+            ("rho", self.rho),
+            ("momentum", self.momentum),
+            ("epsilon", self.epsilon),
+            ("centered", f64::from(self.centered)),
+        ]
     }
 
     fn slots(&self) -> &[Slot] {

@@ -62,7 +62,12 @@ pub enum WeightDecay {
 /// gradient comes seldom is treated as if its updates were all there are.
 pub trait UpdateRule: Send + Sync + Debug {
     /// The name, such as `adam`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
+
+    /// The numbers that it was made with, by the names of the C options. Yes is 1, no is 0.
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 
     /// The state that it keeps for each variable.
     fn slots(&self) -> &[Slot];

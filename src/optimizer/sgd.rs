@@ -13,7 +13,7 @@ use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
 pub struct Sgd;
 
 impl UpdateRule for Sgd {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "sgd"
     }
 

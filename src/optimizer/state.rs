@@ -16,6 +16,7 @@ use crate::optimizer::settings::{Group, Settings};
 use crate::optimizer::variables::Variables;
 use crate::optimizer::workspace::Work;
 use crate::tensor::Tensor;
+use crate::text::Text;
 use crate::values::variable::Variable;
 
 /// The learning rate of an update, by the number of updates that came before it.
@@ -31,6 +32,7 @@ pub struct Optimizer {
     id: u64,
     strategy: u64,
     rule: Box<dyn UpdateRule>,
+    rule_name: Text,
     origin: Origin,
     state: Mutex<State>,
 }
@@ -93,7 +95,8 @@ impl Optimizer {
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Optimizer { id, strategy, rule, origin: Origin::here(), state }))
+        let (rule_name, origin) = (Text::from(rule.name()), Origin::here());
+        Ok(Arc::new(Optimizer { id, strategy, rule, rule_name, origin, state }))
     }
 
     /// A number that no other optimizer ever has.
@@ -115,6 +118,11 @@ impl Optimizer {
     /// The rule.
     pub fn rule(&self) -> &dyn UpdateRule {
         &*self.rule
+    }
+
+    /// The rule's name, for C.
+    pub fn rule_name(&self) -> &Text {
+        &self.rule_name
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,6 +172,46 @@ impl Optimizer {
         }
         state.settings = settings;
         Ok(())
+    }
+
+    /// The settings with what stands for those that were not given: none of the weight decay and
+    /// what is done with gradients that are not finite is left open.
+    pub fn effective_settings(&self) -> Settings {
+        let settings = self.settings();
+        let weight_decay = settings.weight_decay.unwrap_or(self.rule.default_weight_decay());
+        Settings {
+            weight_decay: Some(weight_decay),
+            non_finite: Some(settings.non_finite()),
+            ..settings
+        }
+    }
+
+    /// A number by which the optimizer was made: one of its rule's, or `learning_rate`, which is what
+    /// [`Optimizer::learning_rate`] says. NotFound, with the names that there are, for another name.
+    pub fn setting(&self, name: &str) -> Result<f64> {
+        if name == "learning_rate" {
+            return Ok(self.learning_rate());
+        }
+        let settings = self.rule.settings();
+        let found = settings.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let known: Vec<&str> = settings.iter().map(|(known, _)| *known).collect();
+            let known = [&["learning_rate"], &known[..]].concat().join(", ");
+            let rule = self.rule.name();
+            Error::NotFound(format!("name: '{name}'; the settings of {rule} are {known}"))
+        })
+    }
+
+    /// How a variable of the optimizer's strategy is treated: as its group says, or as those in no
+    /// group. The weight decay is that which updates take.
+    pub fn group(&self, variable: &Variable) -> Result<Group> {
+        if variable.spec().strategy != self.strategy {
+            let problem = "made by another strategy than the optimizer's";
+            return Err(Error::invalid("variable", problem));
+        }
+        let of_optimizer = self.effective_settings().weight_decay;
+        let group = self.lock().group(variable);
+        Ok(Group { weight_decay: group.weight_decay.or(of_optimizer), ..group })
     }
 
     /// What callbacks multiply their loss with.

@@ -360,6 +360,16 @@ impl Strategy {
         self.0.parameter_device
     }
 
+    /// Whether replica threads are bound to the processors of their devices.
+    pub fn binds_threads(&self) -> bool {
+        self.0.threading.bind
+    }
+
+    /// The size of the stack of each replica's thread.
+    pub fn stack_bytes(&self) -> usize {
+        self.0.threading.stack_bytes
+    }
+
     /// The cluster resolver that the strategy was made with, if it was.
     pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
         self.0.cluster_resolver.as_ref()

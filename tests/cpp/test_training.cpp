@@ -217,6 +217,13 @@ void training(const umbo::strategy &strategy) {
     with_momentum.nesterov = true;
     const auto momentum = umbo::optimizer::momentum(strategy, with_momentum);
     const auto adam = umbo::optimizer::adam(strategy);
+    CHECK(adam.rule() == "adam" && adam.setting("beta1") == 0.9 && momentum.setting("nesterov") == 1);
+    CHECK(adam.options().weight_decay == 0 && adam.options().non_finite == UMBO_NON_FINITE_IGNORE);
+    CHECK(adam.options_for(weight).learning_rate_factor == 1 && !adam.options_for(weight).frozen);
+    CHECK(gradients.count() == 1 && gradients.variable(0).name() == weight.name());
+    CHECK(gradients.loss_reduction() != UMBO_LOSS_UNSET && gradients.accumulation_steps() == 1);
+    CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == UMBO_DTYPE_FLOAT32);
+    CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 1;

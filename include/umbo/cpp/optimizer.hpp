@@ -18,7 +18,7 @@ class gradients : public handle<umbo_gradients> {
 public:
     using handle::handle;
 
-    static gradients create(const strategy &of, const std::vector<variable> &variables,
+    static gradients create(const strategy &of, const std::vector<umbo::variable> &variables,
                             umbo_loss_reduction loss_reduction,
                             std::int64_t accumulation_steps = 1,
                             const std::vector<bool> &row_sparse = {},
@@ -41,6 +41,42 @@ public:
         check(umbo_gradients_create(of.get(), detail::count_of(raw.size()),
                                     raw.data(), &options, &out));
         return gradients(out);
+    }
+
+    std::int64_t count() const {
+        std::int64_t out = 0;
+        check(umbo_gradients_count(get(), &out));
+        return out;
+    }
+
+    umbo::variable variable(std::int64_t index) const {
+        umbo_variable *out = nullptr;
+        check(umbo_gradients_variable(get(), index, &out));
+        return umbo::variable(out);
+    }
+
+    umbo_loss_reduction loss_reduction() const {
+        umbo_loss_reduction out{};
+        check(umbo_gradients_loss_reduction(get(), &out));
+        return out;
+    }
+
+    std::int64_t accumulation_steps() const {
+        std::int64_t out = 0;
+        check(umbo_gradients_accumulation_steps(get(), &out));
+        return out;
+    }
+
+    bool row_sparse(std::int64_t index) const {
+        std::int32_t out = 0;
+        check(umbo_gradients_row_sparse(get(), index, &out));
+        return out != 0;
+    }
+
+    umbo_dtype dtype(std::int64_t index) const {
+        umbo_dtype out{};
+        check(umbo_gradients_dtype(get(), index, &out));
+        return out;
     }
 };
 
@@ -250,6 +286,49 @@ public:
         const auto raw = detail::raw_variables(variables);
         check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
                                        &options));
+    }
+
+    // What umbo_optimizer_setting() gives: "learning_rate", "beta1", ...
+    double setting(const std::string &name) const {
+        double out = 0;
+        check(umbo_optimizer_setting(get(), name.c_str(), &out));
+        return out;
+    }
+
+    // "sgd", "adam", ...
+    std::string rule() const {
+        const char *out = nullptr;
+        check(umbo_optimizer_rule(get(), &out));
+        return out;
+    }
+
+    // The settings as they take effect.
+    optimizer_options options() const {
+        auto raw = detail::sized<umbo_optimizer_options>();
+        check(umbo_optimizer_get_options(get(), &raw));
+        optimizer_options out;
+        out.weight_decay = raw.weight_decay;
+        out.global_clip_norm = raw.global_clip_norm;
+        out.clip_value = raw.clip_value;
+        out.non_finite = raw.non_finite;
+        out.loss_scaling = raw.loss_scaling;
+        out.loss_scale = raw.loss_scale;
+        out.loss_scale_growth_factor = raw.loss_scale_growth_factor;
+        out.loss_scale_backoff_factor = raw.loss_scale_backoff_factor;
+        out.loss_scale_minimum = raw.loss_scale_minimum;
+        out.loss_scale_growth_interval = raw.loss_scale_growth_interval;
+        return out;
+    }
+
+    // How a variable is treated.
+    group_options options_for(const variable &of) const {
+        auto raw = detail::sized<umbo_group_options>();
+        check(umbo_optimizer_get_group_options(get(), of.get(), &raw));
+        group_options out;
+        out.learning_rate_factor = raw.learning_rate_factor;
+        out.weight_decay = raw.weight_decay;
+        out.frozen = raw.frozen != 0;
+        return out;
     }
 
     // The learning rate of each update is `schedule(step)`, where `step` counts those before it.

@@ -2,6 +2,7 @@
 #ifndef UMBO_CPP_STRATEGY_HPP
 #define UMBO_CPP_STRATEGY_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +71,7 @@ struct strategy_options {
     std::string parameter_device;
     bool bind_threads = true;
     umbo::cluster_resolver cluster_resolver; // what `strategy::cluster_resolver` gives
+    std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
 };
 
 struct run_options {
@@ -170,6 +172,7 @@ public:
         options.parameter_device = detail::optional_text(how.parameter_device);
         options.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
         options.cluster_resolver = how.cluster_resolver.get();
+        options.thread_stack_bytes = how.thread_stack_bytes;
         umbo_strategy *out = nullptr;
         check(umbo_strategy_create(&options, &out));
         return strategy(out);
@@ -204,6 +207,18 @@ public:
     std::string parameter_device() const {
         const char *out = nullptr;
         check(umbo_strategy_parameter_device(get(), &out));
+        return out;
+    }
+
+    bool binds_threads() const {
+        umbo_thread_binding out{};
+        check(umbo_strategy_thread_binding(get(), &out));
+        return out == UMBO_THREAD_BINDING_ON;
+    }
+
+    std::size_t thread_stack_bytes() const {
+        std::size_t out = 0;
+        check(umbo_strategy_thread_stack_bytes(get(), &out));
         return out;
     }
 

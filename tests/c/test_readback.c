@@ -1,0 +1,380 @@
+/* Settings are read back: what was given is what is there, what was left out is the default of the
+ * UMBO_..._INIT, and 0 is 0. */
+#include "check.h"
+
+static double setting(const umbo_optimizer *optimizer, const char *name) {
+    double value = -12345;
+    CHECK_OK(umbo_optimizer_setting(optimizer, name, &value));
+    return value;
+}
+
+static void has_rule(const umbo_optimizer *optimizer, const char *expected) {
+    const char *name = NULL;
+    double value = 0;
+    CHECK_OK(umbo_optimizer_rule(optimizer, &name));
+    CHECK(strcmp(name, expected) == 0);
+    CHECK_STATUS(umbo_optimizer_setting(optimizer, "no such setting", &value), UMBO_STATUS_NOT_FOUND);
+    CHECK_MESSAGE("learning_rate");
+}
+
+#define READS(rule, field) CHECK(setting(optimizer, #field) == given.field)
+
+/* For one rule: NULL is INIT is NAME_default(), fields that are left out have their default, zeros
+ * (where they are allowed: `zeros` sets them) stay zeros, and other numbers (`others`) read back. */
+#define RULE_TEST(name, INIT, zeros, others, reads)                                              \
+    static void name##_reads_back(umbo_strategy *strategy) {                                     \
+        const umbo_##name##_options init = INIT;                                                 \
+        umbo_##name##_options given = init;                                                      \
+        umbo_optimizer *optimizer = NULL;                                                        \
+        int round;                                                                               \
+        for (round = 0; round < 6; round++) {                                                    \
+            const umbo_##name##_options *options = &given;                                       \
+            given = init;                                                                        \
+            if (round == 0) options = NULL;                                                      \
+            if (round == 2) given = umbo_##name##_options_default();                             \
+            if (round == 3) {                                                                    \
+                zeros                                                                            \
+            }                                                                                    \
+            if (round == 4) {                                                                    \
+                others                                                                           \
+            }                                                                                    \
+            if (round == 5) { /* an older program's: one field, and nothing behind it */         \
+                others given.struct_size = offsetof(umbo_##name##_options, learning_rate) + 8;   \
+            }                                                                                    \
+            CHECK_OK(umbo_optimizer_create_##name(strategy, options, &optimizer));               \
+            if (round == 5) {                                                                    \
+                const double rate = given.learning_rate;                                         \
+                given = init;                                                                    \
+                given.learning_rate = rate;                                                      \
+            }                                                                                    \
+            has_rule(optimizer, #name);                                                          \
+            READS(name, learning_rate);                                                          \
+            reads umbo_optimizer_release(optimizer);                                             \
+        }                                                                                        \
+    }
+
+RULE_TEST(sgd, UMBO_SGD_OPTIONS_INIT, given.learning_rate = 0;, given.learning_rate = 0.5;, )
+RULE_TEST(momentum, UMBO_MOMENTUM_OPTIONS_INIT, given.learning_rate = 0; given.momentum = 0;
+          , given.learning_rate = 0.5; given.momentum = 0.25; given.nesterov = 1;
+          , READS(momentum, momentum); READS(momentum, nesterov);)
+#define MOMENTS(name) READS(name, beta1); READS(name, beta2); READS(name, epsilon);
+#define ZERO_MOMENTS given.learning_rate = 0; given.beta1 = 0; given.beta2 = 0;
+#define OTHER_MOMENTS given.learning_rate = 0.5; given.beta1 = 0.25; given.beta2 = 0.75; given.epsilon = 0.125;
+RULE_TEST(adam, UMBO_ADAM_OPTIONS_INIT, ZERO_MOMENTS, OTHER_MOMENTS, MOMENTS(adam))
+RULE_TEST(adamw, UMBO_ADAMW_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
+          , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(adamw) READS(adamw, weight_decay);)
+RULE_TEST(lamb, UMBO_LAMB_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
+          , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(lamb) READS(lamb, weight_decay);)
+RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
+          , given.learning_rate = 0.5; given.initial_accumulator = 0.25; given.epsilon = 0.125;
+          , READS(adagrad, initial_accumulator); READS(adagrad, epsilon);)
+RULE_TEST(rmsprop, UMBO_RMSPROP_OPTIONS_INIT, given.learning_rate = 0; given.rho = 0; given.momentum = 0;
+          , given.learning_rate = 0.5; given.rho = 0.25; given.momentum = 0.75; given.epsilon = 0.125;
+          given.centered = 1;
+          , READS(rmsprop, rho); READS(rmsprop, momentum); READS(rmsprop, epsilon);
+          READS(rmsprop, centered);)
+RULE_TEST(ftrl, UMBO_FTRL_OPTIONS_INIT, given.l1 = 0; given.l2 = 0; given.initial_accumulator = 0;
+          , given.learning_rate = 0.5; given.beta = 0.25; given.l1 = 0.125; given.l2 = 0.0625;
+          given.initial_accumulator = 0.75;
+          , READS(ftrl, beta); READS(ftrl, l1); READS(ftrl, l2); READS(ftrl, initial_accumulator);)
+
+static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_options *b) {
+    return a->weight_decay == b->weight_decay && a->global_clip_norm == b->global_clip_norm &&
+           a->clip_value == b->clip_value && a->non_finite == b->non_finite &&
+           a->loss_scaling == b->loss_scaling && a->loss_scale == b->loss_scale &&
+           a->loss_scale_growth_factor == b->loss_scale_growth_factor &&
+           a->loss_scale_backoff_factor == b->loss_scale_backoff_factor &&
+           a->loss_scale_minimum == b->loss_scale_minimum &&
+           a->loss_scale_growth_interval == b->loss_scale_growth_interval;
+}
+
+static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
+    umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
+    CHECK_OK(umbo_optimizer_get_options(optimizer, &options));
+    return options;
+}
+
+static void settings(umbo_strategy *strategy) {
+    umbo_optimizer_options given = UMBO_OPTIMIZER_OPTIONS_INIT, expected, found;
+    umbo_optimizer *optimizer = NULL;
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &optimizer));
+    expected = umbo_optimizer_options_default();
+    expected.weight_decay = 0.01;
+    expected.non_finite = UMBO_NON_FINITE_IGNORE;
+    found = settings_of(optimizer);
+    CHECK(same_settings(&found, &expected));
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(same_settings(&found, &expected));
+    CHECK_OK(umbo_optimizer_configure(optimizer, NULL));
+    found = settings_of(optimizer);
+    CHECK(same_settings(&found, &expected));
+    /* What is read can be given back. */
+    CHECK_OK(umbo_optimizer_configure(optimizer, &found));
+    found = settings_of(optimizer);
+    CHECK(same_settings(&found, &expected));
+
+    given.weight_decay = 0;
+    given.global_clip_norm = 3;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(found.weight_decay == 0 && found.global_clip_norm == 3);
+    CHECK(found.non_finite == UMBO_NON_FINITE_FAIL && found.clip_value == UMBO_NO_CLIPPING);
+
+    given.weight_decay = 0.5;
+    given.clip_value = 7;
+    given.non_finite = UMBO_NON_FINITE_SKIP;
+    given.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
+    given.loss_scale = 32;
+    given.loss_scale_growth_factor = 4;
+    given.loss_scale_backoff_factor = 0.25;
+    given.loss_scale_minimum = 2;
+    given.loss_scale_growth_interval = 9;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(same_settings(&found, &given));
+
+    given.loss_scaling = UMBO_LOSS_SCALING_FIXED;
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(found.loss_scaling == UMBO_LOSS_SCALING_FIXED && found.loss_scale == 32);
+
+    /* An older program's struct ends early. */
+    given.struct_size = offsetof(umbo_optimizer_options, clip_value);
+    CHECK_OK(umbo_optimizer_configure(optimizer, &given));
+    found = settings_of(optimizer);
+    CHECK(found.weight_decay == 0.5 && found.global_clip_norm == 3);
+    CHECK(found.clip_value == UMBO_NO_CLIPPING && found.loss_scaling == UMBO_LOSS_SCALING_NONE);
+    umbo_optimizer_release(optimizer);
+}
+
+static umbo_group_options treatment(const umbo_optimizer *optimizer, const umbo_variable *variable) {
+    umbo_group_options options = UMBO_GROUP_OPTIONS_INIT;
+    CHECK_OK(umbo_optimizer_get_group_options(optimizer, variable, &options));
+    return options;
+}
+
+static void groups(umbo_strategy *strategy) {
+    umbo_strategy *other = make_strategy(1);
+    umbo_variable *variables[4], *foreign = make_variable(other, 1, UMBO_AGGREGATION_NONE);
+    umbo_group_options given = UMBO_GROUP_OPTIONS_INIT, found;
+    umbo_optimizer *optimizer = NULL;
+    int index;
+    for (index = 0; index < 4; index++) variables[index] = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &variables[0], NULL));
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &variables[1], &given));
+    for (index = 0; index < 4; index++) { /* 2 and 3 are in no group */
+        found = treatment(optimizer, variables[index]);
+        CHECK(found.learning_rate_factor == 1 && found.weight_decay == 0.01 && found.frozen == 0);
+    }
+    given.learning_rate_factor = 0;
+    given.weight_decay = 0;
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &variables[2], &given));
+    found = treatment(optimizer, variables[2]);
+    CHECK(found.learning_rate_factor == 0 && found.weight_decay == 0 && found.frozen == 0);
+    given.learning_rate_factor = 3;
+    given.weight_decay = 0.75;
+    given.frozen = 1;
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &variables[3], &given));
+    found = treatment(optimizer, variables[3]);
+    CHECK(found.learning_rate_factor == 3 && found.weight_decay == 0.75 && found.frozen == 1);
+    CHECK_STATUS(umbo_optimizer_get_group_options(optimizer, foreign, &found),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    umbo_optimizer_release(optimizer);
+    for (index = 0; index < 4; index++) umbo_variable_release(variables[index]);
+    umbo_variable_release(foreign);
+    umbo_strategy_release(other);
+}
+
+static void strategies(void) {
+    umbo_strategy_options given = UMBO_STRATEGY_OPTIONS_INIT;
+    const umbo_strategy_options *choices[2] = {NULL, &given};
+    size_t bytes[2] = {0, 0};
+    umbo_thread_binding binding = (umbo_thread_binding)-1;
+    umbo_strategy *strategy = NULL;
+    const char *name = NULL;
+    int64_t count = 0;
+    int choice;
+    for (choice = 0; choice < 2; choice++) {
+        CHECK_OK(umbo_strategy_create(choices[choice], &strategy));
+        CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[choice]));
+        CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
+        CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
+        CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
+        CHECK(binding == UMBO_THREAD_BINDING_ON && count == 1 && strstr(name, "CPU:0") != NULL);
+        umbo_strategy_release(strategy);
+    }
+    CHECK(bytes[0] == bytes[1] && bytes[0] >= (size_t)2 << 20);
+    given.cpu_replicas = 2;
+    given.parameter_device = "CPU:1";
+    given.thread_binding = UMBO_THREAD_BINDING_OFF;
+    given.thread_stack_bytes = (size_t)3 << 20;
+    CHECK_OK(umbo_strategy_create(&given, &strategy));
+    CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[0]));
+    CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
+    CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
+    CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
+    CHECK(bytes[0] == (size_t)3 << 20 && binding == UMBO_THREAD_BINDING_OFF);
+    CHECK(count == 2 && strstr(name, "CPU:1") != NULL);
+    umbo_strategy_release(strategy);
+}
+
+static void variables(umbo_strategy *strategy) {
+    umbo_variable_options given = UMBO_VARIABLE_OPTIONS_INIT;
+    const umbo_variable_options *choices[2] = {NULL, &given};
+    umbo_tensor *initial = make_float(1);
+    umbo_variable *variable = NULL;
+    umbo_aggregation aggregation = (umbo_aggregation)-1;
+    umbo_synchronization synchronization = (umbo_synchronization)-1;
+    int32_t trainable = -1;
+    int choice;
+    for (choice = 0; choice < 3; choice++) {
+        const umbo_variable_options *options = &given;
+        if (choice < 2) options = choices[choice];
+        if (choice == 2) {
+            given.trainable = UMBO_TRAINABLE_NO;
+            given.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
+            given.aggregation = UMBO_AGGREGATION_MEAN;
+        }
+        CHECK_OK(umbo_variable_create(strategy, "v", initial, options, &variable));
+        CHECK_OK(umbo_variable_trainable(variable, &trainable));
+        CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
+        CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
+        CHECK(trainable == (choice < 2));
+        CHECK(synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
+        CHECK(aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
+        umbo_variable_release(variable);
+    }
+    umbo_tensor_release(initial);
+}
+
+static void gradients(umbo_strategy *strategy) {
+    const int64_t shape[2] = {3, 2};
+    const float zeros[6] = {0};
+    const int32_t row_sparse[2] = {0, 1};
+    umbo_tensor *initial = make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, zeros);
+    umbo_gradients_options given = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_variable *made[2] = {NULL, NULL}, *found = NULL;
+    umbo_gradients *own = NULL;
+    umbo_loss_reduction reduction = UMBO_LOSS_UNSET;
+    umbo_dtype dtype = UMBO_DTYPE_NONE;
+    int64_t number = 0;
+    int32_t is_sparse = -1;
+    int index, choice;
+    for (index = 0; index < 2; index++)
+        CHECK_OK(umbo_variable_create(strategy, index == 0 ? "a" : "b", initial, NULL, &made[index]));
+    CHECK_STATUS(umbo_gradients_create(strategy, 2, made, NULL, &own), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_gradients_create(strategy, 2, made, &given, &own), UMBO_STATUS_INVALID_ARGUMENT);
+    given.loss_reduction = UMBO_LOSS_SUM;
+    for (choice = 0; choice < 2; choice++) {
+        if (choice == 1) {
+            given.accumulation_steps = 5;
+            given.row_sparse = row_sparse;
+            given.dtype = UMBO_DTYPE_BFLOAT16;
+        }
+        CHECK_OK(umbo_gradients_create(strategy, 2, made, &given, &own));
+        CHECK_OK(umbo_gradients_count(own, &number));
+        CHECK(number == 2);
+        CHECK_OK(umbo_gradients_loss_reduction(own, &reduction));
+        CHECK_OK(umbo_gradients_accumulation_steps(own, &number));
+        CHECK(reduction == UMBO_LOSS_SUM && number == (choice == 0 ? 1 : 5));
+        for (index = 0; index < 2; index++) {
+            const char *name = NULL;
+            CHECK_OK(umbo_gradients_variable(own, index, &found));
+            CHECK_OK(umbo_variable_name(found, &name));
+            CHECK(strcmp(name, index == 0 ? "a" : "b") == 0);
+            umbo_variable_release(found);
+            CHECK_OK(umbo_gradients_row_sparse(own, index, &is_sparse));
+            CHECK(is_sparse == (choice == 1 && index == 1));
+            CHECK_OK(umbo_gradients_dtype(own, index, &dtype));
+            CHECK(dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
+        }
+        CHECK_STATUS(umbo_gradients_variable(own, 2, &found), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_gradients_dtype(own, -1, &dtype), UMBO_STATUS_OUT_OF_RANGE);
+        umbo_gradients_release(own);
+    }
+    umbo_tensor_release(initial);
+    for (index = 0; index < 2; index++) umbo_variable_release(made[index]);
+}
+
+static umbo_status give_two(umbo_replica_context *ctx, const umbo_value *args, void *user_data,
+                            umbo_value **result) {
+    umbo_gradients *own = (umbo_gradients *)user_data;
+    umbo_view view;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(own, ctx, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    *(float *)view.mutable_data = 2;
+    return umbo_gradients_submit_weighted(own, ctx, 1);
+}
+
+/* A weight of 1 after two updates with the gradient 2; gives the optimizer up. */
+static double after_two_updates(umbo_strategy *strategy, umbo_optimizer *optimizer) {
+    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
+    umbo_gradients *own = make_mean_gradients(strategy, variable, 0);
+    umbo_tensor *value = NULL;
+    umbo_view view;
+    double weight;
+    int update;
+    for (update = 0; update < 2; update++) {
+        CHECK_OK(umbo_strategy_run(strategy, give_two, own, NULL, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(optimizer, own, NULL, NULL));
+    }
+    CHECK_OK(umbo_variable_read(variable, &value));
+    CHECK_OK(umbo_tensor_view(value, &view));
+    weight = *(const float *)view.data;
+    umbo_tensor_release(value);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(own);
+    umbo_variable_release(variable);
+    return weight;
+}
+
+/* 0 is no word for "default": it does what 0 does. */
+static void zeros_do_nothing(umbo_strategy *strategy) {
+    umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
+    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
+    umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    umbo_optimizer *one = NULL, *two = NULL;
+    adamw.weight_decay = 0;
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &one));
+    CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &two));
+    CHECK(after_two_updates(strategy, one) == after_two_updates(strategy, two));
+    momentum.momentum = 0;
+    CHECK_OK(umbo_optimizer_create_momentum(strategy, &momentum, &one));
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &two));
+    CHECK(after_two_updates(strategy, one) == after_two_updates(strategy, two));
+    sgd.learning_rate = 0;
+    momentum = umbo_momentum_options_default();
+    momentum.learning_rate = 0;
+    adamw = umbo_adamw_options_default();
+    adamw.learning_rate = 0;
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &one));
+    CHECK(after_two_updates(strategy, one) == 1);
+    CHECK_OK(umbo_optimizer_create_momentum(strategy, &momentum, &one));
+    CHECK(after_two_updates(strategy, one) == 1);
+    CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &one));
+    CHECK(after_two_updates(strategy, one) == 1);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    sgd_reads_back(strategy);
+    momentum_reads_back(strategy);
+    adam_reads_back(strategy);
+    adamw_reads_back(strategy);
+    lamb_reads_back(strategy);
+    adagrad_reads_back(strategy);
+    rmsprop_reads_back(strategy);
+    ftrl_reads_back(strategy);
+    settings(strategy);
+    groups(strategy);
+    strategies();
+    variables(strategy);
+    gradients(strategy);
+    zeros_do_nothing(strategy);
+    umbo_strategy_release(strategy);
+    return finish();
+}
