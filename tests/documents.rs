@@ -1,6 +1,6 @@
 //! What the documents name must be there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,4 +56,49 @@ fn every_link_leads_to_a_file() {
             }
         }
     }
+}
+
+/// The defaults of all update rules as the INIT macros have them: rule and field, and the number.
+fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
+    let header = fs::read_to_string(root().join("include/umbo/optimizer.h")).unwrap();
+    let mut defaults = BTreeMap::new();
+    for part in header.split("typedef struct umbo_").skip(1) {
+        let (name, rest) = part.split_once("_options {").unwrap_or((part, ""));
+        let (body, _) = rest.split_once('}').unwrap_or_default();
+        let code = body.split("*/").map(|piece| piece.split("/*").next().unwrap());
+        let code: String = code.collect();
+        let fields = code.split(';').filter_map(|field| field.split_whitespace().last());
+        let fields: Vec<&str> = fields.collect();
+        if fields.get(1) != Some(&"learning_rate") {
+            continue; // not the options of a rule
+        }
+        let macro_name = format!("#define UMBO_{}_OPTIONS_INIT {{", name.to_uppercase());
+        let (_, values) = header.split_once(&macro_name).unwrap();
+        let values: Vec<&str> = values.split('}').next().unwrap().split(',').collect();
+        assert_eq!(values.len(), fields.len(), "{name}");
+        for (field, value) in fields.iter().zip(values).skip(1) {
+            let key = (name.to_owned(), (*field).to_owned());
+            defaults.insert(key, value.trim().parse().unwrap());
+        }
+    }
+    defaults
+}
+
+#[test]
+fn the_table_of_defaults_is_that_of_the_header() {
+    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let (_, table) = text.split_once("| rule | setting | Umbo |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut said = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [rule, setting, umbo, _, pytorch, reason] = cells[..] else { panic!("{row}") };
+        let key = (rule.to_owned(), setting.to_owned());
+        assert!(said.insert(key, umbo.parse().unwrap()).is_none(), "twice: {row}");
+        let differs = pytorch.parse::<f64>().is_ok_and(|theirs| Ok(theirs) != umbo.parse());
+        assert!(!differs || !reason.is_empty(), "no reason: {row}");
+    }
+    let known = defaults_of_the_header();
+    assert!(known.len() > 30, "{known:?}");
+    assert_eq!(said, known);
 }

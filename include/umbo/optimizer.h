@@ -229,7 +229,7 @@ typedef struct umbo_rmsprop_options {
   size_t struct_size;
   /** Finite and 0 or more. By default 0.01. */
   double learning_rate;
-  /** The decay factor of the moments, less than 1. By default 0.9. */
+  /** The decay factor of the moments, less than 1. By default 0.99. */
   double rho;
   /** The decay factor of the sum of steps, less than 1; 0: no momentum. */
   double momentum;
@@ -240,7 +240,7 @@ typedef struct umbo_rmsprop_options {
 } umbo_rmsprop_options;
 
 /** The starting value of a umbo_rmsprop_options. */
-#define UMBO_RMSPROP_OPTIONS_INIT { sizeof(umbo_rmsprop_options), 0.01, 0.9, 0.0, 1e-8, 0 }
+#define UMBO_RMSPROP_OPTIONS_INIT { sizeof(umbo_rmsprop_options), 0.01, 0.99, 0.0, 1e-8, 0 }
 
 /** UMBO_RMSPROP_OPTIONS_INIT, to be assigned. */
 static inline umbo_rmsprop_options umbo_rmsprop_options_default(void) {

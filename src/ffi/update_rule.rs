@@ -114,7 +114,7 @@ pub struct umbo_rmsprop_options {
     pub struct_size: usize,
     /// Finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The decay factor of the moments, less than 1. By default 0.9.
+    /// The decay factor of the moments, less than 1. By default 0.99.
     pub rho: f64,
     /// The decay factor of the sum of steps, less than 1; 0: no momentum.
     pub momentum: f64,
@@ -234,7 +234,7 @@ impl Default for umbo_rmsprop_options {
         umbo_rmsprop_options {
             struct_size: size_of::<Self>(),
             learning_rate: 0.01,
-            rho: 0.9,
+            rho: 0.99,
             momentum: 0.0,
             epsilon: 1e-8,
             centered: 0,

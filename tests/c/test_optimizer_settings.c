@@ -50,7 +50,7 @@ static void rules(umbo_strategy *strategy) {
     expected[0] = 1 - 0.001 * 0.01 - 0.001;
     expected[1] = 1 - 0.001 * 1;
     expected[2] = 1 - 0.01;
-    expected[3] = 1 - 0.01 * 2 / sqrt(0.1 * 4);
+    expected[3] = 1 - 0.01 * 2 / sqrt(0.01 * 4);
     expected[4] = -(2 - 2 / 0.1) / ((1 + 2) / 0.1);
     CHECK_OK(umbo_optimizer_create_adamw(strategy, &adamw, &optimizers[0]));
     CHECK_OK(umbo_optimizer_create_lamb(strategy, &lamb, &optimizers[1]));

@@ -122,7 +122,7 @@ struct adagrad_options {
 
 struct rmsprop_options {
     double learning_rate = 0.01;
-    double rho = 0.9;
+    double rho = 0.99;
     double momentum = 0;
     double epsilon = 1e-8;
     bool centered = false;
