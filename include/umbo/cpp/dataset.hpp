@@ -2,7 +2,9 @@
 #ifndef UMBO_CPP_DATASET_HPP
 #define UMBO_CPP_DATASET_HPP
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,10 +50,50 @@ struct generator_pass {
 
 } // namespace detail
 
-// A position in a dataset.
+// A position in a dataset. `for (const umbo::value &element : iterator)` goes over what is left of
+// the pass, once; `reset` begins another one.
 class iterator : public handle<umbo_iterator> {
 public:
     using handle::handle;
+
+    // An input iterator over the rest of the pass. Lives no longer than the `umbo::iterator`.
+    class position {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = value;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const value *;
+        using reference = const value &;
+
+        // The end.
+        position() noexcept = default;
+
+        explicit position(const iterator &of) : of_(&of), element_(of.next()) {}
+
+        const value &operator*() const noexcept { return element_; }
+        const value *operator->() const noexcept { return &element_; }
+
+        position &operator++() {
+            element_ = value(); // released before the next one is asked for: their memory may be shared
+            element_ = of_->next();
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+
+        // Whether both are at the end, as with all input iterators.
+        friend bool operator==(const position &a, const position &b) noexcept {
+            return !a.element_ && !b.element_;
+        }
+        friend bool operator!=(const position &a, const position &b) noexcept { return !(a == b); }
+
+    private:
+        const iterator *of_ = nullptr;
+        value element_;
+    };
+
+    // Takes the next element.
+    position begin() const { return position(*this); }
+    position end() const noexcept { return position(); }
 
     // The next element; an empty value at the end.
     value next() const {

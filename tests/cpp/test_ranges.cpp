@@ -1,0 +1,81 @@
+// Range-for over iterators: one pass, over datasets and distributed ones.
+#include <umbo/umbo.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <stdexcept>
+#include <type_traits>
+
+#include "../c/check.h"
+
+namespace {
+
+static_assert(std::is_same_v<std::iterator_traits<umbo::iterator::position>::iterator_category,
+                             std::input_iterator_tag>,
+              "the standard algorithms take it");
+
+std::int64_t number_of(const umbo::value &element) {
+    return *element.view_as<const std::int64_t>().data();
+}
+
+void one_pass() {
+    const auto numbers = umbo::dataset::range(0, 5).iterate();
+    std::int64_t sum = 0;
+    for (const umbo::value &number : numbers) sum += number_of(number);
+    CHECK(sum == 10);
+    for (const umbo::value &number : numbers) sum += 100 + number_of(number);
+    CHECK(sum == 10); // the pass is over
+    numbers.reset();
+    CHECK(number_of(numbers.next()) == 0);
+    // What is left of the pass.
+    CHECK(std::count_if(numbers.begin(), numbers.end(), [](const umbo::value &number) {
+              return number_of(number) > 0;
+          }) == 4);
+    // A break takes no more than it has seen.
+    numbers.reset();
+    for (const umbo::value &number : numbers) {
+        if (number_of(number) == 1) break;
+    }
+    CHECK(number_of(numbers.next()) == 2);
+}
+
+void distributed() {
+    umbo::strategy_options options;
+    options.cpu_replicas = 2;
+    const auto strategy = umbo::strategy::central_storage(options);
+    std::int64_t steps = 0, examples = 0;
+    for (const umbo::value &batch :
+         strategy.distribute(umbo::dataset::range(0, 10).batch(4)).iterate()) {
+        ++steps;
+        examples += batch.examples();
+    }
+    CHECK(steps == 3 && examples == 10);
+}
+
+void exceptions() {
+    const auto numbers = umbo::dataset::range(0, 5)
+                             .map([](const umbo::value &number) -> umbo::value {
+                                 if (number_of(number) == 2) throw std::runtime_error("two");
+                                 return number;
+                             })
+                             .iterate();
+    std::int64_t seen = 0;
+    bool thrown = false;
+    try {
+        for (const umbo::value &number : numbers) seen += 1 + number_of(number);
+    } catch (const std::runtime_error &) {
+        thrown = true;
+    }
+    CHECK(thrown && seen == 1 + 2);
+    CHECK(number_of(numbers.next()) == 3);
+}
+
+} // namespace
+
+int main() {
+    one_pass();
+    distributed();
+    exceptions();
+    return finish();
+}
