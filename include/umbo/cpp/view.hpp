@@ -7,6 +7,20 @@
 #include <string>
 #include <type_traits>
 
+#if __cplusplus >= 202002L
+#include <version>
+#endif
+#if defined(__cpp_lib_ranges)
+#include <ranges>
+#endif
+#if defined(__cpp_lib_span)
+#include <span>
+#endif
+#if defined(__cpp_lib_mdspan)
+#include <array>
+#include <mdspan>
+#endif
+
 #include <umbo/cpp/error.hpp>
 
 namespace umbo {
@@ -54,7 +68,8 @@ inline const char *dtype_text(umbo_dtype dtype) noexcept {
 template <class T>
 constexpr umbo_dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
 
-// A view whose elements are `T`, or `const T`. Valid as long as the `umbo_view` that it is made
+// A view whose elements are `T`, or `const T`. In C++20 it is a contiguous range, which becomes a
+// `std::span` by itself. Valid as long as the `umbo_view` that it is made
 // of: in a callback, until the callback returns.
 template <class T>
 class view_of {
@@ -108,15 +123,85 @@ public:
         return data()[offset];
     }
 
-    // Elements by position and in loops; only for contiguous views.
-    T &operator[](std::size_t position) const noexcept { return data()[position]; }
-    T *begin() const noexcept { return data(); }
-    T *end() const noexcept { return data() + size(); }
+    // Elements by position and in loops. They throw FAILED_PRECONDITION unless the view is
+    // contiguous; the position is not checked.
+    T &operator[](std::size_t position) const {
+        require_contiguous();
+        return data()[position];
+    }
+    T *begin() const {
+        require_contiguous();
+        return data();
+    }
+    T *end() const {
+        require_contiguous();
+        return data() + size();
+    }
+
+#if defined(__cpp_lib_span)
+    // The elements of a contiguous view. A conversion to `std::span` does the same.
+    std::span<T> span() const {
+        require_contiguous();
+        return std::span<T>(data(), size());
+    }
+#endif
+
+#if defined(__cpp_lib_mdspan)
+    // The elements by their indices, strided or not. Throws INVALID_ARGUMENT if the view has another
+    // rank, FAILED_PRECONDITION if several indices name one element.
+    template <std::size_t Rank>
+    using mdspan_of = std::mdspan<T, std::dextents<std::int64_t, Rank>, std::layout_stride>;
+
+    template <std::size_t Rank>
+    mdspan_of<Rank> mdspan() const {
+        if (view_.rank != static_cast<std::int32_t>(Rank)) {
+            throw error(UMBO_STATUS_INVALID_ARGUMENT,
+                        "view: its rank is " + std::to_string(view_.rank) + ", not " +
+                            std::to_string(Rank) + "; ask for mdspan<" +
+                            std::to_string(view_.rank) + ">()");
+        }
+        std::array<std::int64_t, Rank> extents{}, strides{};
+        for (std::size_t axis = 0; axis < Rank; ++axis) {
+            extents[axis] = view_.shape[axis];
+            strides[axis] = view_.strides[axis];
+            if (strides[axis] > 0) continue;
+            if (extents[axis] > 1) {
+                throw error(UMBO_STATUS_FAILED_PRECONDITION,
+                            "view: the stride of axis " + std::to_string(axis) +
+                                " is not positive, which no std::mdspan describes; copy the tensor before");
+            }
+            strides[axis] = 1; // of an axis with one position, it never counts
+        }
+        const std::layout_stride::mapping<std::dextents<std::int64_t, Rank>> mapping(
+            std::dextents<std::int64_t, Rank>(extents), strides);
+        return mdspan_of<Rank>(data(), mapping);
+    }
+#endif
 
 private:
+    void require_contiguous() const {
+        if (!is_contiguous()) throw_strided();
+    }
+
+    [[noreturn]] static void throw_strided() {
+        throw error(UMBO_STATUS_FAILED_PRECONDITION,
+                    "view: its elements do not lie one after the other; name them by view(i, j), or "
+                    "copy the tensor before");
+    }
+
     umbo_view view_;
 };
 
 } // namespace umbo
+
+#if defined(__cpp_lib_ranges)
+// A view owns nothing, so that what is made of a temporary one may outlive it.
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<umbo::view_of<T>> = true;
+
+// `size` and `data` know nothing of strides; a span asks `begin` and `end`, which check them.
+template <class T>
+inline constexpr bool std::ranges::disable_sized_range<umbo::view_of<T>> = true;
+#endif
 
 #endif

@@ -1,0 +1,86 @@
+// Typed views: what needs elements one after the other refuses strided ones.
+#include <umbo/umbo.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+template <class Body>
+std::string refused(umbo_status status, Body body) {
+    try {
+        body();
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == status);
+        return error.what();
+    }
+    CHECK(!"refused");
+    return {};
+}
+
+void contiguity() {
+    auto table = umbo::tensor::from_data<std::int32_t>({2, 3}, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}.data());
+    const auto whole = table.view_as<std::int32_t>();
+    CHECK(whole[5] == 6 && whole.end() - whole.begin() == 6);
+    auto turned = table.transpose();
+    const auto strided = turned.view_as<std::int32_t>();
+    CHECK(strided(2, 1) == 6 && strided.data() == whole.data());
+    for (const auto use : {+[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view[0]); },
+                           +[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view.begin()); },
+                           +[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view.end()); }}) {
+        const auto message = refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { use(strided); });
+        CHECK(message.find("copy the tensor") != std::string::npos);
+    }
+    std::int32_t sum = 0;
+    auto copied = turned.copy();
+    for (const std::int32_t each : copied.view_as<std::int32_t>()) sum += each;
+    CHECK(sum == 21);
+}
+
+#if defined(__cpp_lib_span)
+std::int32_t first_of(std::span<const std::int32_t> elements) { return elements.front(); }
+
+void spans() {
+    auto table = umbo::tensor::from_vector(std::vector<std::int32_t>{1, 2, 3});
+    const auto view = table.view_as<std::int32_t>();
+    view.span()[0] = 7;
+    const std::span<std::int32_t> converted = view;
+    CHECK(converted.size() == 3 && converted.data() == view.data());
+    CHECK(first_of(view) == 7 && first_of(table.view_as<const std::int32_t>()) == 7);
+    auto strided = table.slice(0, 0, 3, 2);
+    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { strided.view_as<std::int32_t>().span(); });
+    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { first_of(strided.view_as<std::int32_t>()); });
+}
+#endif
+
+#if defined(__cpp_lib_mdspan)
+void mdspans() {
+    auto table = umbo::tensor::from_data<std::int32_t>({2, 3}, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}.data());
+    auto turned = table.transpose();
+    const auto matrix = turned.view_as<std::int32_t>().mdspan<2>();
+    CHECK(matrix.extent(0) == 3 && matrix.extent(1) == 2);
+    CHECK((matrix[std::array<int, 2>{2, 1}] == 6));
+    CHECK((matrix[std::array<int, 2>{1, 0}] == 2));
+    refused(UMBO_STATUS_INVALID_ARGUMENT, [&] { table.view_as<std::int32_t>().mdspan<1>(); });
+    auto backwards = table.view();
+    backwards.strides[0] = 0;
+    refused(UMBO_STATUS_FAILED_PRECONDITION,
+            [&] { umbo::view_of<std::int32_t>(backwards).mdspan<2>(); });
+}
+#endif
+
+} // namespace
+
+int main() {
+    contiguity();
+#if defined(__cpp_lib_span)
+    spans();
+#endif
+#if defined(__cpp_lib_mdspan)
+    mdspans();
+#endif
+    return finish();
+}
