@@ -131,7 +131,7 @@ void distribution() {
 
     auto memory = std::vector<std::int32_t>{1, 2};
     const auto copied = [&] {
-        const auto array = umbo::tensor::from_vector(memory);
+        auto array = umbo::tensor::from_vector(memory);
         const auto dataset = umbo::tensorflow::make_numpy_dataset(strategy, array);
         array.view_as<std::int32_t>()(0) = 9;
         return dataset;

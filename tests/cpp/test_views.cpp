@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../c/check.h"
@@ -38,6 +40,25 @@ void contiguity() {
     auto copied = turned.copy();
     for (const std::int32_t each : copied.view_as<std::int32_t>()) sum += each;
     CHECK(sum == 21);
+}
+
+template <class View>
+constexpr bool is_to_read = std::is_const_v<std::remove_reference_t<decltype(std::declval<View>()[0])>>;
+
+static_assert(!is_to_read<decltype(std::declval<umbo::tensor &>().view_as<float>())>);
+static_assert(is_to_read<decltype(std::declval<const umbo::tensor &>().view_as<float>())>);
+static_assert(is_to_read<decltype(std::declval<umbo::value &>().view_as<float>())>);
+static_assert(is_to_read<decltype(std::declval<umbo::variable &>().view_as<float>())>);
+
+void constness() {
+    auto number = umbo::tensor::scalar(1.0f);
+    const auto same = number;
+    number.view_as<float>()() = 2;
+    CHECK(same.view_as<float>()() == 2);
+    CHECK(number.view().mutable_data == same.view().data);
+    CHECK(same.view().mutable_data == nullptr && (same.view().flags & UMBO_VIEW_READ_ONLY) != 0);
+    CHECK(umbo::value(number).view().mutable_data == nullptr);
+    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { umbo::view_of<float>(same.view()); });
 }
 
 #if defined(__cpp_lib_span)
@@ -76,6 +97,7 @@ void mdspans() {
 
 int main() {
     contiguity();
+    constness();
 #if defined(__cpp_lib_span)
     spans();
 #endif

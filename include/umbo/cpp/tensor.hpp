@@ -74,15 +74,28 @@ public:
         return tensor(out);
     }
 
-    umbo_view view() const {
+    // The elements in place: to be written through a tensor that is not `const`, and read through
+    // one that is. (A copy of a const tensor is not const, and has the same elements.)
+    umbo_view view() {
         umbo_view out{};
         check(umbo_tensor_view(get(), &out));
         return out;
     }
 
+    umbo_view view() const {
+        umbo_view out{};
+        check(umbo_tensor_view(get(), &out));
+        return detail::to_read(out);
+    }
+
     template <class T>
-    view_of<T> view_as() const {
+    view_of<T> view_as() {
         return view_of<T>(view());
+    }
+
+    template <class T>
+    view_of<const T> view_as() const {
+        return view_of<const T>(view());
     }
 
     // Every `step`-th position from `start` to before `stop`; shares memory.

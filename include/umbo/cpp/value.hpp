@@ -151,16 +151,17 @@ public:
         return variable(out);
     }
 
-    // The leaf at a path such as "x", "a.b" or "0"; without one, the value itself.
+    // The leaf at a path such as "x", "a.b" or "0", to be read; without one, the value itself.
+    // (`as_tensor` gives what can be written.)
     umbo_view view(const char *name = nullptr) const {
         umbo_view out{};
         check(umbo_value_view(get(), name, &out));
-        return out;
+        return detail::to_read(out);
     }
 
     template <class T>
-    view_of<T> view_as(const char *name = nullptr) const {
-        return view_of<T>(view(name));
+    view_of<const T> view_as(const char *name = nullptr) const {
+        return view_of<const T>(view(name));
     }
 
     // The value in words.

@@ -27,7 +27,12 @@ public:
     umbo_view view() const {
         umbo_view out{};
         check(umbo_variable_view(get(), nullptr, &out));
-        return out;
+        return detail::to_read(out);
+    }
+
+    template <class T>
+    view_of<const T> view_as() const {
+        return view_of<const T>(view());
     }
 
     // The current value in place in another type, outside of `run`: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 of
@@ -35,7 +40,7 @@ public:
     umbo_view view_as(umbo_dtype dtype) const {
         umbo_view out{};
         check(umbo_variable_view_as(get(), nullptr, dtype, &out));
-        return out;
+        return detail::to_read(out);
     }
 
     // A copy of the current value.

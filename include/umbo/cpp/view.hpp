@@ -62,6 +62,13 @@ inline const char *dtype_text(umbo_dtype dtype) noexcept {
     return dtype >= UMBO_DTYPE_FLOAT16 && dtype <= UMBO_DTYPE_BOOL ? names[dtype - 1] : "of no known type";
 }
 
+// The same view for those who only read.
+inline umbo_view to_read(umbo_view view) noexcept {
+    view.mutable_data = nullptr;
+    view.flags = static_cast<umbo_view_flags>(view.flags | UMBO_VIEW_READ_ONLY);
+    return view;
+}
+
 } // namespace detail
 
 // The element type that holds a C++ type. The 16-bit floats have no C++17 type of their own.
