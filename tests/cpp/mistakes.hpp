@@ -21,7 +21,7 @@ inline umbo::strategy two_replicas() {
 
 struct mistake {
     const char *name;
-    umbo_status status;
+    umbo::status status;
     std::vector<std::string> what, where, fix; // words that the message has
     std::function<void()> make;
 };
@@ -31,7 +31,7 @@ inline void judge(const std::vector<mistake> &mistakes) {
     bool all_fine = true;
     for (const mistake &each : mistakes) {
         std::string message;
-        umbo_status status = UMBO_OK;
+        umbo::status status = umbo::status::ok;
         try {
             each.make();
         } catch (const umbo::error &error) {
@@ -41,16 +41,16 @@ inline void judge(const std::vector<mistake> &mistakes) {
             // What a callable throws comes out as it is; the library's words are the last error.
             umbo_error_info info{};
             info.struct_size = sizeof(info);
-            if (umbo_last_error_at(umbo_last_error_count() - 1, &info) == UMBO_OK) status = info.status;
+            if (umbo_last_error_at(umbo_last_error_count() - 1, &info) == UMBO_OK) status = umbo::status{info.status};
             message = umbo_last_error_message();
         }
         umbo::clear_last_error();
         if (std::getenv("UMBO_SHOW_MESSAGES") != nullptr) {
-            std::cerr << each.name << "\n    " << status << ": " << message << "\n";
+            std::cerr << each.name << "\n    " << umbo::status_name(status) << ": " << message << "\n";
         }
         bool fine = status == each.status && !each.what.empty() && !each.fix.empty();
         if (status != each.status) {
-            std::cerr << each.name << ": status " << status << ", not " << each.status << "\n";
+            std::cerr << each.name << ": status " << umbo::status_name(status) << ", not " << umbo::status_name(each.status) << "\n";
         }
         for (const auto *words : {&each.what, &each.where, &each.fix}) {
             for (const std::string &word : *words) {

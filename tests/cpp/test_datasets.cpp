@@ -20,7 +20,7 @@ std::int32_t first(const umbo::value &element) {
     return element.view_as<const std::int32_t>()(0);
 }
 
-const auto one_number = [] { return umbo::element_spec::tensor(UMBO_DTYPE_INT32, {1}); };
+const auto one_number = [] { return umbo::element_spec::tensor(umbo::dtype::int32, {1}); };
 
 void generators() {
     const auto alive = std::make_shared<int>(0);
@@ -72,13 +72,13 @@ void maps() {
 }
 
 void specs() {
-    const auto leaf = umbo::element_spec::tensor(UMBO_DTYPE_FLOAT32, {UMBO_SIZE_UNKNOWN, 3});
+    const auto leaf = umbo::element_spec::tensor(umbo::dtype::float32, {UMBO_SIZE_UNKNOWN, 3});
     const auto nest = umbo::element_spec::structure(
         {{"x", leaf}, {"pair", umbo::element_spec::tuple({leaf, one_number()})}});
-    CHECK(nest.kind() == UMBO_VALUE_STRUCT && nest.count() == 2);
-    CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == UMBO_VALUE_TUPLE);
+    CHECK(nest.kind() == umbo::value_kind::structure && nest.count() == 2);
+    CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == umbo::value_kind::tuple);
     const auto back = nest.item(0);
-    CHECK(back.dtype() == UMBO_DTYPE_FLOAT32 && (back.shape() == umbo::dimensions{-1, 3}));
+    CHECK(back.dtype() == umbo::dtype::float32 && (back.shape() == umbo::dimensions{-1, 3}));
 }
 
 void sources_and_transformations() {
@@ -93,13 +93,13 @@ void sources_and_transformations() {
     CHECK(umbo::dataset::from_tensors(scalar(5)).cardinality() == 1);
     for (const auto open : {+[] { umbo::dataset::from_npy_file("/no/such.npy"); },
                             +[] { umbo::dataset::from_npz_file("/no/such.npz", {"x"}); }}) {
-        umbo_status status = UMBO_OK;
+        umbo::status status = umbo::status::ok;
         try {
             open();
         } catch (const umbo::error &error) {
             status = error.status();
         }
-        CHECK(status == UMBO_STATUS_NOT_FOUND);
+        CHECK(status == umbo::status::not_found);
     }
 }
 
@@ -113,7 +113,7 @@ void distribution() {
     };
     const auto distributed = strategy.distribute_from_function(pipeline);
     CHECK(distributed.cardinality() == 2);
-    CHECK(distributed.element_spec().kind() == UMBO_VALUE_PER_REPLICA);
+    CHECK(distributed.element_spec().kind() == umbo::value_kind::per_replica);
     const auto iterator = distributed.iterate();
     CHECK(iterator.element_spec().count() == 2);
     iterator.next();
@@ -123,7 +123,7 @@ void distribution() {
     dropping.drop_partial_step = true;
     CHECK(strategy.distribute_from_function(pipeline, dropping).cardinality() == 1);
     umbo::distribute_options balanced;
-    balanced.split = UMBO_SPLIT_BALANCED;
+    balanced.split = umbo::split::balanced;
     balanced.per_replica_buffer_size = -1;
     const auto step =
         strategy.distribute(umbo::dataset::range(0, 5).batch(4), balanced).iterate().next();

@@ -26,7 +26,7 @@ struct trainer {
                 float sum = 0;
                 for (std::int64_t row = 0; row < count; row++) sum += rows(row);
                 if (mean && count > 0) sum /= static_cast<float>(count);
-                context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = sum;
+                context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = sum;
                 context.submit(gradients);
             },
             batch, gradients);
@@ -37,12 +37,12 @@ void findings(const trainer &at) {
     const auto right = at.check(false);
     CHECK(right.holds() && right.count() == 1);
     CHECK(right.text().rfind("equivalent: 1 replica and 3, on 2 + 2 + 1 examples", 0) == 0);
-    CHECK(right.at(0).verdict == UMBO_EQUIVALENCE_EQUAL && right.at(0).name == "w");
+    CHECK(right.at(0).verdict == umbo::equivalence_verdict::equal && right.at(0).name == "w");
 
     const auto wrong = at.check(true);
     const auto finding = wrong.at(0);
-    CHECK(!wrong.holds() && finding.verdict == UMBO_EQUIVALENCE_WRONG_REDUCTION);
-    CHECK(finding.subject == UMBO_EQUIVALENCE_OF_GRADIENT && finding.variable == 0);
+    CHECK(!wrong.holds() && finding.verdict == umbo::equivalence_verdict::wrong_reduction);
+    CHECK(finding.subject == umbo::equivalence_subject::gradient && finding.variable == 0);
     CHECK(finding.factor > 0 && finding.factor < 1 && finding.element == -1);
     CHECK(finding.text.find("writes a mean") != std::string::npos);
     CHECK(wrong.text().find(finding.text) != std::string::npos);
@@ -61,8 +61,8 @@ void apart(const trainer &at) {
         },
         at.batch);
     CHECK(!written.holds() && written.count() == 1);
-    CHECK(written.at(0).verdict == UMBO_EQUIVALENCE_VARIABLE_WRITTEN);
-    CHECK(written.at(0).subject == UMBO_EQUIVALENCE_OF_VARIABLE && written.at(0).name == "w");
+    CHECK(written.at(0).verdict == umbo::equivalence_verdict::variable_written);
+    CHECK(written.at(0).subject == umbo::equivalence_subject::variable && written.at(0).name == "w");
     CHECK(written.at(0).variable == -1 && written.at(0).element == 0);
     CHECK(at.weight.read().to_vector<float>() == std::vector<float>{0});
 
@@ -77,7 +77,7 @@ void apart(const trainer &at) {
             context.add_metric("loss", all * examples, examples);
         },
         at.batch);
-    CHECK(sized.holds() && sized.at(0).verdict == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
+    CHECK(sized.holds() && sized.at(0).verdict == umbo::equivalence_verdict::size_dependent);
     at.strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         if (context.replica_id() == 0) steps.push_back(context.batch_position().step);
     });
@@ -87,7 +87,7 @@ void apart(const trainer &at) {
 // An exception on the usual parts comes out; one on empty parts is a finding.
 void exceptions(const trainer &at) {
     const auto failed = at.check(false, true);
-    CHECK(failed.at(0).verdict == UMBO_EQUIVALENCE_CALLBACK_FAILED && failed.at(0).name.empty());
+    CHECK(failed.at(0).verdict == umbo::equivalence_verdict::callback_failed && failed.at(0).name.empty());
     CHECK(failed.at(0).text.find("no rows at all") != std::string::npos);
     try {
         umbo::equivalence::of(
@@ -106,7 +106,7 @@ void exceptions(const trainer &at) {
             at.gradients, options);
         CHECK(!"it threw");
     } catch (const umbo::error &error) {
-        CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT);
+        CHECK(error.status() == umbo::status::invalid_argument);
     }
 }
 
@@ -118,7 +118,7 @@ int main() {
         options.cpu_replicas = 3;
         const auto strategy = umbo::strategy::central_storage(options);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
-        const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+        const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
         const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});
         const trainer at{strategy, weight, gradients, batch};
         findings(at);

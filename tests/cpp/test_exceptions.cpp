@@ -92,10 +92,10 @@ void anything_can_be_thrown(const umbo::strategy &strategy) {
     expect<own_error>(
         [&] {
             strategy.run([](umbo::replica_context &, const umbo::value &) {
-                throw own_error(UMBO_STATUS_ABORTED, "mine");
+                throw own_error(umbo::status::aborted, "mine");
             });
         },
-        [](const own_error &error) { CHECK(error.status() == UMBO_STATUS_ABORTED); });
+        [](const own_error &error) { CHECK(error.status() == umbo::status::aborted); });
 }
 
 // What the library says on a replica comes back with the replica's name.
@@ -107,7 +107,7 @@ void from_the_library(const umbo::strategy &strategy) {
             }, umbo::value::structure({{"x", umbo::tensor::scalar(1.0f)}}));
         },
         [](const umbo::error &error) {
-            CHECK(error.status() == UMBO_STATUS_NOT_FOUND);
+            CHECK(error.status() == umbo::status::not_found);
             CHECK(contains(error.what(), "replica 1") && contains(error.what(), "'absent'"));
             CHECK(error.records().size() == 1);
             CHECK(error.records()[0].replica == 1);
@@ -115,7 +115,7 @@ void from_the_library(const umbo::strategy &strategy) {
         });
     expect<umbo::error>([] { umbo::parse_device("foo"); },
                         [](const umbo::error &error) {
-                            CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT);
+                            CHECK(error.status() == umbo::status::invalid_argument);
                             CHECK(contains(error.what(), "foo"));
                         });
 }
@@ -148,7 +148,7 @@ void from_other_callables(const umbo::strategy &strategy) {
         same);
     expect<trouble>(
         [&] {
-            strategy.create_variable("v", UMBO_DTYPE_FLOAT32, {2},
+            strategy.create_variable("v", umbo::dtype::float32, {2},
                                      [&](const umbo_view &) { throw trouble(0, witness); });
         },
         same);
@@ -177,7 +177,7 @@ void kept_callables(const umbo::strategy &strategy) {
         [&] {
             strategy.run([witness](umbo::replica_context &, const umbo::value &) {}, {}, options);
         },
-        [](const umbo::error &error) { CHECK(error.status() == UMBO_STATUS_INVALID_ARGUMENT); });
+        [](const umbo::error &error) { CHECK(error.status() == umbo::status::invalid_argument); });
     CHECK(witness.use_count() == 1);
     options.timeout_seconds = UMBO_NO_TIMEOUT;
     options.cancellation = umbo::cancellation::create();
@@ -185,7 +185,7 @@ void kept_callables(const umbo::strategy &strategy) {
     CHECK(options.cancellation.is_cancelled());
     expect<umbo::error>(
         [&] { strategy.run([](umbo::replica_context &, const umbo::value &) {}, {}, options); },
-        [](const umbo::error &error) { CHECK(error.status() == UMBO_STATUS_CANCELLED); });
+        [](const umbo::error &error) { CHECK(error.status() == umbo::status::cancelled); });
     CHECK(strategy.late_replicas() == 0);
 }
 

@@ -15,13 +15,13 @@ umbo::strategy make(std::int32_t replicas) {
 }
 
 template <class Fn>
-umbo_status status_of(Fn &&fn) {
+umbo::status status_of(Fn &&fn) {
     try {
         fn();
     } catch (const umbo::error &error) {
         return error.status();
     }
-    return UMBO_OK;
+    return umbo::status::ok;
 }
 
 umbo::value slices(const std::vector<float> &values, const std::vector<std::int64_t> &indices) {
@@ -32,7 +32,7 @@ umbo::value slices(const std::vector<float> &values, const std::vector<std::int6
 void sparse() {
     const auto strategy = make(2);
     const auto both = umbo::value::per_replica({slices({1}, {1}), slices({2, 3}, {0, 2})});
-    const auto sum = strategy.reduce(UMBO_REDUCE_SUM, both);
+    const auto sum = strategy.reduce(umbo::reduce_op::sum, both);
     CHECK(sum.slices_values().to_vector<float>() == std::vector<float>({1, 2, 3}));
     CHECK(sum.slices_indices().to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
     CHECK(sum.slices_dense_shape() == umbo::dimensions{3});
@@ -57,8 +57,8 @@ void extended() {
             of.assign(args);
             return args;
         },
-        umbo::tensor::scalar(2.0f), UMBO_UPDATE_UNGROUPED);
-    CHECK(one.kind() == UMBO_VALUE_TUPLE && one.count() == 1);
+        umbo::tensor::scalar(2.0f), umbo::update_grouping::ungrouped);
+    CHECK(one.kind() == umbo::value_kind::tuple && one.count() == 1);
     umbo::tensorflow::update_non_slot(strategy, variable, [](umbo::variable &of, const umbo::value &) {
         CHECK(of.name() == "v");
     });
@@ -72,9 +72,9 @@ void extended() {
     const auto ids = strategy.values_from_function([](const umbo_value_context &context) {
         return umbo::tensor::scalar(static_cast<float>(context.replica_id_in_sync_group));
     });
-    CHECK(ids.kind() == UMBO_VALUE_PER_REPLICA && ids.count() == 2);
+    CHECK(ids.kind() == umbo::value_kind::per_replica && ids.count() == 2);
     const auto sums = umbo::tensorflow::batch_reduce_to(strategy, 
-        UMBO_REDUCE_SUM, {{ids, umbo::destination("CPU:1")}, {ids, umbo::destination(variable)}});
+        umbo::reduce_op::sum, {{ids, umbo::destination("CPU:1")}, {ids, umbo::destination(variable)}});
     CHECK(sums.item(0).view().device.ordinal == 1 && sums.item(1).view().device.ordinal == 0);
     CHECK(umbo::tensorflow::broadcast_to(strategy, umbo::tensor::scalar(1.0f), umbo::destination(ids)).count() == 2);
     CHECK(umbo::tensorflow::value_container(strategy, ids).count() == 2);
@@ -85,10 +85,10 @@ void extended() {
     const auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2});
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(tensor)).iterate();
     const auto step = [](umbo::replica_context &, const umbo::value &) {};
-    CHECK(status_of([&] { umbo::tensorflow::run_steps_on_iterator(strategy, step, elements); }) == UMBO_STATUS_UNIMPLEMENTED);
-    CHECK(status_of([&] { umbo::tensorflow::assign_to_logical_device(strategy, tensor, 1); }) == UMBO_STATUS_OUT_OF_RANGE);
-    CHECK(status_of([&] { umbo::tensorflow::replicate_to_logical_devices(strategy, tensor); }) == UMBO_STATUS_UNIMPLEMENTED);
-    CHECK(status_of([&] { umbo::tensorflow::split_to_logical_devices(strategy, tensor, {1}); }) == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status_of([&] { umbo::tensorflow::run_steps_on_iterator(strategy, step, elements); }) == umbo::status::unimplemented);
+    CHECK(status_of([&] { umbo::tensorflow::assign_to_logical_device(strategy, tensor, 1); }) == umbo::status::out_of_range);
+    CHECK(status_of([&] { umbo::tensorflow::replicate_to_logical_devices(strategy, tensor); }) == umbo::status::unimplemented);
+    CHECK(status_of([&] { umbo::tensorflow::split_to_logical_devices(strategy, tensor, {1}); }) == umbo::status::unimplemented);
 }
 
 void creators() {
@@ -100,7 +100,7 @@ void creators() {
             request.set_name("renamed");
             CHECK(!request.device().empty());
             auto options = request.options();
-            options.trainable = UMBO_TRAINABLE_NO;
+            options.trainable = umbo::trainable::no;
             request.set_options(options);
             request.set_initial_value(request.initial_value());
             return request.next();
@@ -120,7 +120,7 @@ void resolvers() {
     CHECK(resolver.jobs() == std::vector<std::string>{"worker"});
     CHECK(resolver.tasks("worker").at(1) == "b:2");
     CHECK(resolver.task_type() == "worker" && resolver.task_index() == 1);
-    CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == umbo::status::invalid_argument);
 }
 
 } // namespace

@@ -13,7 +13,7 @@ float number_of(const umbo::value &value) { return value.view_as<const float>()(
 float number_of(const umbo::variable &variable) { return variable.read().to_vector<float>()[0]; }
 
 umbo::value merge(umbo::strategy &merging, const umbo::value &all) {
-    return merging.reduce(UMBO_REDUCE_SUM, all);
+    return merging.reduce(umbo::reduce_op::sum, all);
 }
 
 umbo::value step(umbo::replica_context &context, const umbo::value &own) {
@@ -40,13 +40,13 @@ void steps(const umbo::strategy &strategy) {
     const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4});
     CHECK(umbo::equivalence::of(strategy, nothing, batch).holds());
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(batch)).iterate();
-    umbo_status status = UMBO_OK;
+    umbo::status status = umbo::status::ok;
     try {
         umbo::tensorflow::run_steps_on_iterator(strategy, nothing, elements);
     } catch (const umbo::error &error) {
         status = error.status();
     }
-    CHECK(status == UMBO_STATUS_UNIMPLEMENTED);
+    CHECK(status == umbo::status::unimplemented);
 }
 
 void enter(umbo::strategy &own) { CHECK(umbo::strategy::current() == own); }
@@ -65,7 +65,7 @@ umbo::variable create(umbo::tensorflow::variable_request &request) {
 
 void variables(const umbo::strategy &strategy) {
     strategy.in_scope(enter);
-    const auto variable = strategy.create_variable("v", UMBO_DTYPE_FLOAT32, {}, write_seven);
+    const auto variable = strategy.create_variable("v", umbo::dtype::float32, {}, write_seven);
     CHECK(number_of(variable) == 7);
     const umbo::value two = umbo::tensor::scalar(2.0f);
     CHECK(number_of(strategy.update(variable, subtract, two)) == 5);
@@ -88,25 +88,25 @@ auto begin_pass() { return no_element; }
 void datasets(const umbo::strategy &strategy) {
     CHECK(strategy.distribute_from_function(pipeline).cardinality() == 1);
     CHECK(umbo::dataset::range(0, 6).map(same).cardinality() == 6);
-    const auto spec = umbo::element_spec::tensor(UMBO_DTYPE_INT32, {1});
+    const auto spec = umbo::element_spec::tensor(umbo::dtype::int32, {1});
     CHECK(!umbo::dataset::from_generator(spec, begin_pass).iterate().next());
 }
 
 double rate(std::int64_t) { return 0.5; }
 
-void ignore_message(umbo_log_level, const char *) {}
+void ignore_message(umbo::log_level, const char *) {}
 
 void settings(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(3.0f));
-    const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
     const auto sgd = umbo::optimizer::sgd(strategy);
     sgd.set_schedule(rate);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-        context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 2;
+        context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 2;
         context.submit(gradients, 1);
     });
     CHECK(sgd.apply(gradients).learning_rate == 0.5 && number_of(weight) == 2);
-    umbo::set_log_callback(UMBO_LOG_ERROR, ignore_message);
+    umbo::set_log_callback(umbo::log_level::error, ignore_message);
 }
 
 } // namespace

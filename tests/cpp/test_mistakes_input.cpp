@@ -20,14 +20,14 @@ struct world {
 std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
-        {"a file that there is not", UMBO_STATUS_NOT_FOUND,
+        {"a file that there is not", umbo::status::not_found,
          {"umbo_dataset_from_npy_file"},
          {"'/nowhere/digits.npy'"},
          {"No such file"},
          [] {
              umbo::dataset::from_npy_file("/nowhere/digits.npy");
          }},
-        {"a file of another format", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a file of another format", umbo::status::invalid_argument,
          {"umbo_dataset_from_idx_file", "path"},
          {"test_mistakes_input.cpp'"},
          {"not an IDX file", "two zeros"},
@@ -35,7 +35,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              umbo::dataset::from_idx_file(at.file);
          }},
-        {"a file that is no archive", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a file that is no archive", umbo::status::invalid_argument,
          {"umbo_dataset_from_npz_file", "path"},
          {"test_mistakes_input.cpp'"},
          {"not a .npz file"},
@@ -43,7 +43,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              umbo::dataset::from_npz_file(at.file, {"images"});
          }},
-        {"batches of nothing", UMBO_STATUS_INVALID_ARGUMENT,
+        {"batches of nothing", umbo::status::invalid_argument,
          {"umbo_dataset_batch", "size"},
          {"0 elements"},
          {"1 or more"},
@@ -51,7 +51,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.batch(0);
          }},
-        {"a shard that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a shard that there is not", umbo::status::invalid_argument,
          {"umbo_dataset_shard", "index"},
          {"2;"},
          {"in [0, 2), the shards"},
@@ -59,37 +59,37 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.shard(2, 2);
          }},
-        {"leaves of different lengths", UMBO_STATUS_INVALID_ARGUMENT,
+        {"leaves of different lengths", umbo::status::invalid_argument,
          {"umbo_dataset_from_tensor_slices", "components"},
          {"5 in tensor 0", "4 in tensor 1"},
          {"row i of each tensor belongs to element i"},
          [] {
              umbo::dataset::from_tensor_slices(value::structure(
-                 {{"image", tensor::zeros(UMBO_DTYPE_FLOAT32, {5, 2})}, {"label", tensor::zeros(UMBO_DTYPE_INT32, {4})}}));
+                 {{"image", tensor::zeros(umbo::dtype::float32, {5, 2})}, {"label", tensor::zeros(umbo::dtype::int32, {4})}}));
          }},
-        {"slices of a scalar", UMBO_STATUS_INVALID_ARGUMENT,
+        {"slices of a scalar", umbo::status::invalid_argument,
          {"umbo_dataset_from_tensor_slices", "components"},
          {"a scalar"},
          {"give it a dimension 0"},
          [] {
              umbo::dataset::from_tensor_slices(tensor::scalar(1.0f));
          }},
-        {"a batch of different shapes", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a batch of different shapes", umbo::status::invalid_argument,
          {"umbo_iterator_next", "dataset"},
          {"element 1 of a batch", "[3]", "[2]"},
          {"have one dtype and shape"},
          [] {
-             const auto two = tensor::zeros(UMBO_DTYPE_FLOAT32, {2}), three = tensor::zeros(UMBO_DTYPE_FLOAT32, {3});
+             const auto two = tensor::zeros(umbo::dtype::float32, {2}), three = tensor::zeros(umbo::dtype::float32, {3});
              umbo::dataset::elements({two, three}).batch(2).iterate().next();
          }},
-        {"a range without a step", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a range without a step", umbo::status::invalid_argument,
          {"umbo_dataset_from_range", "step"},
          {"0;"},
          {"never reach 'stop'"},
          [] {
              umbo::dataset::range(0, 4, 0);
          }},
-        {"a queue of negative depth", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a queue of negative depth", umbo::status::invalid_argument,
          {"umbo_dataset_prefetch", "depth"},
          {"-3"},
          {"between 1 and 4096"},
@@ -97,7 +97,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.prefetch(-3);
          }},
-        {"passes fewer than none", UMBO_STATUS_INVALID_ARGUMENT,
+        {"passes fewer than none", umbo::status::invalid_argument,
          {"umbo_dataset_repeat", "count"},
          {"-7"},
          {"or -1 for no end"},
@@ -105,7 +105,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.repeat(-7);
          }},
-        {"batches of no size", UMBO_STATUS_INVALID_ARGUMENT,
+        {"batches of no size", umbo::status::invalid_argument,
          {"umbo_dataset_rebatch", "sizes"},
          {"none"},
          {"give one or more"},
@@ -113,7 +113,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.batch(2).rebatch({});
          }},
-        {"a batch of a negative size", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a batch of a negative size", umbo::status::invalid_argument,
          {"umbo_dataset_rebatch", "sizes"},
          {"-1"},
          {"is negative"},
@@ -121,7 +121,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.batch(2).rebatch({2, -1});
          }},
-        {"a dataset that was not batched", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a dataset that was not batched", umbo::status::invalid_argument,
          {"umbo_strategy_distribute_dataset", "dataset"},
          {"a scalar (int64 [])", "2 replicas"},
          {"batch the dataset before distributing it"},
@@ -129,7 +129,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.strategy.distribute(at.numbers).iterate().next();
          }},
-        {"an iterator that was not reset", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an iterator that was not reset", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
          {"an iterator at its end"},
          {"reset it"},
@@ -140,7 +140,7 @@ std::vector<mistake> mistakes() {
              }
              input.next().view();
          }},
-        {"a run on the end of a dataset", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a run on the end of a dataset", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
          {"replica 0", "CPU:1"},
          {"reset it"},
@@ -151,7 +151,7 @@ std::vector<mistake> mistakes() {
              }
              at.strategy.run([](context &, const value &args) { args.view(); }, input.next());
          }},
-        {"an iterator in its own map", UMBO_STATUS_FAILED_PRECONDITION,
+        {"an iterator in its own map", umbo::status::failed_precondition,
          {"umbo_iterator_next"},
          {"a mapped function"},
          {"use another iterator there"},
@@ -165,7 +165,7 @@ std::vector<mistake> mistakes() {
              input = mapped.iterate();
              input.next();
          }},
-        {"a map that throws", UMBO_STATUS_UNKNOWN,
+        {"a map that throws", umbo::status::unknown,
          {"umbo_iterator_next"},
          {"corrupt picture"},
          {"corrupt picture"},
@@ -174,7 +174,7 @@ std::vector<mistake> mistakes() {
              at.numbers.map([](const value &) -> value { throw std::runtime_error("corrupt picture"); })
                  .iterate().next();
          }},
-        {"a map that gives nothing", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a map that gives nothing", umbo::status::invalid_argument,
          {"umbo_iterator_next", "result"},
          {"the mapped function"},
          {"stores a value for each element"},
@@ -182,25 +182,25 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              at.numbers.map([](const value &) { return value(); }).iterate().next();
          }},
-        {"a map whose elements look otherwise", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a map whose elements look otherwise", umbo::status::invalid_argument,
          {"umbo_iterator_next", "mapped function"},
          {"float32 of shape [3]", "int64 []"},
          {"as the spec says"},
          [] {
              const world at{__FILE__};
-             at.numbers.map([](const value &) { return value(tensor::zeros(UMBO_DTYPE_FLOAT32, {3})); })
+             at.numbers.map([](const value &) { return value(tensor::zeros(umbo::dtype::float32, {3})); })
                  .iterate().next();
          }},
-        {"a generator whose elements are of another type", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a generator whose elements are of another type", umbo::status::invalid_argument,
          {"umbo_iterator_next", "generator"},
          {"float64 of shape []", "float32 []"},
          {"as the spec says"},
          [] {
-             umbo::dataset::from_generator(umbo::element_spec::tensor(UMBO_DTYPE_FLOAT32, {}), [] {
+             umbo::dataset::from_generator(umbo::element_spec::tensor(umbo::dtype::float32, {}), [] {
                  return [] { return std::optional<value>(tensor::scalar<double>(1)); };
              }).iterate().next();
          }},
-        {"names for some of the datasets", UMBO_STATUS_INVALID_ARGUMENT,
+        {"names for some of the datasets", umbo::status::invalid_argument,
          {"names"},
          {"for each dataset"},
          {"or none"},
@@ -208,7 +208,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              umbo::dataset::zip({at.numbers, at.numbers}, {"x"});
          }},
-        {"datasets of different elements in a row", UMBO_STATUS_INVALID_ARGUMENT,
+        {"datasets of different elements in a row", umbo::status::invalid_argument,
          {"umbo_dataset_concatenate", "datasets"},
          {"dataset 1 are float32 []", "dataset 0 int64 []"},
          {"must be the same"},
@@ -216,7 +216,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              umbo::dataset::concatenate({at.numbers, umbo::dataset::from_tensors(at.one)});
          }},
-        {"a function that makes no dataset", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a function that makes no dataset", umbo::status::invalid_argument,
          {"umbo_strategy_distribute_datasets_from_function", "dataset"},
          {"the function"},
          {"stores a dataset for each pipeline"},
@@ -225,17 +225,17 @@ std::vector<mistake> mistakes() {
              at.strategy.distribute_from_function(
                  [](const umbo::input_context &) { return umbo::dataset(); });
          }},
-        {"a split that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a split that there is not", umbo::status::invalid_argument,
          {"umbo_strategy_distribute_dataset", "options.split"},
          {"9;"},
          {"valid are UMBO_SPLIT_CEIL (0)"},
          [] {
              const world at{__FILE__};
              umbo::distribute_options how;
-             how.split = static_cast<umbo_split>(9);
+             how.split = static_cast<umbo::split>(9);
              at.strategy.distribute(at.numbers.batch(4), how);
          }},
-        {"a batch that does not divide", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a batch that does not divide", umbo::status::invalid_argument,
          {"umbo_input_context_per_replica_batch_size", "global_batch_size"},
          {"8 is not a multiple of 3"},
          {"the number of replicas"},

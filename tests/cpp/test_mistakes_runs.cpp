@@ -15,14 +15,14 @@ using umbo::value;
 struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    tensor ones = tensor::zeros(UMBO_DTYPE_FLOAT32, {2});
+    tensor ones = tensor::zeros(umbo::dtype::float32, {2});
     value pair = value::per_replica({one, one});
 };
 
 std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
-        {"a run inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a run inside of a run", umbo::status::failed_precondition,
          {"umbo_strategy_run"},
          {"replica 0 (", "CPU:0)", "replica 1 (", "CPU:1)"},
          {"use a merge call"},
@@ -32,17 +32,17 @@ std::vector<mistake> mistakes() {
                  at.strategy.run([](context &, const value &) {});
              });
          }},
-        {"a reduction in a replica's callback", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a reduction in a replica's callback", umbo::status::failed_precondition,
          {"umbo_strategy_reduce"},
          {"replica 0's callback", "CPU:1"},
          {"use an all-reduce or a merge call"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) {
-                 at.strategy.reduce(UMBO_REDUCE_SUM, at.ones);
+                 at.strategy.reduce(umbo::reduce_op::sum, at.ones);
              });
          }},
-        {"a gather in a replica's callback", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a gather in a replica's callback", umbo::status::failed_precondition,
          {"umbo_strategy_gather"},
          {"replica 0's callback", "CPU:1"},
          {"use an all-gather or a merge call"},
@@ -52,27 +52,27 @@ std::vector<mistake> mistakes() {
                  at.strategy.gather(at.ones, 0);
              });
          }},
-        {"an all-reduce of different shapes", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an all-reduce of different shapes", umbo::status::invalid_argument,
          {"all_reduce SUM", "value"},
          {"replica 0 [2]", "replica 1 [3]"},
          {"give it tensors of one shape"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_reduce(UMBO_REDUCE_SUM, tensor::zeros(UMBO_DTYPE_FLOAT32, {own.replica_id() + 2}));
+                 own.all_reduce(umbo::reduce_op::sum, tensor::zeros(umbo::dtype::float32, {own.replica_id() + 2}));
              });
          }},
-        {"an all-gather of different widths", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an all-gather of different widths", umbo::status::invalid_argument,
          {"all_gather along axis 0", "value"},
          {"replica 0 [2, 2]", "replica 1 [2, 3]"},
          {"can be gathered along axis 1"},
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_gather(tensor::zeros(UMBO_DTYPE_FLOAT32, {2, own.replica_id() + 2}), 0);
+                 own.all_gather(tensor::zeros(umbo::dtype::float32, {2, own.replica_id() + 2}), 0);
              });
          }},
-        {"a merge call on one replica only", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a merge call on one replica only", umbo::status::failed_precondition,
          {"the replicas disagree about merge calls"},
          {"replica 0 waits in its synchronising call 1, merge_call", "replica 1 has returned"},
          {"all replicas must make the same synchronising calls in the same order"},
@@ -82,7 +82,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 0) own.merge_call([](umbo::strategy &, const value &) {});
              });
          }},
-        {"different operations at one place", UMBO_STATUS_FAILED_PRECONDITION,
+        {"different operations at one place", umbo::status::failed_precondition,
          {"the replicas disagree about merge calls"},
          {"replica 0 waits in its synchronising call 1, all_reduce SUM",
           "replica 1 waits in its synchronising call 1, all_gather along axis 0"},
@@ -90,21 +90,21 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 if (own.replica_id() == 0) own.all_reduce(UMBO_REDUCE_SUM, at.one);
+                 if (own.replica_id() == 0) own.all_reduce(umbo::reduce_op::sum, at.one);
                  else own.all_gather(at.ones, 0);
              });
          }},
-        {"different reductions at one place", UMBO_STATUS_FAILED_PRECONDITION,
+        {"different reductions at one place", umbo::status::failed_precondition,
          {"the replicas disagree about merge calls"},
          {"all_reduce SUM; replica 1", "all_reduce MEAN"},
          {"all replicas must make the same synchronising calls in the same order"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.all_reduce(own.replica_id() == 0 ? UMBO_REDUCE_SUM : UMBO_REDUCE_MEAN, at.one);
+                 own.all_reduce(own.replica_id() == 0 ? umbo::reduce_op::sum : umbo::reduce_op::mean, at.one);
              });
          }},
-        {"different merge functions at one place", UMBO_STATUS_FAILED_PRECONDITION,
+        {"different merge functions at one place", umbo::status::failed_precondition,
          {"the replicas disagree about merge calls"},
          {"replica 0 waits in its synchronising call 1, merge_call of the function at",
           "replica 1 waits"},
@@ -116,7 +116,7 @@ std::vector<mistake> mistakes() {
                  else own.merge_call([&](umbo::strategy &, const value &) { static_cast<void>(at.one.get()); });
              });
          }},
-        {"a callback that throws", UMBO_STATUS_UNKNOWN,
+        {"a callback that throws", umbo::status::unknown,
          {"row 7 of 5"},
          {"replica 1", "CPU:1"},
          {"7 of 5"},
@@ -126,7 +126,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 1) throw std::out_of_range("row 7 of 5");
              });
          }},
-        {"a callback that throws what is no exception", UMBO_STATUS_UNKNOWN,
+        {"a callback that throws what is no exception", umbo::status::unknown,
          {"a C++ exception"},
          {"replica 1", "CPU:1"},
          {"not a std::exception"},
@@ -136,7 +136,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 1) throw 7;
              });
          }},
-        {"arguments for fewer replicas", UMBO_STATUS_INVALID_ARGUMENT,
+        {"arguments for fewer replicas", umbo::status::invalid_argument,
          {"umbo_strategy_run", "args"},
          {"1 components"},
          {"for 2 replicas"},
@@ -144,7 +144,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.run([](context &, const value &) {}, value::per_replica({at.one}));
          }},
-        {"a result of some replicas only", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a result of some replicas only", umbo::status::invalid_argument,
          {"umbo_strategy_run", "result"},
          {"1 of 2 replicas"},
          {"all or none must"},
@@ -154,7 +154,7 @@ std::vector<mistake> mistakes() {
                  return own.replica_id() == 0 ? value(at.one) : value();
              });
          }},
-        {"results of different structure", UMBO_STATUS_INVALID_ARGUMENT,
+        {"results of different structure", umbo::status::invalid_argument,
          {"umbo_strategy_run", "result"},
          {"a tensor of 1 on replica 0", "a tuple of 1 on replica 1"},
          {"the structures differ"},
@@ -164,7 +164,7 @@ std::vector<mistake> mistakes() {
                  return own.replica_id() == 0 ? value(at.one) : value::tuple({at.one});
              });
          }},
-        {"a context that is kept", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a context that is kept", umbo::status::invalid_argument,
          {"umbo_replica_context_replica_id", "ctx"},
          {"a callback that has returned"},
          {"keep a reference of your own"},
@@ -176,7 +176,7 @@ std::vector<mistake> mistakes() {
              });
              context(kept).replica_id();
          }},
-        {"arguments that are kept", UMBO_STATUS_INVALID_ARGUMENT,
+        {"arguments that are kept", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
          {"a callback that has returned"},
          {"keep a reference of your own"},
@@ -189,7 +189,7 @@ std::vector<mistake> mistakes() {
              umbo_view view{};
              umbo::check(umbo_value_view(kept, nullptr, &view));
          }},
-        {"a context on another thread", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a context on another thread", umbo::status::failed_precondition,
          {"umbo_replica_context_add_metric", "ctx"},
          {"replica 0", "CPU:0"},
          {"to another thread"},
@@ -205,10 +205,10 @@ std::vector<mistake> mistakes() {
                          said = error.what();
                      }
                  }).join();
-                 if (!said.empty()) throw umbo::error(UMBO_STATUS_FAILED_PRECONDITION, said);
+                 if (!said.empty()) throw umbo::error(umbo::status::failed_precondition, said);
              });
          }},
-        {"a run that is late", UMBO_STATUS_DEADLINE_EXCEEDED,
+        {"a run that is late", umbo::status::deadline_exceeded,
          {"the run's deadline"},
          {"replica 1 (", "CPU:1", "still in its callback"},
          {"give it more time", "ask whether to stop"},
@@ -229,7 +229,7 @@ std::vector<mistake> mistakes() {
                  throw umbo::error(error.status(), said);
              }
          }},
-        {"a token that is used up", UMBO_STATUS_CANCELLED,
+        {"a token that is used up", umbo::status::cancelled,
          {"umbo_strategy_run"},
          {"was cancelled"},
          {"give another run a new one"},
@@ -240,7 +240,7 @@ std::vector<mistake> mistakes() {
              how.cancellation.cancel();
              at.strategy.run([](context &, const value &) {}, value(), how);
          }},
-        {"a deadline inside of a merge call", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a deadline inside of a merge call", umbo::status::invalid_argument,
          {"options"},
          {"inside of a merge call"},
          {"give that one the deadline"},
@@ -254,7 +254,7 @@ std::vector<mistake> mistakes() {
                  });
              });
          }},
-        {"scopes that are left in the wrong order", UMBO_STATUS_FAILED_PRECONDITION,
+        {"scopes that are left in the wrong order", umbo::status::failed_precondition,
          {"umbo_scope_exit", "scope"},
          {"not the innermost one"},
          {"left in the reverse order"},
@@ -267,10 +267,10 @@ std::vector<mistake> mistakes() {
              } catch (const umbo::error &) {
                  const std::string said = umbo_last_error_message();
                  inner.exit();
-                 throw umbo::error(UMBO_STATUS_FAILED_PRECONDITION, said);
+                 throw umbo::error(umbo::status::failed_precondition, said);
              }
          }},
-        {"a scope that is left twice", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a scope that is left twice", umbo::status::invalid_argument,
          {"umbo_scope_exit", "scope"},
          {"was released"},
          {"keep a reference"},
@@ -281,7 +281,7 @@ std::vector<mistake> mistakes() {
              scope.exit();
              umbo::check(umbo_scope_exit(raw));
          }},
-        {"a negative number of replicas", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a negative number of replicas", umbo::status::invalid_argument,
          {"umbo_strategy_create", "options.cpu_replicas"},
          {"-2"},
          {"0 (not given) or more"},
@@ -290,7 +290,7 @@ std::vector<mistake> mistakes() {
              how.cpu_replicas = -2;
              umbo::strategy::central_storage(how);
          }},
-        {"a device that there is not", UMBO_STATUS_NOT_FOUND,
+        {"a device that there is not", umbo::status::not_found,
          {"umbo_strategy_create", "compute_devices"},
          {"CPU:77", "CPU:0 to CPU:"},
          {"set the number of logical CPUs to 78"},
@@ -299,7 +299,7 @@ std::vector<mistake> mistakes() {
              how.compute_devices = {"CPU:0", "CPU:77"};
              umbo::strategy::central_storage(how);
          }},
-        {"a device that is no name", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a device that is no name", umbo::status::invalid_argument,
          {"parameter_device"},
          {"'the large one'"},
          {"as in 'CPU:0'"},
@@ -308,7 +308,7 @@ std::vector<mistake> mistakes() {
              how.parameter_device = "the large one";
              umbo::strategy::central_storage(how);
          }},
-        {"a device twice", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a device twice", umbo::status::invalid_argument,
          {"compute_devices"},
          {"CPU:0 appears twice"},
          {"split the CPU into more logical devices"},
@@ -317,7 +317,7 @@ std::vector<mistake> mistakes() {
              how.compute_devices = {"CPU:0", "CPU:0"};
              umbo::strategy::central_storage(how);
          }},
-        {"devices and a number of them", UMBO_STATUS_INVALID_ARGUMENT,
+        {"devices and a number of them", umbo::status::invalid_argument,
          {"cpu_replicas"},
          {"together with compute_devices"},
          {"give one of the two"},
@@ -327,7 +327,7 @@ std::vector<mistake> mistakes() {
              how.cpu_replicas = 2;
              umbo::strategy::central_storage(how);
          }},
-        {"a function that is NULL", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a function that is NULL", umbo::status::invalid_argument,
          {"umbo_strategy_run", "function"},
          {"is NULL"},
          {"a function is expected"},
@@ -336,7 +336,7 @@ std::vector<mistake> mistakes() {
              umbo_value *out = nullptr;
              umbo::check(umbo_strategy_run(at.strategy.get(), nullptr, nullptr, nullptr, nullptr, &out));
          }},
-        {"a metric that nobody added", UMBO_STATUS_NOT_FOUND,
+        {"a metric that nobody added", umbo::status::not_found,
          {"umbo_strategy_metric", "name"},
          {"'accuracy'"},
          {"the metrics are 'loss'"},
@@ -345,7 +345,7 @@ std::vector<mistake> mistakes() {
              at.strategy.run([](context &own, const value &) { own.add_metric("loss", 1, 1); });
              at.strategy.metric("accuracy");
          }},
-        {"synchronising inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+        {"synchronising inside of a run", umbo::status::failed_precondition,
          {"umbo_strategy_synchronize"},
          {"replica 0's callback", "replica 1's callback"},
          {"use a merge call"},
@@ -353,7 +353,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.run([&](context &, const value &) { at.strategy.synchronize(); });
          }},
-        {"several steps at once", UMBO_STATUS_UNIMPLEMENTED,
+        {"several steps at once", umbo::status::unimplemented,
          {"umbo_strategy_run_steps_on_iterator"},
          {"this strategy"},
          {"call umbo_strategy_run for each element"},
@@ -363,7 +363,7 @@ std::vector<mistake> mistakes() {
              umbo::tensorflow::run_steps_on_iterator(
                  at.strategy, [](context &, const value &) {}, input, 2);
          }},
-        {"a step with a struct from another header", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a step with a struct from another header", umbo::status::invalid_argument,
          {"umbo_strategy_run", "options"},
          {"struct_size is 0"},
          {"set it to the struct's sizeof"},
@@ -379,7 +379,7 @@ std::vector<mistake> mistakes() {
                  },
                  nullptr, nullptr, &options, &out));
          }},
-        {"a run by another name inside of a run", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a run by another name inside of a run", umbo::status::failed_precondition,
          {"umbo_strategy_call_for_each_replica"},
          {"replica 0's callback", "CPU:1"},
          {"use a merge call"},
@@ -390,7 +390,7 @@ std::vector<mistake> mistakes() {
                                                          [](context &, const value &) {});
              });
          }},
-        {"a call for each replica with too few arguments", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a call for each replica with too few arguments", umbo::status::invalid_argument,
          {"umbo_strategy_call_for_each_replica", "args"},
          {"1 components"},
          {"for 2 replicas"},

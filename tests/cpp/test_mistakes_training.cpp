@@ -14,20 +14,20 @@ struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
     umbo::variable weight = strategy.create_variable("w", one);
-    umbo::variable table = strategy.create_variable("table", tensor::zeros(UMBO_DTYPE_FLOAT32, {4, 2}));
+    umbo::variable table = strategy.create_variable("table", tensor::zeros(umbo::dtype::float32, {4, 2}));
     umbo::gradients gradients = fresh();
     umbo::gradients table_gradients =
-        umbo::gradients::create(strategy, {table}, UMBO_LOSS_SUM, 1, {true});
+        umbo::gradients::create(strategy, {table}, umbo::loss::sum, 1, {true});
     umbo::optimizer sgd = umbo::optimizer::sgd(strategy);
 
     umbo::gradients fresh() const {
-        return umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+        return umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
     }
 
     // A step in which each replica contributes this gradient.
     void step(float gradient) const {
         strategy.run([&](context &own, const value &) {
-            own.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)[0] = gradient;
+            own.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)[0] = gradient;
             own.submit(gradients, 1);
         });
     }
@@ -36,19 +36,19 @@ struct world {
 std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
-        {"a replica that forgets to submit", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a replica that forgets to submit", umbo::status::failed_precondition,
          {"umbo_optimizer_apply", "gradients"},
          {"replica 1 (CPU:1)"},
          {"every replica submits once in each run"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<float>(at.gradients, 0, UMBO_GRADIENT_OVERWRITE)[0] = 1;
+                 own.gradient<float>(at.gradients, 0, umbo::gradient_mode::overwrite)[0] = 1;
                  if (own.replica_id() == 0) own.submit(at.gradients, 1);
              });
              at.sgd.apply(at.gradients);
          }},
-        {"a replica that submits twice", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a replica that submits twice", umbo::status::failed_precondition,
          {"umbo_gradients_submit_weighted"},
          {"replica 1 has submitted"},
          {"submit once"},
@@ -59,7 +59,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 1) own.submit(at.gradients, 1);
              });
          }},
-        {"a gradient that is viewed after it was submitted", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a gradient that is viewed after it was submitted", umbo::status::failed_precondition,
          {"umbo_gradients_view"},
          {"replica 0 has submitted", "replica 1 has submitted"},
          {"view and write them before"},
@@ -67,40 +67,40 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.run([&](context &own, const value &) {
                  own.submit(at.gradients, 1);
-                 own.gradient<float>(at.gradients, 0, UMBO_GRADIENT_ADD);
+                 own.gradient<float>(at.gradients, 0, umbo::gradient_mode::add);
              });
          }},
-        {"a gradient of the wrong type", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a gradient of the wrong type", umbo::status::invalid_argument,
          {"view"},
          {"replica 0", "CPU:1", "float32, not float64"},
          {"view them as what they are"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<double>(at.gradients, 0, UMBO_GRADIENT_OVERWRITE);
+                 own.gradient<double>(at.gradients, 0, umbo::gradient_mode::overwrite);
              });
          }},
-        {"a gradient of a variable that there is not", UMBO_STATUS_OUT_OF_RANGE,
+        {"a gradient of a variable that there is not", umbo::status::out_of_range,
          {"umbo_gradients_view", "index"},
          {"replica 1", "3 is not in [0, 1)"},
          {"the variables that the gradients were made of"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<float>(at.gradients, 3, UMBO_GRADIENT_OVERWRITE);
+                 own.gradient<float>(at.gradients, 3, umbo::gradient_mode::overwrite);
              });
          }},
-        {"a gradient mode that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a gradient mode that there is not", umbo::status::invalid_argument,
          {"umbo_gradients_view", "mode"},
          {"replica 0", "9"},
          {"valid are UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 own.gradient<float>(at.gradients, 0, static_cast<umbo_gradient_mode>(9));
+                 own.gradient<float>(at.gradients, 0, static_cast<umbo::gradient_mode>(9));
              });
          }},
-        {"a negative weight", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a negative weight", umbo::status::invalid_argument,
          {"umbo_gradients_submit_weighted", "weight"},
          {"replica 1", "-1"},
          {"must be finite and at least 0"},
@@ -108,7 +108,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.run([&](context &own, const value &) { own.submit(at.gradients, -1); });
          }},
-        {"a weight that is nothing", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a weight that is nothing", umbo::status::failed_precondition,
          {"umbo_gradients_submit", "how many examples"},
          {"replica 0"},
          {"submit with a weight"},
@@ -116,7 +116,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.run([&](context &own, const value &) { own.submit(at.gradients); });
          }},
-        {"an apply without a run", UMBO_STATUS_FAILED_PRECONDITION,
+        {"an apply without a run", umbo::status::failed_precondition,
          {"umbo_optimizer_apply", "gradients"},
          {"no run that submitted"},
          {"run a step first"},
@@ -124,7 +124,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.sgd.apply(at.fresh());
          }},
-        {"two applies of one run", UMBO_STATUS_FAILED_PRECONDITION,
+        {"two applies of one run", umbo::status::failed_precondition,
          {"umbo_optimizer_apply", "gradients"},
          {"since the last apply"},
          {"apply once for each run"},
@@ -134,7 +134,7 @@ std::vector<mistake> mistakes() {
              at.sgd.apply(at.gradients);
              at.sgd.apply(at.gradients);
          }},
-        {"two runs before one apply", UMBO_STATUS_FAILED_PRECONDITION,
+        {"two runs before one apply", umbo::status::failed_precondition,
          {"umbo_gradients_view", "gradients"},
          {"replica 0", "the run before this one"},
          {"Apply after each run", "accumulation_steps", "make new gradients"},
@@ -144,7 +144,7 @@ std::vector<mistake> mistakes() {
              at.step(1);
              at.sgd.apply(at.gradients);
          }},
-        {"an apply after a run that failed", UMBO_STATUS_FAILED_PRECONDITION,
+        {"an apply after a run that failed", umbo::status::failed_precondition,
          {"umbo_optimizer_apply", "gradients"},
          {"the last run failed"},
          {"run the step again"},
@@ -153,26 +153,26 @@ std::vector<mistake> mistakes() {
              try {
                  at.strategy.run([&](context &own, const value &) {
                      own.submit(at.gradients, 1);
-                     throw umbo::error(UMBO_STATUS_DATA_LOSS, "half of it");
+                     throw umbo::error(umbo::status::data_loss, "half of it");
                  });
              } catch (const umbo::error &) {
              }
              at.sgd.apply(at.gradients);
          }},
-        {"a gradient that is NaN", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a gradient that is NaN", umbo::status::invalid_argument,
          {"umbo_optimizer_apply", "gradients"},
          {"variable 'w'", "step 1", "replica 0", "element []", "NaN"},
          {"Have such applies skipped"},
          [] {
              const world at;
              umbo::optimizer_options how;
-             how.non_finite = UMBO_NON_FINITE_FAIL;
+             how.non_finite = umbo::non_finite::fail;
              const auto careful = umbo::optimizer::sgd(at.strategy);
              careful.configure(how);
              at.step(std::nanf(""));
              careful.apply(at.gradients);
          }},
-        {"gradients of another strategy", UMBO_STATUS_FAILED_PRECONDITION,
+        {"gradients of another strategy", umbo::status::failed_precondition,
          {"umbo_gradients_submit_weighted", "gradients"},
          {"replica 0", "made for another one"},
          {"make gradients for each strategy"},
@@ -181,7 +181,7 @@ std::vector<mistake> mistakes() {
              const world other;
              at.strategy.run([&](context &own, const value &) { own.submit(other.gradients, 1); });
          }},
-        {"an optimizer of another strategy", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an optimizer of another strategy", umbo::status::invalid_argument,
          {"umbo_optimizer_apply", "gradients"},
          {"another strategy than the optimizer"},
          {"make both for one"},
@@ -191,41 +191,41 @@ std::vector<mistake> mistakes() {
              at.step(1);
              other.sgd.apply(at.gradients);
          }},
-        {"gradients of a variable of another strategy", UMBO_STATUS_INVALID_ARGUMENT,
+        {"gradients of a variable of another strategy", umbo::status::invalid_argument,
          {"umbo_gradients_create", "variables[0]"},
          {"'w'"},
          {"make it in this one's scope"},
          [] {
              const world at;
              const world other;
-             umbo::gradients::create(at.strategy, {other.weight}, UMBO_LOSS_SUM);
+             umbo::gradients::create(at.strategy, {other.weight}, umbo::loss::sum);
          }},
-        {"gradients of integers", UMBO_STATUS_INVALID_ARGUMENT,
+        {"gradients of integers", umbo::status::invalid_argument,
          {"umbo_gradients_create", "variables[0]"},
          {"'count'", "int32"},
          {"float32 and float64 have"},
          [] {
              const world at;
              const auto count = at.strategy.create_variable("count", tensor::scalar<std::int32_t>(0));
-             umbo::gradients::create(at.strategy, {count}, UMBO_LOSS_SUM);
+             umbo::gradients::create(at.strategy, {count}, umbo::loss::sum);
          }},
-        {"a loss reduction that was not said", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a loss reduction that was not said", umbo::status::invalid_argument,
          {"umbo_gradients_create", "options.loss_reduction"},
          {"0;"},
          {"valid are UMBO_LOSS_SUM (1)", "one must be given"},
          [] {
              const world at;
-             umbo::gradients::create(at.strategy, {at.weight}, static_cast<umbo_loss_reduction>(0));
+             umbo::gradients::create(at.strategy, {at.weight}, static_cast<umbo::loss>(0));
          }},
-        {"a variable twice among gradients", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a variable twice among gradients", umbo::status::invalid_argument,
          {"umbo_gradients_create", "variables[1]"},
          {"'w'", "as variables[0]"},
          {"list it once"},
          [] {
              const world at;
-             umbo::gradients::create(at.strategy, {at.weight, at.weight}, UMBO_LOSS_SUM);
+             umbo::gradients::create(at.strategy, {at.weight, at.weight}, umbo::loss::sum);
          }},
-        {"a row that the table does not have", UMBO_STATUS_OUT_OF_RANGE,
+        {"a row that the table does not have", umbo::status::out_of_range,
          {"umbo_gradients_submit_weighted", "indices: 9"},
          {"position 0", "replica 1", "variable 'table'"},
          {"is not in [0, 4)"},
@@ -238,7 +238,7 @@ std::vector<mistake> mistakes() {
                  own.submit(at.table_gradients, 1);
              });
          }},
-        {"rows of a gradient that is not row-sparse", UMBO_STATUS_FAILED_PRECONDITION,
+        {"rows of a gradient that is not row-sparse", umbo::status::failed_precondition,
          {"umbo_gradients_add_rows"},
          {"replica 0", "variable 'w'"},
          {"say so when they are made (row_sparse)"},
@@ -248,7 +248,7 @@ std::vector<mistake> mistakes() {
                  own.add_rows<float>(at.gradients, 0, 1);
              });
          }},
-        {"a rule that needs whole gradients, and rows", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a rule that needs whole gradients, and rows", umbo::status::invalid_argument,
          {"umbo_optimizer_apply", "gradients"},
          {"variable 'table'", "lamb"},
          {"Use another rule"},
@@ -262,15 +262,15 @@ std::vector<mistake> mistakes() {
              });
              umbo::optimizer::lamb(at.strategy).apply(at.table_gradients);
          }},
-        {"an assignment of another shape", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an assignment of another shape", umbo::status::invalid_argument,
          {"umbo_variable_assign", "value"},
          {"[3]", "variable 'w'", "[]"},
          {"reshape the value"},
          [] {
              const world at;
-             at.weight.assign(tensor::zeros(UMBO_DTYPE_FLOAT32, {3}));
+             at.weight.assign(tensor::zeros(umbo::dtype::float32, {3}));
          }},
-        {"an assignment of another type", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an assignment of another type", umbo::status::invalid_argument,
          {"umbo_variable_assign", "value"},
          {"float64", "variable 'w' is float32"},
          {"convert the value"},
@@ -278,7 +278,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.weight.assign(tensor::scalar<double>(1));
          }},
-        {"an assignment in replicas without an aggregation", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an assignment in replicas without an aggregation", umbo::status::invalid_argument,
          {"umbo_variable_assign", "variable"},
          {"'w'", "replica 1", "CPU:0"},
          {"create it with SUM, MEAN or ONLY_FIRST_REPLICA"},
@@ -288,7 +288,7 @@ std::vector<mistake> mistakes() {
                  at.weight.assign(tensor::scalar<float>(static_cast<float>(own.replica_id())));
              });
          }},
-        {"a variable without a value", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a variable without a value", umbo::status::invalid_argument,
          {"umbo_variable_create", "initial_value"},
          {"is NULL"},
          {"a tensor or options.initializer is expected"},
@@ -297,17 +297,17 @@ std::vector<mistake> mistakes() {
              umbo_variable *out = nullptr;
              umbo::check(umbo_variable_create(at.strategy.get(), "w", nullptr, nullptr, &out));
          }},
-        {"an initialiser that throws", UMBO_STATUS_UNKNOWN,
+        {"an initialiser that throws", umbo::status::unknown,
          {"umbo_variable_create"},
          {"no seed"},
          {"no seed"},
          [] {
              const world at;
-             at.strategy.create_variable("w", UMBO_DTYPE_FLOAT32, {2}, [](const umbo_view &) {
+             at.strategy.create_variable("w", umbo::dtype::float32, {2}, [](const umbo_view &) {
                  throw std::runtime_error("no seed");
              });
          }},
-        {"a negative learning rate", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a negative learning rate", umbo::status::invalid_argument,
          {"umbo_optimizer_create_sgd", "learning_rate"},
          {"-1"},
          {"must be finite and at least 0"},
@@ -317,7 +317,7 @@ std::vector<mistake> mistakes() {
              how.learning_rate = -1;
              umbo::optimizer::sgd(at.strategy, how);
          }},
-        {"a beta of two", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a beta of two", umbo::status::invalid_argument,
          {"umbo_optimizer_create_adam", "beta1"},
          {"2;"},
          {"less than 1"},
@@ -327,7 +327,7 @@ std::vector<mistake> mistakes() {
              how.beta1 = 2;
              umbo::optimizer::adam(at.strategy, how);
          }},
-        {"a schedule that gives NaN", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a schedule that gives NaN", umbo::status::invalid_argument,
          {"umbo_optimizer_apply", "learning_rate"},
          {"the schedule gave NaN for update 0"},
          {"must be finite and at least 0"},
@@ -338,7 +338,7 @@ std::vector<mistake> mistakes() {
              at.step(1);
              scheduled.apply(at.gradients);
          }},
-        {"a schedule that calls its strategy", UMBO_STATUS_FAILED_PRECONDITION,
+        {"a schedule that calls its strategy", umbo::status::failed_precondition,
          {"umbo_variable_assign", "strategy"},
          {"a learning-rate schedule"},
          {"call it after that has returned"},
@@ -352,7 +352,7 @@ std::vector<mistake> mistakes() {
              at.step(1);
              scheduled.apply(at.gradients);
          }},
-        {"a state that the rule does not have", UMBO_STATUS_NOT_FOUND,
+        {"a state that the rule does not have", umbo::status::not_found,
          {"umbo_optimizer_state", "name"},
          {"'m'"},
          {"sgd keeps nothing"},
@@ -362,7 +362,7 @@ std::vector<mistake> mistakes() {
              at.sgd.apply(at.gradients);
              at.sgd.state(at.weight, "m");
          }},
-        {"a variable in two groups", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a variable in two groups", umbo::status::invalid_argument,
          {"umbo_optimizer_add_group", "variables[0]"},
          {"'w'"},
          {"one group at most"},
@@ -374,33 +374,33 @@ std::vector<mistake> mistakes() {
              grouped.add_group({at.weight}, how);
              grouped.add_group({at.weight}, how);
          }},
-        {"a growing factor that shrinks", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a growing factor that shrinks", umbo::status::invalid_argument,
          {"umbo_optimizer_configure", "loss_scale_growth_factor"},
          {"0.5"},
          {"more than 1"},
          [] {
              const world at;
              umbo::optimizer_options how;
-             how.loss_scaling = UMBO_LOSS_SCALING_DYNAMIC;
+             how.loss_scaling = umbo::loss_scaling::dynamic;
              how.loss_scale_growth_factor = 0.5;
              umbo::optimizer::sgd(at.strategy).configure(how);
          }},
-        {"a scatter of rows that there are not", UMBO_STATUS_OUT_OF_RANGE,
+        {"a scatter of rows that there are not", umbo::status::out_of_range,
          {"umbo_variable_scatter_add", "indices"},
          {"7 at position 0", "variable 'table'"},
          {"not in [0, 4)"},
          [] {
              const world at;
-             at.table.scatter_add(value::indexed_slices(tensor::zeros(UMBO_DTYPE_FLOAT32, {1, 2}),
+             at.table.scatter_add(value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
                                                         tensor::from_vector<std::int64_t>({7}), {4, 2}));
          }},
-        {"a copy in a type that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a copy in a type that there is not", umbo::status::invalid_argument,
          {"umbo_variable_view_as", "dtype"},
          {"variable 'w'", "int8"},
          {"float16 and bfloat16"},
          [] {
              const world at;
-             at.weight.view_as(UMBO_DTYPE_INT8);
+             at.weight.view_as(umbo::dtype::int8);
          }},
     };
 }

@@ -9,14 +9,14 @@ using umbo::value;
 struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    tensor ones = tensor::zeros(UMBO_DTYPE_FLOAT32, {2});
+    tensor ones = tensor::zeros(umbo::dtype::float32, {2});
     value both = value::per_replica({ones, ones});
 };
 
 std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
-        {"a handle that is released twice", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a handle that is released twice", umbo::status::invalid_argument,
          {"umbo_tensor_retain", "tensor"},
          {"the handle was released"},
          {"keep a reference of your own"},
@@ -27,7 +27,7 @@ std::vector<mistake> mistakes() {
              umbo_tensor_release(raw);
              umbo::check(umbo_tensor_retain(raw, &another));
          }},
-        {"a handle that is used after its release", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a handle that is used after its release", umbo::status::invalid_argument,
          {"umbo_tensor_view", "tensor"},
          {"the handle was released"},
          {"keep a reference of your own"},
@@ -37,7 +37,7 @@ std::vector<mistake> mistakes() {
              umbo_view view{};
              umbo::check(umbo_tensor_view(raw, &view));
          }},
-        {"a handle of another kind", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a handle of another kind", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
          {"is a tensor handle"},
          {"not a value"},
@@ -46,7 +46,7 @@ std::vector<mistake> mistakes() {
              umbo_view view{};
              umbo::check(umbo_value_view(reinterpret_cast<const umbo_value *>(one.get()), nullptr, &view));
          }},
-        {"a handle that is NULL", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a handle that is NULL", umbo::status::invalid_argument,
          {"umbo_tensor_view", "tensor"},
          {"is NULL"},
          {"a tensor is expected"},
@@ -54,7 +54,7 @@ std::vector<mistake> mistakes() {
              umbo_view view{};
              umbo::check(umbo_tensor_view(nullptr, &view));
          }},
-        {"an output that is NULL", UMBO_STATUS_INVALID_ARGUMENT,
+        {"an output that is NULL", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "tensor"},
          {"is NULL"},
          {"a place for the output is expected"},
@@ -62,7 +62,7 @@ std::vector<mistake> mistakes() {
              const std::int64_t shape[] = {2};
              umbo::check(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, nullptr, nullptr));
          }},
-        {"a field that there is not", UMBO_STATUS_NOT_FOUND,
+        {"a field that there is not", umbo::status::not_found,
          {"umbo_value_field", "name"},
          {"'y'"},
          {"the struct has 'x', 'label'"},
@@ -70,7 +70,7 @@ std::vector<mistake> mistakes() {
              const world at;
              value::structure({{"x", at.one}, {"label", at.one}}).field("y");
          }},
-        {"an item that there is not", UMBO_STATUS_OUT_OF_RANGE,
+        {"an item that there is not", umbo::status::out_of_range,
          {"umbo_value_item", "index"},
          {"2 is not in"},
          {"[0, 2), the items of a tuple"},
@@ -78,7 +78,7 @@ std::vector<mistake> mistakes() {
              const world at;
              value::tuple({at.one, at.one}).item(2);
          }},
-        {"a path that leads to no leaf", UMBO_STATUS_NOT_FOUND,
+        {"a path that leads to no leaf", umbo::status::not_found,
          {"umbo_value_view", "name"},
          {"no item '1'"},
          {"the tuple has 1 items"},
@@ -86,7 +86,7 @@ std::vector<mistake> mistakes() {
              const world at;
              value::structure({{"x", value::tuple({at.one})}}).view("x.1");
          }},
-        {"a nest that is viewed as a tensor", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a nest that is viewed as a tensor", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
          {"is a tuple"},
          {"name one tensor in it"},
@@ -94,7 +94,7 @@ std::vector<mistake> mistakes() {
              const world at;
              value::tuple({at.one, at.one}).view();
          }},
-        {"two fields of one name", UMBO_STATUS_INVALID_ARGUMENT,
+        {"two fields of one name", umbo::status::invalid_argument,
          {"umbo_value_create_struct", "names"},
          {"'x' appears twice"},
          {"give each field a name of its own"},
@@ -102,7 +102,7 @@ std::vector<mistake> mistakes() {
              const world at;
              value::structure({{"x", at.one}, {"x", at.one}});
          }},
-        {"a tensor of a nest", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a tensor of a nest", umbo::status::invalid_argument,
          {"umbo_value_tensor", "value"},
          {"is a tuple"},
          {"name one tensor in it"},
@@ -110,100 +110,100 @@ std::vector<mistake> mistakes() {
              const world at;
              value::tuple({at.one}).as_tensor();
          }},
-        {"a view of the wrong type", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a view of the wrong type", umbo::status::invalid_argument,
          {"view"},
          {"float32, not float64"},
          {"view them as what they are"},
          [] {
              tensor::scalar(1.0f).view_as<double>();
          }},
-        {"a dtype that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a dtype that there is not", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "dtype"},
          {"99"},
          {"valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
          [] {
-             tensor::zeros(static_cast<umbo_dtype>(99), {2});
+             tensor::zeros(static_cast<umbo::dtype>(99), {2});
          }},
-        {"a negative size", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a negative size", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "shape"},
          {"dimension 1 is -3"},
          {"sizes are 0 or more"},
          [] {
-             tensor::zeros(UMBO_DTYPE_FLOAT32, {2, -3});
+             tensor::zeros(umbo::dtype::float32, {2, -3});
          }},
-        {"a reshape that does not fit", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a reshape that does not fit", umbo::status::invalid_argument,
          {"umbo_tensor_reshape", "shape"},
          {"[4] has 4 elements", "[2, 3] has 6"},
          {"a reshape keeps their number"},
          [] {
-             tensor::zeros(UMBO_DTYPE_FLOAT32, {2, 3}).reshape({4});
+             tensor::zeros(umbo::dtype::float32, {2, 3}).reshape({4});
          }},
-        {"a slice beyond the end", UMBO_STATUS_OUT_OF_RANGE,
+        {"a slice beyond the end", umbo::status::out_of_range,
          {"umbo_tensor_slice", "start, stop"},
          {"[2, 9)", "dimension 0 of shape [4]"},
          {"within [0, 4)"},
          [] {
-             tensor::zeros(UMBO_DTYPE_FLOAT32, {4}).slice(0, 2, 9);
+             tensor::zeros(umbo::dtype::float32, {4}).slice(0, 2, 9);
          }},
-        {"a slice along an axis that there is not", UMBO_STATUS_OUT_OF_RANGE,
+        {"a slice along an axis that there is not", umbo::status::out_of_range,
          {"umbo_tensor_slice", "axis"},
          {"2 is not in"},
          {"[-1, 1), the axes of shape [4]"},
          [] {
-             tensor::zeros(UMBO_DTYPE_FLOAT32, {4}).slice(2, 0, 1);
+             tensor::zeros(umbo::dtype::float32, {4}).slice(2, 0, 1);
          }},
-        {"axes that are no order", UMBO_STATUS_INVALID_ARGUMENT,
+        {"axes that are no order", umbo::status::invalid_argument,
          {"umbo_tensor_transpose", "axes"},
          {"[0, 0]", "[4, 2]"},
          {"name each of its axes once"},
          [] {
-             tensor::zeros(UMBO_DTYPE_FLOAT32, {4, 2}).transpose({0, 0});
+             tensor::zeros(umbo::dtype::float32, {4, 2}).transpose({0, 0});
          }},
-        {"a buffer that is too small", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a buffer that is too small", umbo::status::invalid_argument,
          {"umbo_tensor_copy_to_host", "bytes"},
          {"4; shape [4] of float32"},
          {"has 16"},
          [] {
              float number = 0;
-             const auto four = tensor::zeros(UMBO_DTYPE_FLOAT32, {4});
+             const auto four = tensor::zeros(umbo::dtype::float32, {4});
              umbo::check(umbo_tensor_copy_to_host(four.get(), &number, sizeof(number)));
          }},
-        {"a reduction that there is not", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a reduction that there is not", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "op"},
          {"9;"},
          {"valid are UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)"},
          [] {
              const world at;
-             at.strategy.reduce(static_cast<umbo_reduce_op>(9), at.both);
+             at.strategy.reduce(static_cast<umbo::reduce_op>(9), at.both);
          }},
-        {"a mean of booleans", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a mean of booleans", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value"},
          {"bool values"},
          {"convert them to numbers first"},
          [] {
              const world at;
-             const auto no = tensor::zeros(UMBO_DTYPE_BOOL, {2});
-             at.strategy.reduce(UMBO_REDUCE_MEAN, value::per_replica({no, no}));
+             const auto no = tensor::zeros(umbo::dtype::boolean, {2});
+             at.strategy.reduce(umbo::reduce_op::mean, value::per_replica({no, no}));
          }},
-        {"a reduction of different types", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a reduction of different types", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value"},
          {"replica 0 float32", "replica 1 float64"},
          {"needs one dtype"},
          [] {
              const world at;
              const auto other = tensor::scalar<double>(1);
-             at.strategy.reduce(UMBO_REDUCE_SUM, value::per_replica({at.one, other}));
+             at.strategy.reduce(umbo::reduce_op::sum, value::per_replica({at.one, other}));
          }},
-        {"a reduction of different shapes", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a reduction of different shapes", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value"},
          {"replica 0 []", "replica 1 [3]"},
          {"reshape before"},
          [] {
              const world at;
-             const auto three = tensor::zeros(UMBO_DTYPE_FLOAT32, {3});
-             at.strategy.reduce(UMBO_REDUCE_SUM, value::per_replica({at.one, three}));
+             const auto three = tensor::zeros(umbo::dtype::float32, {3});
+             at.strategy.reduce(umbo::reduce_op::sum, value::per_replica({at.one, three}));
          }},
-        {"a reduction along an axis that there is not", UMBO_STATUS_OUT_OF_RANGE,
+        {"a reduction along an axis that there is not", umbo::status::out_of_range,
          {"umbo_strategy_reduce", "axis"},
          {"4 is not in"},
          {"[-1, 1), the axes of shape [2]"},
@@ -211,9 +211,9 @@ std::vector<mistake> mistakes() {
              const world at;
              umbo::reduce_options how;
              how.axes = {4};
-             at.strategy.reduce(UMBO_REDUCE_SUM, at.both, how);
+             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
          }},
-        {"a reduction onto a device that there is not", UMBO_STATUS_NOT_FOUND,
+        {"a reduction onto a device that there is not", umbo::status::not_found,
          {"umbo_strategy_reduce", "options.destination"},
          {"CPU:55"},
          {"set the number of logical CPUs to 56"},
@@ -221,19 +221,19 @@ std::vector<mistake> mistakes() {
              const world at;
              umbo::reduce_options how;
              how.destination = "CPU:55";
-             at.strategy.reduce(UMBO_REDUCE_SUM, at.both, how);
+             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
          }},
-        {"a reduction into memory of another shape", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a reduction into memory of another shape", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "output"},
          {"float32 of shape [7]"},
          {"the result is float32 of shape [2]"},
          [] {
              const world at;
              umbo::reduce_options how;
-             how.output = tensor::zeros(UMBO_DTYPE_FLOAT32, {7});
-             at.strategy.reduce(UMBO_REDUCE_SUM, at.both, how);
+             how.output = tensor::zeros(umbo::dtype::float32, {7});
+             at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
          }},
-        {"a gather along an axis that there is not", UMBO_STATUS_OUT_OF_RANGE,
+        {"a gather along an axis that there is not", umbo::status::out_of_range,
          {"umbo_strategy_gather", "axis"},
          {"3 is not in"},
          {"[-1, 1), the axes of shape [2]"},
@@ -241,7 +241,7 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.gather(at.both, 3);
          }},
-        {"a gather of scalars", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a gather of scalars", umbo::status::invalid_argument,
          {"umbo_strategy_gather", "value"},
          {"on each replica"},
          {"reshape them to [1]"},
@@ -249,16 +249,16 @@ std::vector<mistake> mistakes() {
              const world at;
              at.strategy.gather(value::per_replica({at.one, at.one}), 0);
          }},
-        {"a gather of different widths", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a gather of different widths", umbo::status::invalid_argument,
          {"umbo_strategy_gather", "value"},
          {"replica 0 [2, 2]", "replica 1 [2, 3]"},
          {"can be gathered along axis 1"},
          [] {
              const world at;
-             at.strategy.gather(value::per_replica({tensor::zeros(UMBO_DTYPE_FLOAT32, {2, 2}),
-                                                   tensor::zeros(UMBO_DTYPE_FLOAT32, {2, 3})}), 0);
+             at.strategy.gather(value::per_replica({tensor::zeros(umbo::dtype::float32, {2, 2}),
+                                                   tensor::zeros(umbo::dtype::float32, {2, 3})}), 0);
          }},
-        {"a nest as a component", UMBO_STATUS_INVALID_ARGUMENT,
+        {"a nest as a component", umbo::status::invalid_argument,
          {"umbo_value_create_per_replica", "components[0]"},
          {"a tuple"},
          {"a nest of those"},
@@ -266,23 +266,23 @@ std::vector<mistake> mistakes() {
              const world at;
              value::per_replica({value::tuple({at.one}), at.one});
          }},
-        {"slices with fewer indices than rows", UMBO_STATUS_INVALID_ARGUMENT,
+        {"slices with fewer indices than rows", umbo::status::invalid_argument,
          {"umbo_value_create_indexed_slices", "values"},
          {"[3, 2]", "2 indices"},
          {"need shape [2, 2]"},
          [] {
-             value::indexed_slices(tensor::zeros(UMBO_DTYPE_FLOAT32, {3, 2}),
+             value::indexed_slices(tensor::zeros(umbo::dtype::float32, {3, 2}),
                                    tensor::from_vector<std::int64_t>({0, 1}), {8, 2});
          }},
-        {"indices that are no integers", UMBO_STATUS_INVALID_ARGUMENT,
+        {"indices that are no integers", umbo::status::invalid_argument,
          {"umbo_value_create_indexed_slices", "indices"},
          {"float32 of shape [1]"},
          {"int64 of one dimension is expected"},
          [] {
-             value::indexed_slices(tensor::zeros(UMBO_DTYPE_FLOAT32, {1, 2}),
+             value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
                                    tensor::from_vector<float>({0}), {8, 2});
          }},
-        {"options without their size", UMBO_STATUS_INVALID_ARGUMENT,
+        {"options without their size", umbo::status::invalid_argument,
          {"umbo_strategy_check_equivalence", "options"},
          {"struct_size is 0"},
          {"_INIT macro"},

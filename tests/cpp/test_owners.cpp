@@ -11,7 +11,7 @@ namespace {
 
 void ownership() {
     auto tensor = umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4});
-    CHECK(umbo::live_handles(UMBO_HANDLE_TENSOR) == 1);
+    CHECK(umbo::live_handles(umbo::handle_type::tensor) == 1);
     umbo_tensor *const raw = tensor.get();
     auto moved = std::move(tensor);
     CHECK(!tensor && moved.get() == raw);
@@ -43,7 +43,7 @@ void foreign_memory() {
         try {
             tensor.view_as<float>();
         } catch (const umbo::error &error) {
-            refused = error.status() == UMBO_STATUS_INVALID_ARGUMENT;
+            refused = error.status() == umbo::status::invalid_argument;
         }
         CHECK(refused);
     }
@@ -54,11 +54,11 @@ void values() {
     const umbo::value one = umbo::tensor::scalar(1.0f), two = umbo::tensor::scalar(2.0f);
     const auto nest =
         umbo::value::structure({{"a", one}, {"b", umbo::value::tuple({one, two})}});
-    CHECK(nest.kind() == UMBO_VALUE_STRUCT && nest.count() == 2 && nest.field_name(1) == "b");
+    CHECK(nest.kind() == umbo::value_kind::structure && nest.count() == 2 && nest.field_name(1) == "b");
     CHECK(nest.view_as<const float>("b.1")() == 2);
     CHECK(nest.field("b").item(1).as_tensor().to_vector<float>()[0] == 2);
     const auto split = umbo::value::per_replica({one, two});
-    CHECK(split.kind() == UMBO_VALUE_PER_REPLICA);
+    CHECK(split.kind() == umbo::value_kind::per_replica);
     const auto kept = nest;
     CHECK(kept.get() != nest.get()); // a handle of its own, the same object
 }
@@ -105,18 +105,18 @@ void scopes(const umbo::strategy &strategy) {
 void library() {
     CHECK(!umbo::version().empty() && umbo::version_number() > 0);
     CHECK(umbo::build_info().front() == '{');
-    CHECK(umbo::status_name(UMBO_OK) == "OK");
+    CHECK(umbo::status_name(umbo::status::ok) == "OK");
     CHECK(umbo::canonical_device_name("cpu") == "/job:localhost/replica:0/task:0/device:CPU:0");
     CHECK(umbo::parse_device("CPU:3").ordinal == 3);
-    CHECK(umbo::physical_device_count(UMBO_DEVICE_CPU) >= 1);
-    CHECK(umbo::logical_device_count(UMBO_DEVICE_CPU) >= 1);
+    CHECK(umbo::physical_device_count(umbo::device_type::cpu) >= 1);
+    CHECK(umbo::logical_device_count(umbo::device_type::cpu) >= 1);
     CHECK(umbo::device_memory_info("CPU:0").total_bytes > 0);
     CHECK(umbo::worker_count() >= 1);
     umbo::has_feature("cuda");
     const auto witness = std::make_shared<int>(0);
-    umbo::set_log_callback(UMBO_LOG_DEBUG, [witness](umbo_log_level, const char *) {});
+    umbo::set_log_callback(umbo::log_level::debug, [witness](umbo::log_level, const char *) {});
     CHECK(witness.use_count() == 2);
-    umbo::set_log_callback(UMBO_LOG_ERROR, [](umbo_log_level, const char *) {});
+    umbo::set_log_callback(umbo::log_level::error, [](umbo::log_level, const char *) {});
     CHECK(witness.use_count() == 1);
 }
 
@@ -136,7 +136,7 @@ int main() {
             umbo::shutdown();
             CHECK(!"a strategy has threads");
         } catch (const umbo::error &error) {
-            CHECK(error.status() == UMBO_STATUS_FAILED_PRECONDITION);
+            CHECK(error.status() == umbo::status::failed_precondition);
         }
     }
     library();

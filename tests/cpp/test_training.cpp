@@ -21,20 +21,20 @@ void callables(const umbo::strategy &strategy) {
         return umbo::tensor::scalar(scratch[9]);
     });
     CHECK(ids.count() == 3 && number_of(ids.item(2)) == 2);
-    CHECK(number_of(strategy.reduce(UMBO_REDUCE_MEAN, ids)) == 1);
-    CHECK(number_of(strategy.reduce_to(UMBO_REDUCE_SUM, ids, umbo::destination("CPU:0"))) == 3);
+    CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, ids)) == 1);
+    CHECK(number_of(strategy.reduce_to(umbo::reduce_op::sum, ids, umbo::destination("CPU:0"))) == 3);
 
     const auto merged = strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
-            CHECK(number_of(context.all_reduce(UMBO_REDUCE_SUM, own)) == 3);
+            CHECK(number_of(context.all_reduce(umbo::reduce_op::sum, own)) == 3);
             return context.merge_call(
                 [](umbo::strategy &merging, const umbo::value &all) {
-                    return merging.reduce(UMBO_REDUCE_SUM, all);
+                    return merging.reduce(umbo::reduce_op::sum, all);
                 },
                 own);
         },
         ids);
-    CHECK(merged.kind() == UMBO_VALUE_TENSOR && number_of(merged) == 3);
+    CHECK(merged.kind() == umbo::value_kind::tensor && number_of(merged) == 3);
 
     const umbo::value rows = umbo::value::per_replica(
         {umbo::tensor::from_vector(std::vector<float>{1}),
@@ -43,7 +43,7 @@ void callables(const umbo::strategy &strategy) {
     CHECK(strategy.gather(rows, 0).as_tensor().to_vector<float>()[5] == 6);
     umbo::reduce_options over_rows;
     over_rows.axes = std::vector<std::int32_t>{0};
-    CHECK(number_of(strategy.reduce(UMBO_REDUCE_MEAN, rows, over_rows)) == 3.5f);
+    CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, rows, over_rows)) == 3.5f);
     strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
             CHECK(context.all_gather(own, 0).as_tensor().to_vector<float>().size() == 6);
@@ -51,10 +51,10 @@ void callables(const umbo::strategy &strategy) {
         rows);
 
     umbo::variable_options options;
-    options.aggregation = UMBO_AGGREGATION_SUM;
+    options.aggregation = umbo::aggregation::sum;
     const auto variable = strategy.create_variable("v", umbo::tensor::scalar(10.0f), options);
-    CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == UMBO_DTYPE_FLOAT32);
-    CHECK(variable.aggregation() == UMBO_AGGREGATION_SUM && strategy.created_variable(variable));
+    CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == umbo::dtype::float32);
+    CHECK(variable.aggregation() == umbo::aggregation::sum && strategy.created_variable(variable));
     strategy.run([&](umbo::replica_context &, const umbo::value &own) { variable.assign_add(own); },
                  ids);
     CHECK(number_of(variable) == 13);
@@ -73,23 +73,23 @@ void callables(const umbo::strategy &strategy) {
     // 10 in bfloat16, in a run and outside.
     strategy.run(
         [&](umbo::replica_context &context, const umbo::value &) {
-            const umbo_view low = context.view_as(variable, UMBO_DTYPE_BFLOAT16);
+            const umbo_view low = context.view_as(variable, umbo::dtype::bfloat16);
             CHECK(*static_cast<const std::uint16_t *>(low.data) == 0x4120);
         },
         ids);
-    CHECK(variable.view_as(UMBO_DTYPE_FLOAT16).dtype == UMBO_DTYPE_FLOAT16);
+    CHECK(variable.view_as(umbo::dtype::float16).dtype == UMBO_DTYPE_FLOAT16);
 }
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
 void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
-    const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 2);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum, 2);
     umbo::ftrl_options of_ftrl;
     of_ftrl.l1 = 10000;
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
     const auto sgd = umbo::optimizer::sgd(strategy);
     umbo::optimizer_options options;
     options.global_clip_norm = 2;
-    options.loss_scaling = UMBO_LOSS_SCALING_FIXED;
+    options.loss_scaling = umbo::loss_scaling::fixed;
     options.loss_scale = 4;
     sgd.configure(options);
     umbo::group_options group;
@@ -100,7 +100,7 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto step = [&] {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             const auto scale = static_cast<float>(sgd.loss_scale());
-            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 3 * scale;
+            context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 3 * scale;
             context.submit(gradients, 1);
         });
     };
@@ -130,7 +130,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto table = strategy.create_variable(
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
-        umbo::gradients::create(strategy, {weight, table}, UMBO_LOSS_SUM, 1, {false, true});
+        umbo::gradients::create(strategy, {weight, table}, umbo::loss::sum, 1, {false, true});
     const auto slices = umbo::value::indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
@@ -149,9 +149,9 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     CHECK((table.read().to_vector<float>() == std::vector<float>{0, -3, -9, 0}));
     bool refused = false;
     try {
-        umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM, 1, {false, true});
+        umbo::gradients::create(strategy, {weight}, umbo::loss::sum, 1, {false, true});
     } catch (const umbo::error &wrong) {
-        refused = wrong.status() == UMBO_STATUS_INVALID_ARGUMENT;
+        refused = wrong.status() == umbo::status::invalid_argument;
     }
     CHECK(refused);
 }
@@ -161,14 +161,14 @@ void low_precision(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("half", umbo::tensor::scalar(10.0f));
     const auto table = strategy.create_variable(
         "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
-    const auto gradients = umbo::gradients::create(strategy, {weight, table}, UMBO_LOSS_SUM, 1,
-                                                   {false, true}, UMBO_DTYPE_BFLOAT16);
+    const auto gradients = umbo::gradients::create(strategy, {weight, table}, umbo::loss::sum, 1,
+                                                   {false, true}, umbo::dtype::bfloat16);
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         const std::uint16_t one_and_a_half = 0x3fc0;
-        const umbo_view gradient = context.gradient(gradients, 0, UMBO_GRADIENT_OVERWRITE);
+        const umbo_view gradient = context.gradient(gradients, 0, umbo::gradient_mode::overwrite);
         CHECK(gradient.dtype == UMBO_DTYPE_BFLOAT16);
         *static_cast<std::uint16_t *>(gradient.mutable_data) = one_and_a_half;
         const auto added = context.add_rows(gradients, 1, 1);
@@ -183,13 +183,13 @@ void low_precision(const umbo::strategy &strategy) {
 
 void training(const umbo::strategy &strategy) {
     const auto weight =
-        strategy.create_variable("w", UMBO_DTYPE_FLOAT32, {}, [](const umbo_view &memory) {
+        strategy.create_variable("w", umbo::dtype::float32, {}, [](const umbo_view &memory) {
             umbo::view_of<float>{memory}() = 0;
         });
     const auto data = umbo::value::structure(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
-    const auto gradients = umbo::gradients::create(strategy, {weight}, UMBO_LOSS_SUM);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
@@ -199,7 +199,7 @@ void training(const umbo::strategy &strategy) {
             [&](umbo::replica_context &context, const umbo::value &batch) {
                 const auto x = batch.view_as<const float>("x");
                 const float w = context.read<float>(weight)();
-                auto gradient = context.gradient<float>(gradients, 0, UMBO_GRADIENT_ADD);
+                auto gradient = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
                 for (const float each : x) gradient() += w - each;
                 CHECK(context.batch_position().local_examples == x.shape(0));
                 context.add_metric("rows", static_cast<double>(x.size()), 1);
@@ -226,7 +226,7 @@ void training(const umbo::strategy &strategy) {
     CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 1;
+            context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
             context.submit(gradients, 1);
         });
         CHECK(optimizer.apply(gradients).total_weight == 3);
@@ -235,7 +235,7 @@ void training(const umbo::strategy &strategy) {
          {umbo::optimizer::adamw(strategy), umbo::optimizer::lamb(strategy),
           umbo::optimizer::adagrad(strategy), umbo::optimizer::rmsprop(strategy)}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-            context.gradient<float>(gradients, 0, UMBO_GRADIENT_OVERWRITE)() = 1;
+            context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
             context.submit(gradients, 1);
         });
         const float before = number_of(weight);

@@ -12,7 +12,7 @@
 namespace {
 
 template <class Body>
-std::string refused(umbo_status status, Body body) {
+std::string refused(umbo::status status, Body body) {
     try {
         body();
     } catch (const umbo::error &error) {
@@ -33,7 +33,7 @@ void contiguity() {
     for (const auto use : {+[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view[0]); },
                            +[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view.begin()); },
                            +[](const umbo::view_of<std::int32_t> &view) { static_cast<void>(view.end()); }}) {
-        const auto message = refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { use(strided); });
+        const auto message = refused(umbo::status::failed_precondition, [&] { use(strided); });
         CHECK(message.find("copy the tensor") != std::string::npos);
     }
     std::int32_t sum = 0;
@@ -58,7 +58,7 @@ void constness() {
     CHECK(number.view().mutable_data == same.view().data);
     CHECK(same.view().mutable_data == nullptr && (same.view().flags & UMBO_VIEW_READ_ONLY) != 0);
     CHECK(umbo::value(number).view().mutable_data == nullptr);
-    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { umbo::view_of<float>(same.view()); });
+    refused(umbo::status::failed_precondition, [&] { umbo::view_of<float>(same.view()); });
 }
 
 #if defined(__cpp_lib_span)
@@ -72,8 +72,8 @@ void spans() {
     CHECK(converted.size() == 3 && converted.data() == view.data());
     CHECK(first_of(view) == 7 && first_of(table.view_as<const std::int32_t>()) == 7);
     auto strided = table.slice(0, 0, 3, 2);
-    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { strided.view_as<std::int32_t>().span(); });
-    refused(UMBO_STATUS_FAILED_PRECONDITION, [&] { first_of(strided.view_as<std::int32_t>()); });
+    refused(umbo::status::failed_precondition, [&] { strided.view_as<std::int32_t>().span(); });
+    refused(umbo::status::failed_precondition, [&] { first_of(strided.view_as<std::int32_t>()); });
 }
 #endif
 
@@ -85,10 +85,10 @@ void mdspans() {
     CHECK(matrix.extent(0) == 3 && matrix.extent(1) == 2);
     CHECK((matrix[std::array<int, 2>{2, 1}] == 6));
     CHECK((matrix[std::array<int, 2>{1, 0}] == 2));
-    refused(UMBO_STATUS_INVALID_ARGUMENT, [&] { table.view_as<std::int32_t>().mdspan<1>(); });
+    refused(umbo::status::invalid_argument, [&] { table.view_as<std::int32_t>().mdspan<1>(); });
     auto backwards = table.view();
     backwards.strides[0] = 0;
-    refused(UMBO_STATUS_FAILED_PRECONDITION,
+    refused(umbo::status::failed_precondition,
             [&] { umbo::view_of<std::int32_t>(backwards).mdspan<2>(); });
 }
 #endif

@@ -206,7 +206,7 @@ public:
     static dataset zip(const std::vector<dataset> &datasets,
                        const std::vector<std::string> &names = {}) {
         if (!names.empty() && names.size() != datasets.size()) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT, "names: one for each dataset, or none");
+            throw error(status::invalid_argument, "names: one for each dataset, or none");
         }
         const auto raw = detail::raw_handles(datasets);
         const auto texts = detail::raw_texts(names);
@@ -340,10 +340,12 @@ public:
 };
 
 struct distribute_options {
-    umbo_split split = UMBO_SPLIT_CEIL;
+    umbo::split split = umbo::split::ceil;
     bool drop_partial_step = false;
     bool host_only = false;
     std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
+    umbo::replication_mode replication_mode = umbo::replication_mode::per_worker;
+    bool place_dataset_on_device = false;
 };
 
 // What a function that makes a dataset is told about its pipeline.
@@ -357,10 +359,12 @@ namespace detail {
 
 inline umbo_distribute_options raw_options(const distribute_options &how) {
     auto options = sized<umbo_distribute_options>();
-    options.split = how.split;
+    options.split = to_c(how.split);
     options.drop_partial_step = how.drop_partial_step ? 1 : 0;
     options.host_only = how.host_only ? 1 : 0;
     options.per_replica_buffer_size = how.per_replica_buffer_size;
+    options.replication_mode = to_c(how.replication_mode);
+    options.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
     return options;
 }
 

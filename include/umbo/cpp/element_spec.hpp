@@ -19,9 +19,9 @@ public:
     using field_list = std::vector<std::pair<std::string, element_spec>>;
 
     // UMBO_SIZE_UNKNOWN stands for a size in which elements may differ.
-    static element_spec tensor(umbo_dtype dtype, const dimensions &shape) {
+    static element_spec tensor(umbo::dtype dtype, const dimensions &shape) {
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_create_tensor(dtype, detail::rank_of(shape.size()), shape.data(),
+        check(umbo_element_spec_create_tensor(to_c(dtype), detail::rank_of(shape.size()), shape.data(),
                                        &out));
         return element_spec(out);
     }
@@ -46,10 +46,10 @@ public:
         return element_spec(out);
     }
 
-    umbo_value_kind kind() const {
+    value_kind kind() const {
         umbo_value_kind out{};
         check(umbo_element_spec_get_kind(get(), &out));
-        return out;
+        return value_kind{out};
     }
 
     // Items, fields or components; 1 for a tensor.
@@ -72,18 +72,18 @@ public:
     }
 
     // Of a tensor, or of each component of a per-replica value.
-    umbo_dtype dtype() const { return leaf().first; }
+    umbo::dtype dtype() const { return leaf().first; }
 
     // As `dtype`; UMBO_SIZE_UNKNOWN is a size in which elements may differ.
     dimensions shape() const { return leaf().second; }
 
 private:
-    std::pair<umbo_dtype, dimensions> leaf() const {
+    std::pair<umbo::dtype, dimensions> leaf() const {
         umbo_dtype dtype{};
         std::int32_t rank = 0;
         std::array<std::int64_t, 8> sizes{};
         check(umbo_element_spec_leaf(get(), &dtype, &rank, sizes.data()));
-        return {dtype, dimensions(sizes.begin(), sizes.begin() + rank)};
+        return {umbo::dtype{dtype}, dimensions(sizes.begin(), sizes.begin() + rank)};
     }
 };
 

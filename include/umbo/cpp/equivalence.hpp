@@ -19,8 +19,8 @@ struct equivalence_options {
 
 // One thing that was found; see umbo_equivalence_finding.
 struct equivalence_finding {
-    umbo_equivalence_subject subject{};
-    umbo_equivalence_verdict verdict{};
+    equivalence_subject subject{};
+    equivalence_verdict verdict{};
     std::int64_t variable = -1; // its place among the gradients
     std::int64_t element = -1;
     double factor = 0;
@@ -77,8 +77,8 @@ public:
         auto raw = detail::sized<umbo_equivalence_finding>();
         check(umbo_equivalence_at(get(), index, &raw));
         equivalence_finding out;
-        out.subject = raw.subject;
-        out.verdict = raw.verdict;
+        out.subject = equivalence_subject{raw.subject};
+        out.verdict = equivalence_verdict{raw.verdict};
         out.variable = raw.variable;
         out.element = raw.element;
         out.factor = raw.factor;

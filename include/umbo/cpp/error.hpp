@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include <umbo/umbo.h>
+#include <umbo/cpp/enums.hpp>
 
 namespace umbo {
 
 // What one replica (or the call itself: replica -1) has to say about a failure.
 struct error_record {
-    umbo_status status = UMBO_OK;
+    umbo::status status = umbo::status::ok;
     std::int32_t replica = -1;
     std::string device;
     std::string message;
@@ -28,16 +28,16 @@ struct error_record {
 // A call that failed. `what()` is the library's message, which lists every failed replica.
 class error : public std::runtime_error {
 public:
-    error(umbo_status status, const std::string &message, std::vector<error_record> records = {})
+    error(umbo::status status, const std::string &message, std::vector<error_record> records = {})
         : std::runtime_error(message), status_(status), records_(std::move(records)) {}
 
-    umbo_status status() const noexcept { return status_; }
+    umbo::status status() const noexcept { return status_; }
 
     // One record for each replica that failed or was stopped, in replica order.
     const std::vector<error_record> &records() const noexcept { return records_; }
 
 private:
-    umbo_status status_;
+    umbo::status status_;
     std::vector<error_record> records_;
 };
 
@@ -56,7 +56,7 @@ inline std::vector<error_record> last_error_records() {
         info.struct_size = sizeof(info);
         if (umbo_last_error_at(index, &info) != UMBO_OK) break;
         error_record record;
-        record.status = info.status;
+        record.status = status{info.status};
         record.replica = info.replica;
         record.device = info.device == nullptr ? "" : info.device;
         record.message = info.message == nullptr ? "" : info.message;
@@ -68,7 +68,7 @@ inline std::vector<error_record> last_error_records() {
     return records;
 }
 
-[[noreturn]] inline void throw_last_error(umbo_status status) {
+[[noreturn]] inline void throw_last_error(umbo::status status) {
     const std::string message = umbo_last_error_message();
     std::vector<error_record> records = last_error_records();
     // The status of a step is that of the first replica, in replica order, that failed by itself;
@@ -90,7 +90,7 @@ inline umbo_status report_current_exception() noexcept {
         try {
             throw;
         } catch (const error &caught) {
-            status = caught.status();
+            status = to_c(caught.status());
             message = caught.what();
             travels = typeid(caught) != typeid(error);
         } catch (const std::bad_alloc &caught) {
@@ -136,7 +136,7 @@ Struct sized() noexcept {
 
 // Throws unless the call succeeded: what a callable threw, else `umbo::error`.
 inline void check(umbo_status status) {
-    if (status != UMBO_OK) detail::throw_last_error(status);
+    if (status != UMBO_OK) detail::throw_last_error(umbo::status{status});
 }
 
 namespace detail {

@@ -15,7 +15,7 @@ namespace umbo {
 inline std::string version() { return umbo_version(); }
 inline std::uint32_t version_number() noexcept { return umbo_version_number(); }
 inline std::string build_info() { return umbo_build_info(); }
-inline std::string status_name(umbo_status status) { return umbo_status_name(status); }
+inline std::string status_name(status which) { return umbo_status_name(to_c(which)); }
 inline void clear_last_error() noexcept { umbo_clear_last_error(); }
 
 inline bool has_feature(const std::string &name) {
@@ -34,9 +34,9 @@ inline std::int64_t worker_count() {
     return count;
 }
 
-inline std::int64_t live_handles(umbo_handle_type type = UMBO_HANDLE_ANY) {
+inline std::int64_t live_handles(handle_type type = handle_type::any) {
     std::int64_t count = 0;
-    check(umbo_live_handles(type, &count));
+    check(umbo_live_handles(to_c(type), &count));
     return count;
 }
 
@@ -50,7 +50,7 @@ void destroy_callable(void *callable) noexcept {
 template <class Callable>
 void log_trampoline(umbo_log_level level, const char *message, void *callable) noexcept {
     try {
-        (*static_cast<Callable *>(callable))(level, message);
+        (*static_cast<Callable *>(callable))(log_level{level}, message);
     } catch (...) {
         // Whoever logs cannot be told; the message is lost and the work goes on.
     }
@@ -60,28 +60,28 @@ void log_trampoline(umbo_log_level level, const char *message, void *callable) n
 
 // Messages go to `sink(level, message)`, from any thread; what it throws is dropped.
 template <class Sink>
-void set_log_callback(umbo_log_level most_verbose, Sink &&sink) {
+void set_log_callback(log_level most_verbose, Sink &&sink) {
     using callable = std::decay_t<Sink>;
     auto *kept = new callable(std::forward<Sink>(sink));
-    check(umbo_set_log_callback(most_verbose, &detail::log_trampoline<callable>, kept,
+    check(umbo_set_log_callback(to_c(most_verbose), &detail::log_trampoline<callable>, kept,
                                 &detail::destroy_callable<callable>));
 }
 
-inline std::int64_t physical_device_count(umbo_device_type type) {
+inline std::int64_t physical_device_count(device_type type) {
     std::int64_t count = 0;
-    check(umbo_physical_device_count(type, &count));
+    check(umbo_physical_device_count(to_c(type), &count));
     return count;
 }
 
-inline std::int64_t logical_device_count(umbo_device_type type) {
+inline std::int64_t logical_device_count(device_type type) {
     std::int64_t count = 0;
-    check(umbo_logical_device_count(type, &count));
+    check(umbo_logical_device_count(to_c(type), &count));
     return count;
 }
 
-inline void set_logical_device_count(umbo_device_type type, std::int32_t physical_ordinal,
+inline void set_logical_device_count(device_type type, std::int32_t physical_ordinal,
                                      std::int64_t count) {
-    check(umbo_set_logical_device_count(type, physical_ordinal, count));
+    check(umbo_set_logical_device_count(to_c(type), physical_ordinal, count));
 }
 
 // The full name of a device; missing parts come from `defaults`.
@@ -93,10 +93,16 @@ inline std::string canonical_device_name(const std::string &name,
     });
 }
 
-inline umbo_device parse_device(const std::string &name) {
-    umbo_device device{};
-    check(umbo_device_parse(name.c_str(), &device));
-    return device;
+// A logical device of this process.
+struct device {
+    device_type type = device_type::cpu;
+    std::int32_t ordinal = 0;
+};
+
+inline device parse_device(const std::string &name) {
+    umbo_device out{};
+    check(umbo_device_parse(name.c_str(), &out));
+    return {device_type{out.type}, out.ordinal};
 }
 
 inline umbo_memory_info device_memory_info(const std::string &device) {

@@ -19,18 +19,18 @@ public:
     using handle::handle;
 
     static gradients create(const strategy &of, const std::vector<umbo::variable> &variables,
-                            umbo_loss_reduction loss_reduction,
+                            loss loss_reduction,
                             std::int64_t accumulation_steps = 1,
                             const std::vector<bool> &row_sparse = {},
-                            umbo_dtype dtype = UMBO_DTYPE_NONE) {
+                            umbo::dtype dtype = umbo::dtype::none) {
         auto options = detail::sized<umbo_gradients_options>();
-        options.loss_reduction = loss_reduction;
+        options.loss_reduction = to_c(loss_reduction);
         options.accumulation_steps = accumulation_steps;
-        options.dtype = dtype;
+        options.dtype = to_c(dtype);
         const std::vector<std::int32_t> choices(row_sparse.begin(), row_sparse.end());
         if (!choices.empty()) {
             if (choices.size() != variables.size()) {
-                throw error(UMBO_STATUS_INVALID_ARGUMENT,
+                throw error(status::invalid_argument,
                             "row_sparse: " + std::to_string(choices.size()) + " choices for " +
                                 std::to_string(variables.size()) + " variables");
             }
@@ -141,8 +141,8 @@ struct optimizer_options {
     double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
     double global_clip_norm = UMBO_NO_CLIPPING;
     double clip_value = UMBO_NO_CLIPPING;
-    umbo_non_finite non_finite = UMBO_NON_FINITE_AUTO;
-    umbo_loss_scaling loss_scaling = UMBO_LOSS_SCALING_NONE;
+    umbo::non_finite non_finite = umbo::non_finite::automatic;
+    umbo::loss_scaling loss_scaling = umbo::loss_scaling::none;
     double loss_scale = 65536;
     double loss_scale_growth_factor = 2;
     double loss_scale_backoff_factor = 0.5;
@@ -268,8 +268,8 @@ public:
         options.weight_decay = how.weight_decay;
         options.global_clip_norm = how.global_clip_norm;
         options.clip_value = how.clip_value;
-        options.non_finite = how.non_finite;
-        options.loss_scaling = how.loss_scaling;
+        options.non_finite = to_c(how.non_finite);
+        options.loss_scaling = to_c(how.loss_scaling);
         options.loss_scale = how.loss_scale;
         options.loss_scale_growth_factor = how.loss_scale_growth_factor;
         options.loss_scale_backoff_factor = how.loss_scale_backoff_factor;

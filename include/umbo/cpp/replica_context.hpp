@@ -92,7 +92,7 @@ public:
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64,
                       "scratch memory is raw memory");
         if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT, "count: more bytes than memory can address");
+            throw error(status::invalid_argument, "count: more bytes than memory can address");
         }
         void *out = nullptr;
         check(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
@@ -111,11 +111,11 @@ public:
         return view_of<const T>(out);
     }
 
-    // The same in another type: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 of a float32 variable. C++17 has no type
+    // The same in another type: dtype::float16 or dtype::bfloat16 of a float32 variable. C++17 has no type
     // for their elements, so the view is a plain one.
-    umbo_view view_as(const variable &of, umbo_dtype dtype) const {
+    umbo_view view_as(const variable &of, umbo::dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(of.get(), raw_, dtype, &out));
+        check(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
         return out;
     }
 
@@ -131,9 +131,9 @@ public:
         return value(out);
     }
 
-    value all_reduce(umbo_reduce_op op, const value &what) const {
+    value all_reduce(reduce_op op, const value &what) const {
         umbo_value *out = nullptr;
-        check(umbo_replica_context_all_reduce(raw_, op, what.get(), &out));
+        check(umbo_replica_context_all_reduce(raw_, to_c(op), what.get(), &out));
         return value(out);
     }
 
@@ -145,15 +145,15 @@ public:
 
     // This replica's buffer for the gradient of variable `index`.
     template <class T>
-    view_of<T> gradient(const gradients &of, std::int64_t index, umbo_gradient_mode mode) const {
+    view_of<T> gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
         return view_of<T>(gradient(of, index, mode));
     }
 
-    // The same for gradients of any type. C++17 has none for the elements of UMBO_DTYPE_FLOAT16 and
-    // UMBO_DTYPE_BFLOAT16.
-    umbo_view gradient(const gradients &of, std::int64_t index, umbo_gradient_mode mode) const {
+    // The same for gradients of any type. C++17 has none for the elements of dtype::float16 and
+    // dtype::bfloat16.
+    umbo_view gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
         umbo_view out{};
-        check(umbo_gradients_view(of.get(), raw_, index, mode, &out));
+        check(umbo_gradients_view(of.get(), raw_, index, to_c(mode), &out));
         return out;
     }
 

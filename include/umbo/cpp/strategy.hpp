@@ -116,9 +116,9 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
 
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
     auto raw = sized<umbo_variable_options>();
-    raw.trainable = how.trainable;
-    raw.synchronization = how.synchronization;
-    raw.aggregation = how.aggregation;
+    raw.trainable = to_c(how.trainable);
+    raw.synchronization = to_c(how.synchronization);
+    raw.aggregation = to_c(how.aggregation);
     return raw;
 }
 
@@ -291,16 +291,16 @@ public:
         return out;
     }
 
-    value reduce(umbo_reduce_op op, const value &what, const reduce_options &how = {}) const {
+    value reduce(reduce_op op, const value &what, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
-        check(umbo_strategy_reduce(get(), op, what.get(), &options, &out));
+        check(umbo_strategy_reduce(get(), to_c(op), what.get(), &options, &out));
         return value(out);
     }
 
-    value reduce_to(umbo_reduce_op op, const value &what, const destination &where) const {
+    value reduce_to(reduce_op op, const value &what, const destination &where) const {
         umbo_value *out = nullptr;
-        check(umbo_strategy_reduce_to(get(), op, what.get(), &where.raw(), &out));
+        check(umbo_strategy_reduce_to(get(), to_c(op), what.get(), &where.raw(), &out));
         return value(out);
     }
 
@@ -321,10 +321,10 @@ public:
     // Calls `fn(variable &, const value &args)` once, where the variable lies.
     template <class Fn>
     value update(const variable &of, Fn &&fn, const value &args = value(),
-                 umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) const {
+                 update_grouping grouping = update_grouping::grouped) const {
         using callable = detail::callable_object<Fn>;
         auto options = detail::sized<umbo_update_options>();
-        options.grouping = grouping;
+        options.grouping = to_c(grouping);
         umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
                                    detail::lent_callable(fn).user_data(), args.get(), &options,
@@ -360,13 +360,13 @@ public:
 
     // `initializer(const umbo_view &)` writes the whole of the new variable.
     template <class Initializer>
-    variable create_variable(const std::string &name, umbo_dtype dtype, const dimensions &shape,
+    variable create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
                              Initializer &&initializer, const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
         detail::lent_callable callable(initializer);
         options.initializer = &detail::initializer_trampoline<detail::callable_object<Initializer>>;
         options.initializer_user_data = callable.user_data();
-        options.dtype = dtype;
+        options.dtype = to_c(dtype);
         options.rank = detail::rank_of(shape.size());
         options.shape = shape.data();
         umbo_variable *out = nullptr;

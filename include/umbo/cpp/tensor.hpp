@@ -21,17 +21,17 @@ class tensor : public handle<umbo_tensor> {
 public:
     using handle::handle;
 
-    static tensor zeros(umbo_dtype dtype, const dimensions &shape, const std::string &device = {}) {
+    static tensor zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_create_zeros(dtype, rank_of(shape), shape.data(), detail::optional_text(device),
+        check(umbo_tensor_create_zeros(to_c(dtype), rank_of(shape), shape.data(), detail::optional_text(device),
                                 &out));
         return tensor(out);
     }
 
-    static tensor uninitialized(umbo_dtype dtype, const dimensions &shape,
+    static tensor uninitialized(umbo::dtype dtype, const dimensions &shape,
                                 const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_create_uninitialized(dtype, rank_of(shape), shape.data(),
+        check(umbo_tensor_create_uninitialized(to_c(dtype), rank_of(shape), shape.data(),
                                         detail::optional_text(device), &out));
         return tensor(out);
     }
@@ -41,7 +41,7 @@ public:
     static tensor from_data(const dimensions &shape, const T *data,
                             const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_from_data(dtype_of<T>, rank_of(shape), shape.data(), data,
+        check(umbo_tensor_from_data(to_c(dtype_of<T>), rank_of(shape), shape.data(), data,
                                     detail::optional_text(device), &out));
         return tensor(out);
     }
@@ -64,11 +64,11 @@ public:
     static tensor from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
                               const dimensions &strides = {}, const std::string &device = {}) {
         if (!strides.empty() && strides.size() != shape.size()) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT, "strides: one for each dimension, or none");
+            throw error(status::invalid_argument, "strides: one for each dimension, or none");
         }
         umbo_tensor *out = nullptr;
         auto *kept = new std::shared_ptr<void>(std::move(owner));
-        check(umbo_tensor_from_memory(dtype_of<T>, rank_of(shape), shape.data(),
+        check(umbo_tensor_from_memory(to_c(dtype_of<T>), rank_of(shape), shape.data(),
                                       strides.empty() ? nullptr : strides.data(), data,
                                       detail::optional_text(device), kept, &drop_owner, &out));
         return tensor(out);
@@ -123,7 +123,7 @@ public:
     // The axes in this order, one entry for each; shares memory.
     tensor transpose(const std::vector<std::int32_t> &axes) const {
         if (axes.size() != static_cast<std::size_t>(view().rank)) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT, "axes: one for each dimension");
+            throw error(status::invalid_argument, "axes: one for each dimension");
         }
         umbo_tensor *out = nullptr;
         check(umbo_tensor_transpose(get(), axes.data(), &out));

@@ -82,10 +82,10 @@ inline std::vector<std::string> parameter_devices(const strategy &of) {
 template <class Fn>
 value update_non_slot(const strategy &on, const variable &beside, Fn &&fn,
                       const value &args = value(),
-                      umbo_update_grouping grouping = UMBO_UPDATE_GROUPED) {
+                      update_grouping grouping = update_grouping::grouped) {
     using callable = detail::callable_object<Fn>;
     auto options = detail::sized<umbo_update_options>();
-    options.grouping = grouping;
+    options.grouping = to_c(grouping);
     umbo_value *out = nullptr;
     check(umbo_strategy_update_non_slot(on.get(), beside.get(),
                                         &detail::update_trampoline<callable>,
@@ -113,7 +113,7 @@ void colocate_vars_with(const strategy &on, const variable &beside, Body &&body)
 }
 
 // A tuple of the results of `strategy::reduce_to` for pairs of a value and its destination.
-inline value batch_reduce_to(const strategy &on, umbo_reduce_op op,
+inline value batch_reduce_to(const strategy &on, reduce_op op,
                              const std::vector<std::pair<value, destination>> &pairs) {
     std::vector<const umbo_value *> values;
     std::vector<const umbo_destination *> destinations;
@@ -122,7 +122,7 @@ inline value batch_reduce_to(const strategy &on, umbo_reduce_op op,
         destinations.push_back(&pair.second.raw());
     }
     umbo_value *out = nullptr;
-    check(umbo_strategy_batch_reduce_to(on.get(), op, detail::count_of(pairs.size()),
+    check(umbo_strategy_batch_reduce_to(on.get(), to_c(op), detail::count_of(pairs.size()),
                                         values.data(), destinations.data(), &out));
     return value(out);
 }

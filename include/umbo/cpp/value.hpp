@@ -108,10 +108,10 @@ public:
         return dimensions(shape, shape + rank);
     }
 
-    umbo_value_kind kind() const {
+    value_kind kind() const {
         umbo_value_kind out{};
         check(umbo_value_get_kind(get(), &out));
-        return out;
+        return value_kind{out};
     }
 
     // Items, fields or components; 1 for a leaf.

@@ -13,9 +13,9 @@ class value;
 
 // How a variable behaves; `strategy::create_variable` makes it.
 struct variable_options {
-    umbo_trainable trainable = UMBO_TRAINABLE_DEFAULT;
-    umbo_synchronization synchronization = UMBO_SYNCHRONIZATION_AUTO;
-    umbo_aggregation aggregation = UMBO_AGGREGATION_NONE;
+    umbo::trainable trainable = umbo::trainable::by_default;
+    umbo::synchronization synchronization = umbo::synchronization::automatic;
+    umbo::aggregation aggregation = umbo::aggregation::none;
 };
 
 // A variable: one value on the parameter device. Copying the C++ object makes another reference to it.
@@ -35,11 +35,11 @@ public:
         return view_of<const T>(view());
     }
 
-    // The current value in place in another type, outside of `run`: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 of
+    // The current value in place in another type, outside of `run`: dtype::float16 or dtype::bfloat16 of
     // a float32 variable.
-    umbo_view view_as(umbo_dtype dtype) const {
+    umbo_view view_as(umbo::dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(get(), nullptr, dtype, &out));
+        check(umbo_variable_view_as(get(), nullptr, to_c(dtype), &out));
         return detail::to_read(out);
     }
 
@@ -69,10 +69,10 @@ public:
         return out;
     }
 
-    umbo_dtype dtype() const {
+    umbo::dtype dtype() const {
         umbo_dtype out{};
         check(umbo_variable_dtype(get(), &out));
-        return out;
+        return umbo::dtype{out};
     }
 
     bool trainable() const {
@@ -81,16 +81,16 @@ public:
         return out != 0;
     }
 
-    umbo_aggregation aggregation() const {
+    umbo::aggregation aggregation() const {
         umbo_aggregation out{};
         check(umbo_variable_aggregation(get(), &out));
-        return out;
+        return umbo::aggregation{out};
     }
 
-    umbo_synchronization synchronization() const {
+    umbo::synchronization synchronization() const {
         umbo_synchronization out{};
         check(umbo_variable_synchronization(get(), &out));
-        return out;
+        return umbo::synchronization{out};
     }
 
     std::string device() const {

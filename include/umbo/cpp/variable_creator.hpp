@@ -50,17 +50,20 @@ public:
 
     // How the variable is to behave.
     variable_options options() const {
-        variable_options out;
-        check(umbo_variable_request_trainable(raw_, &out.trainable));
-        check(umbo_variable_request_synchronization(raw_, &out.synchronization));
-        check(umbo_variable_request_aggregation(raw_, &out.aggregation));
-        return out;
+        umbo_trainable trainable{};
+        umbo_synchronization synchronization{};
+        umbo_aggregation aggregation{};
+        check(umbo_variable_request_trainable(raw_, &trainable));
+        check(umbo_variable_request_synchronization(raw_, &synchronization));
+        check(umbo_variable_request_aggregation(raw_, &aggregation));
+        return {umbo::trainable{trainable}, umbo::synchronization{synchronization},
+                umbo::aggregation{aggregation}};
     }
 
     void set_options(const variable_options &how) const {
-        check(umbo_variable_request_set_trainable(raw_, how.trainable));
-        check(umbo_variable_request_set_synchronization(raw_, how.synchronization));
-        check(umbo_variable_request_set_aggregation(raw_, how.aggregation));
+        check(umbo_variable_request_set_trainable(raw_, to_c(how.trainable)));
+        check(umbo_variable_request_set_synchronization(raw_, to_c(how.synchronization)));
+        check(umbo_variable_request_set_aggregation(raw_, to_c(how.aggregation)));
     }
 
     // The device that the strategy's own creator has chosen; "" before it has.

@@ -32,20 +32,20 @@ struct element;
 #define UMBO_DETAIL_ELEMENT(type, code)                   \
     template <>                                           \
     struct element<type> {                                \
-        static constexpr umbo_dtype dtype = code;         \
+        static constexpr umbo::dtype dtype = code;        \
     }
 
-UMBO_DETAIL_ELEMENT(float, UMBO_DTYPE_FLOAT32);
-UMBO_DETAIL_ELEMENT(double, UMBO_DTYPE_FLOAT64);
-UMBO_DETAIL_ELEMENT(std::int8_t, UMBO_DTYPE_INT8);
-UMBO_DETAIL_ELEMENT(std::int16_t, UMBO_DTYPE_INT16);
-UMBO_DETAIL_ELEMENT(std::int32_t, UMBO_DTYPE_INT32);
-UMBO_DETAIL_ELEMENT(std::int64_t, UMBO_DTYPE_INT64);
-UMBO_DETAIL_ELEMENT(std::uint8_t, UMBO_DTYPE_UINT8);
-UMBO_DETAIL_ELEMENT(std::uint16_t, UMBO_DTYPE_UINT16);
-UMBO_DETAIL_ELEMENT(std::uint32_t, UMBO_DTYPE_UINT32);
-UMBO_DETAIL_ELEMENT(std::uint64_t, UMBO_DTYPE_UINT64);
-UMBO_DETAIL_ELEMENT(bool, UMBO_DTYPE_BOOL);
+UMBO_DETAIL_ELEMENT(float, umbo::dtype::float32);
+UMBO_DETAIL_ELEMENT(double, umbo::dtype::float64);
+UMBO_DETAIL_ELEMENT(std::int8_t, umbo::dtype::int8);
+UMBO_DETAIL_ELEMENT(std::int16_t, umbo::dtype::int16);
+UMBO_DETAIL_ELEMENT(std::int32_t, umbo::dtype::int32);
+UMBO_DETAIL_ELEMENT(std::int64_t, umbo::dtype::int64);
+UMBO_DETAIL_ELEMENT(std::uint8_t, umbo::dtype::uint8);
+UMBO_DETAIL_ELEMENT(std::uint16_t, umbo::dtype::uint16);
+UMBO_DETAIL_ELEMENT(std::uint32_t, umbo::dtype::uint32);
+UMBO_DETAIL_ELEMENT(std::uint64_t, umbo::dtype::uint64);
+UMBO_DETAIL_ELEMENT(bool, umbo::dtype::boolean);
 
 #undef UMBO_DETAIL_ELEMENT
 
@@ -54,12 +54,12 @@ UMBO_DETAIL_ELEMENT(bool, UMBO_DTYPE_BOOL);
 namespace detail {
 
 // The name of an element type.
-inline const char *dtype_text(umbo_dtype dtype) noexcept {
+inline const char *dtype_text(umbo::dtype dtype) noexcept {
     static const char *const names[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                         "int16",   "int32",    "int64",   "uint8",   "uint16",
                                         "uint32",  "uint64",   "bool"};
     static_assert(UMBO_DTYPE_FLOAT16 == 1 && UMBO_DTYPE_BOOL == 13, "the names are in the order of the codes");
-    return dtype >= UMBO_DTYPE_FLOAT16 && dtype <= UMBO_DTYPE_BOOL ? names[dtype - 1] : "of no known type";
+    return dtype >= umbo::dtype::float16 && dtype <= umbo::dtype::boolean ? names[to_c(dtype) - 1] : "of no known type";
 }
 
 // The same view for those who only read.
@@ -73,7 +73,7 @@ inline umbo_view to_read(umbo_view view) noexcept {
 
 // The element type that holds a C++ type. The 16-bit floats have no C++17 type of their own.
 template <class T>
-constexpr umbo_dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
+constexpr dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
 
 // A view whose elements are `T`, or `const T`. In C++20 it is a contiguous range, which becomes a
 // `std::span` by itself. Valid as long as the `umbo_view` that it is made
@@ -84,14 +84,14 @@ public:
     // Throws `umbo::error`: INVALID_ARGUMENT if the elements are of another type,
     // FAILED_PRECONDITION if they may only be read and `T` is not const.
     explicit view_of(const umbo_view &view) : view_(view) {
-        if (view.dtype != dtype_of<T>) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT,
-                        std::string("view: its elements are ") + detail::dtype_text(view.dtype) +
+        if (umbo::dtype{view.dtype} != dtype_of<T>) {
+            throw error(status::invalid_argument,
+                        std::string("view: its elements are ") + detail::dtype_text(umbo::dtype{view.dtype}) +
                             ", not " + detail::dtype_text(dtype_of<T>) +
                             "; view them as what they are, or convert them before");
         }
         if (!std::is_const_v<T> && view.mutable_data == nullptr && view.data != nullptr) {
-            throw error(UMBO_STATUS_FAILED_PRECONDITION,
+            throw error(status::failed_precondition,
                         "view: its elements may only be read; make it a view of const elements");
         }
     }
@@ -162,7 +162,7 @@ public:
     template <std::size_t Rank>
     mdspan_of<Rank> mdspan() const {
         if (view_.rank != static_cast<std::int32_t>(Rank)) {
-            throw error(UMBO_STATUS_INVALID_ARGUMENT,
+            throw error(status::invalid_argument,
                         "view: its rank is " + std::to_string(view_.rank) + ", not " +
                             std::to_string(Rank) + "; ask for mdspan<" +
                             std::to_string(view_.rank) + ">()");
@@ -173,7 +173,7 @@ public:
             strides[axis] = view_.strides[axis];
             if (strides[axis] > 0) continue;
             if (extents[axis] > 1) {
-                throw error(UMBO_STATUS_FAILED_PRECONDITION,
+                throw error(status::failed_precondition,
                             "view: the stride of axis " + std::to_string(axis) +
                                 " is not positive, which no std::mdspan describes; copy the tensor before");
             }
@@ -191,7 +191,7 @@ private:
     }
 
     [[noreturn]] static void throw_strided() {
-        throw error(UMBO_STATUS_FAILED_PRECONDITION,
+        throw error(status::failed_precondition,
                     "view: its elements do not lie one after the other; name them by view(i, j), or "
                     "copy the tensor before");
     }

@@ -1,0 +1,243 @@
+// The enums of the C API as types of their own: `umbo::dtype::float32` is UMBO_DTYPE_FLOAT32, and so
+// on. What is a keyword has another name: UMBO_DTYPE_BOOL is `boolean`, UMBO_VALUE_STRUCT
+// `structure`, ..._AUTO `automatic`, ..._DEFAULT `by_default`.
+//
+// Functions of this API take these and no C constants. Where C code meets C++,
+// `umbo::dtype{constant}` makes the one of the other and `umbo::to_c(dtype)` the other of the one.
+#ifndef UMBO_CPP_ENUMS_HPP
+#define UMBO_CPP_ENUMS_HPP
+
+#include <cstdint>
+
+#include <umbo/umbo.h>
+
+namespace umbo {
+
+// How a call ended.
+enum class status : std::int32_t {
+    ok = UMBO_OK,
+    cancelled = UMBO_STATUS_CANCELLED,
+    unknown = UMBO_STATUS_UNKNOWN,
+    invalid_argument = UMBO_STATUS_INVALID_ARGUMENT,
+    deadline_exceeded = UMBO_STATUS_DEADLINE_EXCEEDED,
+    not_found = UMBO_STATUS_NOT_FOUND,
+    already_exists = UMBO_STATUS_ALREADY_EXISTS,
+    permission_denied = UMBO_STATUS_PERMISSION_DENIED,
+    resource_exhausted = UMBO_STATUS_RESOURCE_EXHAUSTED,
+    failed_precondition = UMBO_STATUS_FAILED_PRECONDITION,
+    aborted = UMBO_STATUS_ABORTED,
+    out_of_range = UMBO_STATUS_OUT_OF_RANGE,
+    unimplemented = UMBO_STATUS_UNIMPLEMENTED,
+    internal = UMBO_STATUS_INTERNAL,
+    unavailable = UMBO_STATUS_UNAVAILABLE,
+    data_loss = UMBO_STATUS_DATA_LOSS,
+};
+
+constexpr umbo_status to_c(status which) noexcept { return static_cast<umbo_status>(which); }
+
+// Kinds of handles.
+enum class handle_type : std::int32_t {
+    any = UMBO_HANDLE_ANY,
+    tensor = UMBO_HANDLE_TENSOR,
+    value = UMBO_HANDLE_VALUE,
+    strategy = UMBO_HANDLE_STRATEGY,
+    scope = UMBO_HANDLE_SCOPE,
+    replica_context = UMBO_HANDLE_REPLICA_CONTEXT,
+    variable = UMBO_HANDLE_VARIABLE,
+    dataset = UMBO_HANDLE_DATASET,
+    distributed_dataset = UMBO_HANDLE_DISTRIBUTED_DATASET,
+    iterator = UMBO_HANDLE_ITERATOR,
+    gradients = UMBO_HANDLE_GRADIENTS,
+    optimizer = UMBO_HANDLE_OPTIMIZER,
+    cancellation = UMBO_HANDLE_CANCELLATION,
+    cluster_resolver = UMBO_HANDLE_CLUSTER_RESOLVER,
+    variable_request = UMBO_HANDLE_VARIABLE_REQUEST,
+    element_spec = UMBO_HANDLE_ELEMENT_SPEC,
+    equivalence = UMBO_HANDLE_EQUIVALENCE,
+};
+
+constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }
+
+// How urgent a message is.
+enum class log_level : std::int32_t {
+    error = UMBO_LOG_ERROR,
+    warning = UMBO_LOG_WARNING,
+    info = UMBO_LOG_INFO,
+    debug = UMBO_LOG_DEBUG,
+};
+
+constexpr umbo_log_level to_c(log_level which) noexcept { return static_cast<umbo_log_level>(which); }
+
+// Kinds of devices.
+enum class device_type : std::int32_t {
+    cpu = UMBO_DEVICE_CPU,
+    gpu = UMBO_DEVICE_GPU,
+};
+
+constexpr umbo_device_type to_c(device_type which) noexcept { return static_cast<umbo_device_type>(which); }
+
+// Element types.
+enum class dtype : std::int32_t {
+    none = UMBO_DTYPE_NONE,
+    float16 = UMBO_DTYPE_FLOAT16,
+    bfloat16 = UMBO_DTYPE_BFLOAT16,
+    float32 = UMBO_DTYPE_FLOAT32,
+    float64 = UMBO_DTYPE_FLOAT64,
+    int8 = UMBO_DTYPE_INT8,
+    int16 = UMBO_DTYPE_INT16,
+    int32 = UMBO_DTYPE_INT32,
+    int64 = UMBO_DTYPE_INT64,
+    uint8 = UMBO_DTYPE_UINT8,
+    uint16 = UMBO_DTYPE_UINT16,
+    uint32 = UMBO_DTYPE_UINT32,
+    uint64 = UMBO_DTYPE_UINT64,
+    boolean = UMBO_DTYPE_BOOL,
+};
+
+constexpr umbo_dtype to_c(dtype which) noexcept { return static_cast<umbo_dtype>(which); }
+
+// What a value is.
+enum class value_kind : std::int32_t {
+    tensor = UMBO_VALUE_TENSOR,
+    per_replica = UMBO_VALUE_PER_REPLICA,
+    tuple = UMBO_VALUE_TUPLE,
+    structure = UMBO_VALUE_STRUCT,
+    variable = UMBO_VALUE_VARIABLE,
+    indexed_slices = UMBO_VALUE_INDEXED_SLICES,
+};
+
+constexpr umbo_value_kind to_c(value_kind which) noexcept { return static_cast<umbo_value_kind>(which); }
+
+// Whether optimizers are meant to change a variable.
+enum class trainable : std::int32_t {
+    by_default = UMBO_TRAINABLE_DEFAULT,
+    yes = UMBO_TRAINABLE_YES,
+    no = UMBO_TRAINABLE_NO,
+};
+
+constexpr umbo_trainable to_c(trainable which) noexcept { return static_cast<umbo_trainable>(which); }
+
+// When the copies of a variable are made the same.
+enum class synchronization : std::int32_t {
+    automatic = UMBO_SYNCHRONIZATION_AUTO,
+    none = UMBO_SYNCHRONIZATION_NONE,
+    on_write = UMBO_SYNCHRONIZATION_ON_WRITE,
+    on_read = UMBO_SYNCHRONIZATION_ON_READ,
+};
+
+constexpr umbo_synchronization to_c(synchronization which) noexcept { return static_cast<umbo_synchronization>(which); }
+
+// How the contributions of replicas to a variable become one.
+enum class aggregation : std::int32_t {
+    none = UMBO_AGGREGATION_NONE,
+    sum = UMBO_AGGREGATION_SUM,
+    mean = UMBO_AGGREGATION_MEAN,
+    only_first_replica = UMBO_AGGREGATION_ONLY_FIRST_REPLICA,
+};
+
+constexpr umbo_aggregation to_c(aggregation which) noexcept { return static_cast<umbo_aggregation>(which); }
+
+// How several values become one.
+enum class reduce_op : std::int32_t {
+    sum = UMBO_REDUCE_SUM,
+    mean = UMBO_REDUCE_MEAN,
+};
+
+constexpr umbo_reduce_op to_c(reduce_op which) noexcept { return static_cast<umbo_reduce_op>(which); }
+
+// How the rows of a batch are split.
+enum class split : std::int32_t {
+    ceil = UMBO_SPLIT_CEIL,
+    balanced = UMBO_SPLIT_BALANCED,
+};
+
+constexpr umbo_split to_c(split which) noexcept { return static_cast<umbo_split>(which); }
+
+// Which replicas an input pipeline serves.
+enum class replication_mode : std::int32_t {
+    per_worker = UMBO_REPLICATION_PER_WORKER,
+    per_replica = UMBO_REPLICATION_PER_REPLICA,
+};
+
+constexpr umbo_replication_mode to_c(replication_mode which) noexcept { return static_cast<umbo_replication_mode>(which); }
+
+// Whether the results of an update are one.
+enum class update_grouping : std::int32_t {
+    grouped = UMBO_UPDATE_GROUPED,
+    ungrouped = UMBO_UPDATE_UNGROUPED,
+};
+
+constexpr umbo_update_grouping to_c(update_grouping which) noexcept { return static_cast<umbo_update_grouping>(which); }
+
+// What the gradients of a replica are gradients of.
+enum class loss : std::int32_t {
+    unset = UMBO_LOSS_UNSET,
+    sum = UMBO_LOSS_SUM,
+    mean = UMBO_LOSS_MEAN,
+    global_mean = UMBO_LOSS_GLOBAL_MEAN,
+};
+
+constexpr umbo_loss_reduction to_c(loss which) noexcept { return static_cast<umbo_loss_reduction>(which); }
+
+// What a replica does to its gradient buffer.
+enum class gradient_mode : std::int32_t {
+    overwrite = UMBO_GRADIENT_OVERWRITE,
+    add = UMBO_GRADIENT_ADD,
+};
+
+constexpr umbo_gradient_mode to_c(gradient_mode which) noexcept { return static_cast<umbo_gradient_mode>(which); }
+
+// What happens to gradients that are not finite.
+enum class non_finite : std::int32_t {
+    automatic = UMBO_NON_FINITE_AUTO,
+    ignore = UMBO_NON_FINITE_IGNORE,
+    skip = UMBO_NON_FINITE_SKIP,
+    fail = UMBO_NON_FINITE_FAIL,
+};
+
+constexpr umbo_non_finite to_c(non_finite which) noexcept { return static_cast<umbo_non_finite>(which); }
+
+// How losses are scaled.
+enum class loss_scaling : std::int32_t {
+    none = UMBO_LOSS_SCALING_NONE,
+    fixed = UMBO_LOSS_SCALING_FIXED,
+    dynamic = UMBO_LOSS_SCALING_DYNAMIC,
+};
+
+constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept { return static_cast<umbo_loss_scaling>(which); }
+
+// What a finding is about.
+enum class equivalence_subject : std::int32_t {
+    step = UMBO_EQUIVALENCE_OF_STEP,
+    gradient = UMBO_EQUIVALENCE_OF_GRADIENT,
+    metric = UMBO_EQUIVALENCE_OF_METRIC,
+    variable = UMBO_EQUIVALENCE_OF_VARIABLE,
+};
+
+constexpr umbo_equivalence_subject to_c(equivalence_subject which) noexcept { return static_cast<umbo_equivalence_subject>(which); }
+
+// What a finding says.
+enum class equivalence_verdict : std::int32_t {
+    equal = UMBO_EQUIVALENCE_EQUAL,
+    not_written = UMBO_EQUIVALENCE_NOT_WRITTEN,
+    callback_failed = UMBO_EQUIVALENCE_CALLBACK_FAILED,
+    not_submitted = UMBO_EQUIVALENCE_NOT_SUBMITTED,
+    wrong_weight = UMBO_EQUIVALENCE_WRONG_WEIGHT,
+    not_overwritten = UMBO_EQUIVALENCE_NOT_OVERWRITTEN,
+    not_finite = UMBO_EQUIVALENCE_NOT_FINITE,
+    not_repeatable = UMBO_EQUIVALENCE_NOT_REPEATABLE,
+    wrong_reduction = UMBO_EQUIVALENCE_WRONG_REDUCTION,
+    whole_batch = UMBO_EQUIVALENCE_WHOLE_BATCH,
+    same_examples = UMBO_EQUIVALENCE_SAME_EXAMPLES,
+    partly_written = UMBO_EQUIVALENCE_PARTLY_WRITTEN,
+    term_per_replica = UMBO_EQUIVALENCE_TERM_PER_REPLICA,
+    different = UMBO_EQUIVALENCE_DIFFERENT,
+    variable_written = UMBO_EQUIVALENCE_VARIABLE_WRITTEN,
+    size_dependent = UMBO_EQUIVALENCE_SIZE_DEPENDENT,
+};
+
+constexpr umbo_equivalence_verdict to_c(equivalence_verdict which) noexcept { return static_cast<umbo_equivalence_verdict>(which); }
+
+} // namespace umbo
+
+#endif
