@@ -9,87 +9,80 @@
  * What is said here holds for the functions of all headers.
  *
  * Status. A function that can fail returns a umbo_status: UMBO_OK (0), or why it failed. It writes
- * its outputs only if it succeeds. UMBO_TRY(call) returns from the calling function if the call
- * fails.
+ * its outputs only if it succeeds, unless its description says otherwise. Descriptions name a
+ * status without the prefix UMBO_STATUS_. UMBO_TRY(call) returns from the calling function if the
+ * call fails.
  *
  * Last error. umbo_last_error_message() says what went wrong in the last function that failed on
  * the calling thread. What fails on a replica's thread is carried to the thread that called.
- * Functions that succeed leave it as it is.
+ * Functions that succeed leave the last error as it is.
  *
- * Ownership. Objects are handles: pointers that are never to be dereferenced. NULL, a released
- * handle, one of another type and a number that never was a handle are recognised and give
- * UMBO_STATUS_INVALID_ARGUMENT. Whoever gets a handle from a function owns a reference and releases
- * it with umbo_X_release(), which accepts NULL; umbo_X_retain() makes one more handle to the same
- * object, which is released by itself. What a callback is given is lent for the call: it cannot be
- * released, and is stale afterwards; retaining it is how a callback keeps it.
+ * Handles. A program has objects by their handles: pointers that it never dereferences. A handle
+ * that a function gives is the caller's, who releases it once with umbo_X_release().
+ * umbo_X_retain() makes another handle to the same object, which is to be released as well. An
+ * object goes away with its last handle, unless another object needs it.
+ * A handle is not valid if it is NULL, released, of another type, or a number that never was a
+ * handle. The library notices: functions return INVALID_ARGUMENT, and a release changes nothing and
+ * writes an error to the log (NULL is fine there).
+ * What a callback is given is lent to it: valid until the callback returns, and never released by
+ * it. To keep it, a callback retains it.
  *
  * Pointers. Every pointer must lead to what its type and the function's description say, or be
- * NULL; NULL where something is expected is UMBO_STATUS_INVALID_ARGUMENT. Texts are UTF-8, ended by
+ * NULL. NULL is INVALID_ARGUMENT where the description does not allow it. Texts are UTF-8, ended by
  * a NUL, and have at most 4095 bytes, as paths have.
  *
- * Callbacks. They return a umbo_status and get `user_data` back, last. umbo_set_last_error() says
- * why one fails. They may call functions of the library. A C++ exception must not leave them
- * (umbo.hpp takes care of that), nor a longjmp. Where the library keeps a callback it also takes a
- * `destroy`, which runs exactly once, on any thread, also if the call that took it fails.
+ * Callbacks. A callback gets `user_data` back. It returns UMBO_OK, or fails with another status;
+ * umbo_set_last_error() says why. It may call functions of the library. C++ exceptions must not
+ * leave it (umbo.hpp takes care of that), nor longjmp(). A function that keeps a callback also
+ * takes a `destroy`, which runs exactly once, on any thread, also if that function fails.
  *
- * Threads. Any thread may call any function. A function that takes `const umbo_X *` does not change
- * the object and may run at the same time as others on it. While a call reads or writes a tensor,
- * nobody else may write it.
+ * Concurrency. Any thread may call any function. A function that takes `const umbo_X *` does not
+ * change the object; several threads may call such functions on it at the same time. While a call
+ * reads or writes the elements of a tensor, nobody else may write them.
  *
- * Memory. Without memory, or a thread, for what it is to do a function returns
- * UMBO_STATUS_RESOURCE_EXHAUSTED, and variables, gradients and optimizers are as they were before
- * it. What has been committed is never reported as failed. Small memory is set aside, so that what
- * has begun can be ended in order: releases work without memory, and so do the functions of the
- * last error, umbo_scope_exit(), umbo_set_strategy(), umbo_cancellation_cancel(),
- * umbo_strategy_synchronize() and umbo_live_handles(). Give memory back and go on. What still ends
- * the process for want of memory:
- * - the C library's and Rust's own records of a thread, less than 100 bytes each, when a thread
- *   first calls the library or one of the library's threads starts, if another thread takes the
- *   last memory right after the library has asked for 64 KiB and got it; and the thread-local data
- *   of a library that was loaded by dlopen(), which the C library makes at a thread's first call;
- * - the directory of a .npz file, if it names so many arrays that a table of them takes more than
- *   64 KiB;
- * - the system itself, if it has promised memory that it does not have.
+ * Memory. A function that does not get the memory or the threads that it needs returns
+ * RESOURCE_EXHAUSTED. Variables, gradients and optimizers are then as they were before the call.
+ * The program can release memory and go on. What has been committed is never reported as failed.
+ * The library keeps a small reserve, so that the program can end in order what it has begun.
+ * Releases work without memory, and so do the functions of the last error, umbo_scope_exit(),
+ * umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize() and
+ * umbo_live_handles(). Want of memory still ends the process in these cases:
+ * - The C library and Rust keep records of a thread, less than 100 bytes each. They make them when
+ *   a thread first calls the library or when one of the library's threads starts. The library asks
+ *   for 64 KiB first; the process ends if another thread then takes the last memory.
+ * - The C library makes the thread-local data of a library that was loaded by dlopen() at a
+ *   thread's first call, and there is no memory for them.
+ * - A .npz file names so many arrays that a table of them takes more than 64 KiB, and there is no
+ *   memory for the table.
+ * - The system has promised memory that it does not have.
  *
- * Options. Structs of options start with `struct_size`; the UMBO_X_INIT macros set it and give
- * every other field its default. What a field says counts as it stands: 0 is 0. NULL in place of a
- * struct means all defaults. A program that was built with an older or newer header works as long
- * as it does not use what this library does not know.
+ * Options. A struct of options starts with `struct_size`. The macro UMBO_X_INIT sets it and gives
+ * every other field its default; start from it. A field means what it says: 0 is 0, and not "the
+ * default". NULL in place of the struct means all defaults. A program that was built with an older
+ * or newer header works as long as it sets no field that the loaded library does not know.
  *
- * Threads: all functions here are *concurrent*: any thread may call them at any time. Other headers
- * also call functions *serialised* (any thread may call them; the library takes turns) and say
- * where the *caller locks* (no two threads may call them on one object at the same time). The last
- * error belongs to its thread.
+ * Words about threads. *Concurrent*: any thread may call the function at any time. *Serialised*:
+ * any thread may call it; the library lets one call go after the other. The *caller locks*: the
+ * program sees to it that no two threads make such calls on one object at the same time.
+ *
+ * Threads: all functions here are *concurrent*. The last error belongs to its thread.
  *
  * Functions:
- * - umbo_status_name(): The name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a
- *   number that is none.
- * - umbo_last_error_message(): What went wrong in the last umbo function that failed on this
- *   thread, in UTF-8: one line that begins with the function's name ("umbo_strategy_reduce: axis:
- *   ..."), or one line for each replica that failed, which begins with the replica.
- * - umbo_last_error_count(): How many failures the last error consists of: one for each replica
- *   that failed or was stopped, in replica order; 1 if the failure is not a replica's; 0 if there
- *   is none.
- * - umbo_last_error_at(): One failure of the last error.
- * - umbo_set_last_error(): Says why a callback is about to fail; to be called in it, as `return
- *   umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`.
+ * - umbo_status_name(): Gives the name of a status, such as "INVALID_ARGUMENT".
+ * - umbo_last_error_message(): Gives the message of this thread's last error.
+ * - umbo_last_error_count(): Gives how many failures this thread's last error has.
+ * - umbo_last_error_at(): Gives one failure of this thread's last error.
+ * - umbo_set_last_error(): Says why a callback is about to fail.
  * - umbo_clear_last_error(): Forgets this thread's last error and releases its payload.
- * - umbo_version(): The version of the library that is loaded, such as "0.1.0".
- * - umbo_version_number(): The version of the library that is loaded as one number, major *
- *   1000000 + minor * 1000 + patch.
- * - umbo_build_info(): How the library was built, as one JSON object: "version", "target",
- *   "profile".
- * - umbo_has_feature(): Whether a feature works here and now: `result` gets 1 or 0.
- * - umbo_set_log_callback(): Sends log messages up to the level `most_verbose` to `callback`, in
- *   place of the one before.
- * - umbo_set_worker_count(): Sets how many threads do central work (reductions, updates, copies),
- *   the calling one included.
- * - umbo_worker_count(): How many threads do central work.
- * - umbo_shutdown(): Ends the threads of the library that no object needs (those for central work,
- *   and those that share heavy computations such as the equivalence check's), waits for their
- *   end, and gives kept memory back: for programs that look for leaks or are about to unload the
- *   library.
- * - umbo_live_handles(): How many handles of a type are in use: made and not yet released.
+ * - umbo_version(): Gives the version of the library that is loaded, such as "0.1.0".
+ * - umbo_version_number(): Gives the version of the library that is loaded, as one number.
+ * - umbo_build_info(): Tells how the library was built.
+ * - umbo_has_feature(): Tells whether an optional feature works here and now.
+ * - umbo_set_log_callback(): Sends log messages to a function of the program.
+ * - umbo_set_worker_count(): Sets how many threads do central work: reductions, updates, copies.
+ * - umbo_worker_count(): Gives how many threads do central work.
+ * - umbo_shutdown(): Ends the threads that no object needs, and gives kept memory back.
+ * - umbo_live_handles(): Counts the handles that are in use: made and not yet released.
  *
  * Example:
  * ```c
@@ -110,7 +103,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The version of this header; umbo_version() tells the library's. */
+/** The version of this header; umbo_version() gives the library's. */
 #define UMBO_VERSION "0.1.0"
 #define UMBO_VERSION_MAJOR 0
 #define UMBO_VERSION_MINOR 1
@@ -129,7 +122,7 @@
 #define UMBO_API
 #endif
 
-/** Has the compiler warn where a status is thrown away. Who means it calls umbo_ignore(). */
+/** Lets the compiler warn where a status is not used. umbo_ignore() says that it is on purpose. */
 #if defined(__cplusplus)
 #if __cplusplus >= 201703L || (defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)
 #define UMBO_MUST_USE [[nodiscard]]
@@ -150,8 +143,8 @@
 #endif
 
 /**
- * Begins an enum, whose constants follow in braces: a type of its own, with 32 bits, in C++ and
- * C23; in older C another name of int32_t. The binary interface is the same.
+ * Begins an enum, whose constants follow in braces. In C++ and C23 it is a type of its own, with 32
+ * bits; in older C it is another name of int32_t. The binary interface is the same.
  */
 #if (defined(__cplusplus) && (__cplusplus >= 201103L || defined(_MSVC_LANG))) || \
     (!defined(__cplusplus) && defined(__STDC_VERSION__) && \
@@ -161,14 +154,14 @@
 #define UMBO_ENUM(name) typedef int32_t name; enum name##_constants
 #endif
 
-/** A number as an enum, for numbers that no constant stands for. */
+/** Makes a value of an enum from a number, also from one that has no constant. */
 #ifdef __cplusplus
 #define UMBO_ENUM_VALUE(type, number) static_cast<type>(number)
 #else
 #define UMBO_ENUM_VALUE(type, number) ((type)(number))
 #endif
 
-/** Returns from the calling function with the status of a call, if it failed. */
+/** Makes a call and, if it fails, returns its status from the calling function. */
 #define UMBO_TRY(call)                                      \
   do {                                                      \
     const umbo_status umbo_try_status = (call);             \
@@ -180,68 +173,84 @@ extern "C" {
 #endif
 
 /**
- * Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
- * data fails; the library does not use the user data afterwards. May be NULL.
+ * Releases `user_data`.
+ *
+ * @param[in] user_data What the program gave together with this function.
+ *
+ * The library calls it exactly once, on any thread, also if the function that took the user data
+ * fails. It does not use the user data afterwards. NULL in its place means that there is nothing
+ * to release.
  */
 typedef void (*umbo_destroy_fn)(void *user_data);
 
 /**
- * The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
- * their usual numbers.
+ * What a function returns: UMBO_OK, or why it failed.
+ *
+ * The codes are the canonical ones with their usual numbers.
  */
 UMBO_ENUM(umbo_status) {
   /** Success. */
   UMBO_OK = 0,
-  /** Stopped on request, or because another replica failed. */
+  /** The call was stopped on request, or because another replica failed. */
   UMBO_STATUS_CANCELLED = 1,
-  /** A callback failed with a status that is none of these. */
+  /** A callback failed with this status, or with a number that is no status. */
   UMBO_STATUS_UNKNOWN = 2,
-  /** An argument has a wrong value, shape, dtype or name, or is NULL or a stale handle. */
+  /** An argument has a wrong value, shape, dtype or name, is NULL, or is no valid handle. */
   UMBO_STATUS_INVALID_ARGUMENT = 3,
-  /** Not finished when the deadline came. */
+  /** The call did not finish before its deadline. */
   UMBO_STATUS_DEADLINE_EXCEEDED = 4,
-  /** A device, file or name that is not there. */
+  /** A device, file or name does not exist. */
   UMBO_STATUS_NOT_FOUND = 5,
-  /** Something that is to be made is there already. */
+  /** What the call is to make exists already. */
   UMBO_STATUS_ALREADY_EXISTS = 6,
   /** The operating system refused access. */
   UMBO_STATUS_PERMISSION_DENIED = 7,
-  /** Memory, threads or handles could not be had. */
+  /** There is not enough memory, or the system has no thread or the library no handle left. */
   UMBO_STATUS_RESOURCE_EXHAUSTED = 8,
-  /** The call is right but not now or not here: wrong context, wrong order, draining. */
+  /**
+   * The call is not allowed now or here: the wrong context, the wrong order, or a strategy that
+   * still waits for late callbacks.
+   */
   UMBO_STATUS_FAILED_PRECONDITION = 9,
-  /** Given up because of a conflict with something that ran at the same time. */
+  /** The call gave up because of a conflict with something that ran at the same time. */
   UMBO_STATUS_ABORTED = 10,
-  /** An axis, index or position lies outside of what there is. */
+  /** An axis, index or position is outside of the valid range, or a buffer is too small. */
   UMBO_STATUS_OUT_OF_RANGE = 11,
-  /** Not offered by this strategy, or not by this version. */
+  /** This strategy or this version does not offer it. */
   UMBO_STATUS_UNIMPLEMENTED = 12,
-  /** A defect of the library. */
+  /** There is a defect in the library. */
   UMBO_STATUS_INTERNAL = 13,
-  /** Offered, but what it needs is not here now (a driver, a device). */
+  /** The library offers it, but something that it needs is missing now: a driver or a device. */
   UMBO_STATUS_UNAVAILABLE = 14,
   /** A file or stream is damaged. */
   UMBO_STATUS_DATA_LOSS = 15
 };
 
-/** One failure: of the call, or of one replica of it. */
+/**
+ * One failure: of the whole call, or of one replica.
+ *
+ * umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
+ */
 typedef struct umbo_error_info {
-  /** `sizeof(umbo_error_info)`; set by the caller. */
+  /** `sizeof(umbo_error_info)`; UMBO_ERROR_INFO_INIT sets it. */
   size_t struct_size;
   /** Why it failed. */
   umbo_status status;
-  /** The replica that failed; -1 if the failure is not a replica's. */
+  /** The number of the replica that failed; -1 if the failure is not a replica's. */
   int32_t replica;
   /** The canonical name of the replica's compute device; "" if the failure is not a replica's. */
   const char *device;
   /** What went wrong, in UTF-8. */
   const char *message;
   /**
-   * What the failing callback attached with umbo_set_last_error(); NULL if nothing. It stays
-   * the library's: look at it, do not destroy it.
+   * What the callback that failed attached with umbo_set_last_error(); NULL if it attached
+   * nothing. It belongs to the library: a program may look at it and must not destroy it.
    */
   void *payload;
-  /** The `destroy` that came with the payload, by which its owner can recognise it. */
+  /**
+   * The `destroy` that was given with the payload. A program can tell by it that the payload is
+   * its own.
+   */
   umbo_destroy_fn payload_destroy;
 } umbo_error_info;
 
@@ -255,46 +264,67 @@ static inline umbo_error_info umbo_error_info_default(void) {
 }
 
 /**
- * The name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none.
- * Lives as long as the process.
+ * Gives the name of a status, such as "INVALID_ARGUMENT".
+ *
+ * @param[in] status A status.
+ * @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is no
+ *   status.
  */
 UMBO_API const char *umbo_status_name(umbo_status status);
 
 /**
- * What went wrong in the last umbo function that failed on this thread, in UTF-8: one line that
- * begins with the function's name ("umbo_strategy_reduce: axis: ..."), or one line for each replica
- * that failed, which begins with the replica. If a callback has passed on a failure of another umbo
- * function, it is that one's name. Never NULL; "" if nothing has failed since the last
- * umbo_clear_last_error(). Lives until the next umbo function on this thread that fails or runs
- * a callback.
+ * Gives the message of this thread's last error.
+ *
+ * @return The message in UTF-8; "" if nothing has failed on this thread since the last
+ *   umbo_clear_last_error(). Never NULL. It lives until the next umbo function on this thread that
+ *   fails or runs a callback.
+ *
+ * The message has one line if the call itself failed. The line begins with the name of the
+ * function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is one line
+ * for each of them, which begins with the replica. If a callback passed on a failure of another
+ * umbo function, the name is that function's.
  */
 UMBO_API const char *umbo_last_error_message(void);
 
 /**
- * How many failures the last error consists of: one for each replica that failed or was stopped,
- * in replica order; 1 if the failure is not a replica's; 0 if there is none.
+ * Gives how many failures this thread's last error has.
+ *
+ * @return One for each replica that failed or was stopped; 1 if the failure is not a replica's; 0
+ *   if there is no last error.
  */
 UMBO_API int64_t umbo_last_error_count(void);
 
 /**
- * One failure of the last error. The texts and the payload live as long as
- * umbo_last_error_message().
+ * Gives one failure of this thread's last error.
  *
- * The functions of this section do not change the last error when they fail: OUT_OF_RANGE if
- * there is no failure at `index`, INVALID_ARGUMENT if `info` is NULL or its `struct_size` unset.
+ * @param[in] index Which failure: 0 to umbo_last_error_count() - 1, in the order of the replicas.
+ * @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
+ *   long as the text of umbo_last_error_message().
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no failure at `index`.
+ * - INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
+ *
+ * If this function fails, the last error stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_info *info);
 
 /**
- * Says why a callback is about to fail; to be called in it, as
- * `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`.
+ * Says why a callback is about to fail.
  *
- * `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the
- * thread that called the library and can be read there with umbo_last_error_at(); `destroy` (or
- * NULL) releases it, exactly once, when the error is forgotten.
+ * @param[in] status Why the callback fails.
+ * @param[in] message What went wrong. `message` may be NULL: then the status is all that is said.
+ *   Up to 16 KiB of it are copied.
+ * @param[in] payload Anything, an exception object for instance. The library takes it over and
+ *   carries it to the thread that called the library, where umbo_last_error_at() gives it. NULL:
+ *   nothing.
+ * @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
+ *   nothing to release.
+ * @return `status`, or:
+ * - UNKNOWN: `status` is a number that is no status.
+ * - INVALID_ARGUMENT: `status` is UMBO_OK, which is no failure.
  *
- * Returns `status`; UNKNOWN if that is not a status; INVALID_ARGUMENT if it is UMBO_OK, which is
- * no failure.
+ * A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
+ * "...", NULL, NULL);`
  */
 UMBO_API umbo_status umbo_set_last_error(
     umbo_status status, const char *message, void *payload, umbo_destroy_fn destroy);
@@ -302,13 +332,17 @@ UMBO_API umbo_status umbo_set_last_error(
 /** Forgets this thread's last error and releases its payload. */
 UMBO_API void umbo_clear_last_error(void);
 
-/** Does nothing with a status, on purpose. */
+/**
+ * Ignores a status on purpose, without a warning from the compiler.
+ *
+ * @param[in] status The status.
+ */
 static inline void umbo_ignore(umbo_status status) { (void)status; }
 
 /** A request to stop, which any thread may make. */
 typedef struct umbo_cancellation umbo_cancellation;
 
-/** A cluster of processes and this one's place in it. */
+/** The processes of a cluster, and which of them this one is. */
 typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
 /** A sequence of elements, described but not yet produced. */
@@ -320,31 +354,28 @@ typedef struct umbo_distributed_dataset umbo_distributed_dataset;
 /** The structure, dtypes and shapes of the elements of a dataset. */
 typedef struct umbo_element_spec umbo_element_spec;
 
-/** What a check of one replica against all has found. */
+/** The result of a check of one replica against all. */
 typedef struct umbo_equivalence umbo_equivalence;
 
 /** Gradient buffers, one per variable and replica. */
 typedef struct umbo_gradients umbo_gradients;
 
-/** A pass through a dataset or a distributed dataset. */
+/** A pass over a dataset or a distributed dataset. */
 typedef struct umbo_iterator umbo_iterator;
 
-/** A rule that changes variables by gradients, and its state. */
+/** A rule that changes variables by gradients, with the state that the rule keeps. */
 typedef struct umbo_optimizer umbo_optimizer;
 
-/**
- * A replica's part in the step in progress. Borrowed: it lives as long as the callback that was
- * given it.
- */
+/** A replica's part in the step in progress. It is lent to the replica's callback. */
 typedef struct umbo_replica_context umbo_replica_context;
 
-/** A strategy's scope that a thread has entered. */
+/** A scope of a strategy that a thread has entered. */
 typedef struct umbo_scope umbo_scope;
 
 /** How a training step is replicated over devices, and where its variables live. */
 typedef struct umbo_strategy umbo_strategy;
 
-/** Elements of one type on one device, strided, with shared ownership. */
+/** Elements of one type on one device, with strides. */
 typedef struct umbo_tensor umbo_tensor;
 
 /** A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests. */
@@ -353,13 +384,10 @@ typedef struct umbo_value umbo_value;
 /** A value on the parameter device that steps read and change. */
 typedef struct umbo_variable umbo_variable;
 
-/**
- * A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
- * call of the creator.
- */
+/** A variable that is about to be made. It is lent to a variable creator. */
 typedef struct umbo_variable_request umbo_variable_request;
 
-/** A type of handle: one of the `UMBO_HANDLE_` constants. */
+/** A type of handle. */
 UMBO_ENUM(umbo_handle_type) {
   /** Handles of all types together. */
   UMBO_HANDLE_ANY = 0,
@@ -399,80 +427,131 @@ UMBO_ENUM(umbo_handle_type) {
 
 /** How important a log message is. */
 UMBO_ENUM(umbo_log_level) {
-  /** Something failed that no caller hears of otherwise. */
+  /** Something failed, and no caller is told of it in another way. */
   UMBO_LOG_ERROR = 1,
-  /** It works, but probably not as meant. */
+  /** It works, but probably not as the program means it. */
   UMBO_LOG_WARNING = 2,
-  /** What was set up and how. */
+  /** What the library has set up, and how. */
   UMBO_LOG_INFO = 3,
-  /** Details, for a search for a fault. */
+  /** Details for those who look for a fault. */
   UMBO_LOG_DEBUG = 4
 };
 
 /**
- * Receives a log message, which lives as long as the call. May be called from several threads at
- * the same time.
+ * Receives a log message.
+ *
+ * @param[in] level How important the message is.
+ * @param[in] message The message in UTF-8, which lives until the function returns.
+ * @param[in] user_data What was given to umbo_set_log_callback().
+ *
+ * Several threads may call it at the same time.
  */
 typedef void (*umbo_log_fn)(umbo_log_level level, const char *message, void *user_data);
 
 /**
- * The version of the library that is loaded, such as "0.1.0". Compare with UMBO_VERSION, the
- * header's. Lives as long as the process.
+ * Gives the version of the library that is loaded, such as "0.1.0".
+ *
+ * @return The version, a text that lives as long as the process.
+ *
+ * UMBO_VERSION is the version of the header. A program can compare the two.
  */
 UMBO_API const char *umbo_version(void);
 
 /**
- * The version of the library that is loaded as one number, major * 1000000 + minor * 1000 +
- * patch. Compare with UMBO_VERSION_NUMBER, the header's.
+ * Gives the version of the library that is loaded, as one number.
+ *
+ * @return major * 1000000 + minor * 1000 + patch.
+ *
+ * UMBO_VERSION_NUMBER is the version of the header. A program can compare the two.
  */
 UMBO_API uint32_t umbo_version_number(void);
 
 /**
- * How the library was built, as one JSON object: "version", "target", "profile". Lives as long
- * as the process.
+ * Tells how the library was built.
+ *
+ * @return One JSON object with the fields "version", "target" and "profile". The text lives as
+ *   long as the process.
  */
 UMBO_API const char *umbo_build_info(void);
 
 /**
- * Whether a feature works here and now: `result` gets 1 or 0. "cuda": GPUs can be devices of a
- * strategy, which they cannot in this version, whatever driver and devices there are
- * (umbo_device_count() counts them). 0 for a name that this version does not know.
+ * Tells whether an optional feature works here and now.
+ *
+ * @param[in] name The name of the feature.
+ * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
+ *   does not know.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+ *
+ * There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
+ * cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
 
 /**
- * Sends log messages up to the level `most_verbose` to `callback`, in place of the one before.
- * NULL sends them nowhere, as it is at the start. `destroy` (or NULL) releases `user_data` when
- * the callback is replaced and its last call is over, and also if this function fails.
+ * Sends log messages to a function of the program.
+ *
+ * @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
+ * @param[in] callback Receives the messages. `callback` may be NULL: messages then go nowhere.
+ * @param[in] user_data What `callback` is given.
+ * @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
+ *   is over, and also if this function fails. NULL: nothing to release.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `most_verbose` is none of the levels.
+ *
+ * The function takes the place of the one that was set before. At the start of the process
+ * messages go nowhere.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
     umbo_log_level most_verbose, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);
 
 /**
- * Sets how many threads do central work (reductions, updates, copies), the calling one included.
- * The start is the number of processors that the process may use. Results do not depend on it.
+ * Sets how many threads do central work: reductions, updates, copies.
+ *
+ * @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+ *
+ * At the start it is the number of processors that the process may use. The new number counts from
+ * the next operation on. The call does not wait. Results do not depend on the number.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
-/** How many threads do central work. */
+/**
+ * Gives how many threads do central work.
+ *
+ * @param[out] count The number of threads, including the calling one. Small operations use fewer.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
 /**
- * Ends the threads of the library that no object needs (those for central work, and those that
- * share heavy computations such as the equivalence check's), waits for their end, and gives kept
- * memory back: for programs that look for leaks or are about to unload the library. Whatever is
- * called afterwards starts what it needs anew. The threads of replicas, of prefetching and of
- * parallel maps end with the strategies and iterators that have them.
+ * Ends the threads that no object needs, and gives kept memory back.
  *
- * FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
- * message says how many; release them first), while another call uses the threads that would be
- * ended, and in a function that central work calls.
+ * @return UMBO_OK, or:
+ * - FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release
+ *   these objects first), another call uses the threads that are to be ended, or the caller is a
+ *   function that central work calls. No thread has ended then.
+ *
+ * These are the threads for central work and those that share heavy computations, such as the
+ * equivalence check's. The call waits until they have ended. It is meant for programs that look
+ * for leaks or are about to unload the library. Later calls start the threads that they need
+ * again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
+ * iterators that own them.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
 
 /**
- * How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.
- * A program that releases all it makes sees 0 at its end.
+ * Counts the handles that are in use: made and not yet released.
+ *
+ * @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
+ * @param[out] count How many there are.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ *
+ * A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
+ * count.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_live_handles(umbo_handle_type type, int64_t *count);
 

@@ -6,25 +6,21 @@
  * @file device.h
  * @brief Devices: which there are, their names, their memory, and splitting the host into several.
  *
- * A device is told by its name, such as "CPU:0" or "/job:localhost/replica:0/task:0/device:GPU:0".
- * Physical devices are what the machine has; each is split into one or more logical devices, which
- * strategies use. Nothing here is owned: names that are given out live as long as the process.
+ * Functions take a device by its name, such as "CPU:0" or
+ * "/job:localhost/replica:0/task:0/device:GPU:0". Parts may be left out, and "cpu:0" is the same
+ * as "CPU:0". Physical devices are what the machine has. Each is split into one or more logical
+ * devices, which strategies use. Nothing here is to be released.
  *
- * Threads: all functions are *concurrent*, but umbo_set_logical_device_count() is *serialised*.
+ * Threads: all functions are *concurrent*, except umbo_set_logical_device_count(), which is
+ * *serialised*.
  *
  * Functions:
- * - umbo_physical_device_count(): How many physical devices of a type there are: one CPU, which is
- *   the host, and the GPUs that the CUDA driver shows to this process; 0 GPUs if there is no
- *   driver.
- * - umbo_logical_device_count(): How many logical devices of a type there are; their indices are 0
- *   to one less.
- * - umbo_set_logical_device_count(): Splits a physical device into `count` logical ones, in place
- *   of the split before.
- * - umbo_device_canonical_name(): The canonical form of a device name, such as
- *   "/job:localhost/replica:0/task:0/device:CPU:0".
- * - umbo_device_parse(): The device of this process that a name means.
- * - umbo_device_memory_info(): The memory of the physical device that `device` (NULL: CPU:0) is a
- *   part of.
+ * - umbo_physical_device_count(): Counts the physical devices of a type.
+ * - umbo_logical_device_count(): Counts the logical devices of a type.
+ * - umbo_set_logical_device_count(): Splits a physical device into several logical devices.
+ * - umbo_device_canonical_name(): Writes the canonical form of a device name.
+ * - umbo_device_parse(): Finds out which device of this process a name means.
+ * - umbo_device_memory_info(): Gives the memory of a physical device, in all and free.
  *
  * Example:
  * ```c
@@ -44,11 +40,11 @@
 extern "C" {
 #endif
 
-/** A kind of device. */
+/** A type of device. */
 UMBO_ENUM(umbo_device_type) {
   /** A share of the host's processors, with host memory. */
   UMBO_DEVICE_CPU = 1,
-  /** A CUDA device or a share of one. */
+  /** A CUDA device, or a share of one. */
   UMBO_DEVICE_GPU = 2
 };
 
@@ -56,17 +52,21 @@ UMBO_ENUM(umbo_device_type) {
 typedef struct umbo_device {
   /** UMBO_DEVICE_CPU or UMBO_DEVICE_GPU. */
   umbo_device_type type;
-  /** Its number among the logical devices of its type. */
+  /** Its number among the logical devices of its type, from 0 on. */
   int32_t ordinal;
 } umbo_device;
 
-/** The memory of the physical device that a logical device is a part of. */
+/**
+ * The memory of a physical device.
+ *
+ * umbo_device_memory_info() fills it. Start from UMBO_MEMORY_INFO_INIT.
+ */
 typedef struct umbo_memory_info {
-  /** `sizeof(umbo_memory_info)`; set by the caller. */
+  /** `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it. */
   size_t struct_size;
-  /** All of it. */
+  /** All its memory, in bytes. */
   uint64_t total_bytes;
-  /** What could be allocated now, if nobody else asks. */
+  /** How many bytes could be allocated now, if nobody else allocates any. */
   uint64_t available_bytes;
 } umbo_memory_info;
 
@@ -80,47 +80,93 @@ static inline umbo_memory_info umbo_memory_info_default(void) {
 }
 
 /**
- * How many physical devices of a type there are: one CPU, which is the host, and the GPUs that
- * the CUDA driver shows to this process; 0 GPUs if there is no driver.
+ * Counts the physical devices of a type.
+ *
+ * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+ * @param[out] count How many there are; 0 GPUs if there is no driver.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ *
+ * There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
+ * question about GPUs starts the driver.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_physical_device_count(
     umbo_device_type type, int64_t *count);
 
-/** How many logical devices of a type there are; their indices are 0 to one less. */
+/**
+ * Counts the logical devices of a type.
+ *
+ * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+ * @param[out] count How many there are. Their numbers are 0 to `count` - 1.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type type, int64_t *count);
 
 /**
- * Splits a physical device into `count` logical ones, in place of the split before. The host is
- * physical CPU 0; its logical devices share its processors out.
+ * Splits a physical device into several logical devices.
  *
- * NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count that is less than 1
- * or too large, UNIMPLEMENTED for a GPU and more than one, FAILED_PRECONDITION while a strategy
- * lives that uses a device which would vanish; then nothing changes.
+ * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+ * @param[in] physical_ordinal Which physical device of this type, from 0 on.
+ * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 for a GPU.
+ * @return UMBO_OK. If the call fails, nothing changes:
+ * - NOT_FOUND: there is no such physical device.
+ * - INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative, or `count`
+ *   is less than 1 or too large.
+ * - UNIMPLEMENTED: more than one logical device for a GPU.
+ * - FAILED_PRECONDITION: a device would go away that a living strategy uses.
+ *
+ * The new split takes the place of the one before. The host is physical CPU 0; its logical devices
+ * share its processors. Strategies that exist keep the processors that they have.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count);
 
 /**
- * The canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
- * Parts that `name` lacks come from `defaults`, whose own come from CPU:0 of this process, as
- * they do if `defaults` is NULL. The device need not exist.
+ * Writes the canonical form of a device name.
  *
- * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
- * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
- * is not written.
+ * @param[in] name The name of a device, in part or in full.
+ * @param[in] defaults Gives the parts that `name` does not have. `defaults` may be NULL: then
+ *   CPU:0 of this process gives them, as it gives parts that `defaults` does not have.
+ * @param[out] buffer The canonical name, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+ * @param[in] capacity The size of `buffer` in bytes.
+ * @param[out] length The length of the canonical name in bytes, without the NUL.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+ * - INVALID_ARGUMENT: `name` or `defaults` is no name of a device, or an output is a null pointer.
+ *
+ * An example is "/job:localhost/replica:0/task:0/device:CPU:0". The device need not exist.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
     const char *name, const char *defaults, char *buffer, size_t capacity, size_t *length);
 
 /**
- * The device of this process that a name means. It need not exist. NOT_FOUND if the name is of
- * another process.
+ * Finds out which device of this process a name means.
+ *
+ * @param[in] name The name of a device, in part or in full. Missing parts are those of CPU:0 of
+ *   this process.
+ * @param[out] device Its type and its number.
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: the name is that of a device of another process.
+ * - INVALID_ARGUMENT: `name` is no name of a device, or `device` is a null pointer.
+ *
+ * The device need not exist.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_parse(const char *name, umbo_device *device);
 
 /**
- * The memory of the physical device that `device` (NULL: CPU:0) is a part of. NOT_FOUND if there
- * is no such device, UNAVAILABLE if the system or the driver does not tell.
+ * Gives the memory of a physical device, in all and free.
+ *
+ * @param[in] device The name of a logical device, which is a part of the physical one. `device`
+ *   may be NULL: CPU:0.
+ * @param[out] info The memory. Start from UMBO_MEMORY_INFO_INIT.
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is no such device.
+ * - UNAVAILABLE: the system or the driver does not tell.
+ * - INVALID_ARGUMENT: `device` is no name of a device, or `info` is a null pointer, or its
+ *   `struct_size` is not set.
+ *
+ * For a GPU the call can be slow if nothing else in the process is using that GPU.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_memory_info(
     const char *device, umbo_memory_info *info);

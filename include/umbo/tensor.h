@@ -7,39 +7,27 @@
  * @brief Tensors: elements of one dtype on one device, strided, with shared ownership; and views,
  * which say where elements lie, for loops over them.
  *
- * A function that gives a tensor gives a reference, which its caller releases with
- * umbo_tensor_release(). Slices, reshaped and transposed tensors share the memory of the tensor
- * that they were made from and keep it. A view is valid as long as what it was taken from.
+ * The caller releases each tensor that a function gives, with umbo_tensor_release(). Slices,
+ * reshaped and transposed tensors share the memory of the tensor that they were made from; the
+ * memory stays as long as one of them is there. A view is valid as long as the tensor's memory.
  *
- * Threads: all functions are *concurrent*, also on one tensor. Of the elements the *caller locks*:
- * while a call reads or writes a tensor's memory, nobody else may write it.
+ * Threads: all functions are *concurrent*, also on one tensor. For the elements the *caller locks*:
+ * while a call reads or writes them, nobody else may write them.
  *
  * Functions:
- * - umbo_tensor_create_zeros(): A new tensor of zeros, contiguous, on `device` (NULL: in a
- *   replica's callback its device, else CPU:0).
- * - umbo_tensor_create_uninitialized(): A new tensor on `device` (NULL: in a replica's callback
- *   its device, else CPU:0) whose elements are whatever was in memory; for the rest as
- *   umbo_tensor_create_zeros().
- * - umbo_tensor_from_data(): A new tensor on `device` (NULL: in a replica's callback its device,
- *   else CPU:0) with a copy of `data`: host memory with as many elements as `shape` has, in
- *   row-major order.
- * - umbo_tensor_from_memory(): A new tensor over memory of the caller's, which must stay there
- *   until `destroy` (or NULL) is called with `user_data`: when the last tensor over it is gone.
- * - umbo_tensor_view(): Where the elements lie.
- * - umbo_tensor_slice(): Every `step`-th position from `start` to before `stop` along `axis`
- *   (negative: counted from the last): a new tensor that shares the memory.
- * - umbo_tensor_reshape(): The same elements in row-major order under another shape: a new tensor
- *   that shares the memory.
- * - umbo_tensor_transpose(): The same elements with the axes in another order: a new tensor that
- *   shares the memory.
- * - umbo_tensor_copy(): A copy on `device` (NULL: in a replica's callback its device, else CPU:0):
- *   a new tensor, contiguous in row-major order, that shares nothing.
+ * - umbo_tensor_create_zeros(): Makes a contiguous tensor of zeros.
+ * - umbo_tensor_create_uninitialized(): Makes a contiguous tensor without setting its elements.
+ * - umbo_tensor_from_data(): Makes a contiguous tensor with a copy of elements in host memory.
+ * - umbo_tensor_from_memory(): Makes a tensor over memory of the program, without a copy.
+ * - umbo_tensor_view(): Gives a view of the elements, for reading and writing.
+ * - umbo_tensor_slice(): Makes a tensor of some positions along one axis; shares memory.
+ * - umbo_tensor_reshape(): Makes a tensor of the same elements in another shape; shares memory.
+ * - umbo_tensor_transpose(): Makes a tensor with the axes in another order; shares memory.
+ * - umbo_tensor_copy(): Makes a contiguous copy that shares nothing with the tensor.
  * - umbo_tensor_copy_to_host(): Copies the elements to host memory, in row-major order.
- * - umbo_tensor_device_name(): The canonical name of the device that holds the elements, such as
- *   "/job:localhost/replica:0/task:0/device:CPU:0".
- * - umbo_tensor_retain(): Another handle to the same object, to be released like the first; also
- *   of what a callback was only lent, which then stays.
- * - umbo_tensor_release(): Releases a reference.
+ * - umbo_tensor_device_name(): Gives the canonical name of the device that holds the elements.
+ * - umbo_tensor_retain(): Makes another handle to the same tensor.
+ * - umbo_tensor_release(): Releases a handle to a tensor.
  *
  * Example:
  * ```c
@@ -66,7 +54,7 @@ extern "C" {
 
 /** The type of a tensor's elements. */
 UMBO_ENUM(umbo_dtype) {
-  /** No type in particular, where an option may leave it open. */
+  /** No type in particular, for options that may leave the type open. */
   UMBO_DTYPE_NONE = 0,
   /** IEEE 754 binary16. */
   UMBO_DTYPE_FLOAT16 = 1,
@@ -96,17 +84,19 @@ UMBO_ENUM(umbo_dtype) {
   UMBO_DTYPE_BOOL = 13
 };
 
-/** What a view says of its memory: a sum of the UMBO_VIEW_ constants. */
+/** What holds for the memory of a view: a sum of the UMBO_VIEW_ constants. */
 UMBO_ENUM(umbo_view_flags) {
   /** The elements may only be read: `mutable_data` is NULL. */
   UMBO_VIEW_READ_ONLY = 1,
-  /** The elements lie one after the other, in row-major order: `strides` need not be looked at. */
+  /** The elements lie one after the other in row-major order. A loop need not look at `strides`. */
   UMBO_VIEW_CONTIGUOUS = 2
 };
 
 /**
- * Where elements lie: all that a loop over them needs, without a handle. Valid as long as what
- * it was taken from. Its size stays the same in later versions, which may give `room` a meaning.
+ * Where elements are in memory: all that a loop over them needs, without a handle.
+ *
+ * A view is valid as long as what it was taken from. The size of the struct stays the same in
+ * later versions, which may give `room` a meaning.
  */
 typedef struct umbo_view {
   /** The first element, for reading. */
@@ -117,122 +107,235 @@ typedef struct umbo_view {
   umbo_dtype dtype;
   /** How many dimensions there are, 0 to 8. */
   int32_t rank;
-  /** Where the memory is. */
+  /** The device that has the memory. */
   umbo_device device;
-  /** UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS, as far as they hold. */
+  /** The sum of those of UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS that hold. */
   umbo_view_flags flags;
-  /** The size of an element in bytes. */
+  /** The size of one element in bytes. */
   int32_t element_bytes;
-  /** The sizes of the dimensions, 0 past `rank`. */
+  /** The size of each dimension; 0 from `rank` on. */
   int64_t shape[8];
-  /** The distance between neighbours along each dimension, in elements, 0 past `rank`. */
+  /** How many elements lie between neighbours along each dimension; 0 from `rank` on. */
   int64_t strides[8];
-  /** Zero. */
+  /** Zeros, reserved for later versions. */
   uint64_t room[4];
 } umbo_view;
 
 /**
- * A new tensor of zeros, contiguous, on `device` (NULL: in a replica's callback its device, else
- * CPU:0).
+ * Makes a contiguous tensor of zeros.
  *
- * `shape` has `rank` sizes and may be NULL if `rank` is 0. Release the tensor with
- * umbo_tensor_release(). RESOURCE_EXHAUSTED if the memory cannot be had.
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
+ * @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
+ *   a replica's callback the replica's device, elsewhere CPU:0.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its limits, the
+ *   tensor would be larger than memory can address, or `device` is no name of a device.
+ * - NOT_FOUND: there is no such device.
+ * - UNIMPLEMENTED: the device is a GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const char *device,
     umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) whose elements
- * are whatever was in memory; for the rest as umbo_tensor_create_zeros().
+ * Makes a contiguous tensor without setting its elements.
+ *
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
+ * @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
+ *   a replica's callback the replica's device, elsewhere CPU:0.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
+ *
+ * The elements are whatever the memory held before. In all else it is as
+ * umbo_tensor_create_zeros().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_uninitialized(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const char *device,
     umbo_tensor **tensor);
 
 /**
- * A new tensor on `device` (NULL: in a replica's callback its device, else CPU:0) with a copy of
- * `data`: host memory with as many elements as `shape` has, in row-major order. `data` may be NULL
- * if there are none. For the rest as umbo_tensor_create_zeros().
+ * Makes a contiguous tensor with a copy of elements in host memory.
+ *
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
+ * @param[in] data As many elements as `shape` has, in row-major order, in host memory. The program
+ *   keeps them. `data` may be NULL if there are none.
+ * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
+ *   replica's callback the replica's device, elsewhere CPU:0.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_data(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const void *data, const char *device,
     umbo_tensor **tensor);
 
 /**
- * A new tensor over memory of the caller's, which must stay there until `destroy` (or NULL) is
- * called with `user_data`: when the last tensor over it is gone. `destroy` runs exactly once, on
- * any thread, also if this function fails.
+ * Makes a tensor over memory of the program, without a copy.
  *
- * `strides` has `rank` distances in elements, none negative; NULL means row-major. `data` must be
- * a multiple of the element's size, and may be NULL if there are no elements. Elements must be
- * initialised. `device` tells where the memory is (NULL: in a replica's callback its device, else
- * CPU:0).
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
+ * @param[in] strides For each dimension, how many elements lie between neighbours along it, 0 or
+ *   more. `strides` may be NULL: the elements are in row-major order.
+ * @param[in] data The first element, at an address that is a multiple of the size of an element.
+ *   `data` may be NULL if there are no elements.
+ * @param[in] device The name of the device that has the memory. `device` may be NULL: in a
+ *   replica's callback the replica's device, elsewhere CPU:0.
+ * @param[in] user_data What `destroy` is given.
+ * @param[in] destroy Releases the memory, exactly once, on any thread, also if this function
+ *   fails. NULL: nothing to release.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: as of umbo_tensor_create_zeros(), a stride is negative or reaches further
+ *   than memory can address, or the address of `data` is no multiple of an element's size.
+ * - NOT_FOUND: there is no such device.
+ * - RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
+ *
+ * The memory must stay until the library calls `destroy`, which it does when the last tensor over
+ * the memory is gone. All elements must be initialised.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_memory(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const int64_t *strides, void *data,
     const char *device, void *user_data, umbo_destroy_fn destroy, umbo_tensor **tensor);
 
 /**
- * Where the elements lie. The view is valid as long as the tensor's memory: until the last
- * tensor over it is released.
+ * Gives a view of the elements, for reading and writing.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
+ *   last tensor over that memory is released.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `tensor` is no valid handle, or `view` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, umbo_view *view);
 
 /**
- * Every `step`-th position from `start` to before `stop` along `axis` (negative: counted from
- * the last): a new tensor that shares the memory. OUT_OF_RANGE if 0 <= start <= stop <= size
- * does not hold; INVALID_ARGUMENT if `step` is less than 1.
+ * Makes a tensor of some positions along one axis; shares memory.
+ *
+ * @param[in] tensor The tensor.
+ * @param[in] axis The axis; a negative one counts from the last, which is -1.
+ * @param[in] start The first position.
+ * @param[in] stop The position before which the slice ends.
+ * @param[in] step Every `step`-th position is taken, 1 or more.
+ * @param[out] slice The new tensor over the same memory. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
+ * - INVALID_ARGUMENT: `step` is less than 1, `tensor` is no valid handle, or `slice` is a null
+ *   pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
     const umbo_tensor *tensor, int32_t axis, int64_t start, int64_t stop, int64_t step,
     umbo_tensor **slice);
 
 /**
- * The same elements in row-major order under another shape: a new tensor that shares the memory.
- * INVALID_ARGUMENT if the numbers of elements differ, or if the tensor's strides are not
- * row-major: copy it first.
+ * Makes a tensor of the same elements in another shape; shares memory.
+ *
+ * @param[in] tensor The tensor. Its elements must lie in row-major order without gaps.
+ * @param[in] rank The new number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
+ * @param[out] reshaped The new tensor over the same memory. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides are not
+ *   row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its limits,
+ *   `tensor` is no valid handle, or `reshaped` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The elements keep their row-major order.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_reshape(
     const umbo_tensor *tensor, int32_t rank, const int64_t *shape, umbo_tensor **reshaped);
 
 /**
- * The same elements with the axes in another order: a new tensor that shares the memory. `axes`
- * has as many numbers as the tensor has axes, the first of which says which axis comes first;
- * NULL reverses them.
+ * Makes a tensor with the axes in another order; shares memory.
+ *
+ * @param[in] tensor The tensor.
+ * @param[in] axes As many numbers as the tensor has axes: axes[i] is the old number of the new
+ *   axis i. `axes` may be NULL: the order is reversed.
+ * @param[out] transposed The new tensor over the same memory. Release it with
+ *   umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no axis of such a number.
+ * - INVALID_ARGUMENT: an axis appears twice, `tensor` is no valid handle, or `transposed` is a
+ *   null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
     const umbo_tensor *tensor, const int32_t *axes, umbo_tensor **transposed);
 
 /**
- * A copy on `device` (NULL: in a replica's callback its device, else CPU:0): a new tensor,
- * contiguous in row-major order, that shares nothing.
+ * Makes a contiguous copy that shares nothing with the tensor.
+ *
+ * @param[in] tensor The tensor.
+ * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
+ *   replica's callback the replica's device, elsewhere CPU:0.
+ * @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is no such device.
+ * - INVALID_ARGUMENT: `tensor` is no valid handle, `device` is no name of a device, or `copy` is a
+ *   null pointer.
+ * - UNIMPLEMENTED: the tensor or the copy is on a GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
     const umbo_tensor *tensor, const char *device, umbo_tensor **copy);
 
 /**
- * Copies the elements to host memory, in row-major order. `bytes` is the size of `destination`,
- * which must be that of all elements; its address must be a multiple of an element's size.
+ * Copies the elements to host memory, in row-major order.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] destination Where the elements are written, at an address that is a multiple of the
+ *   size of an element. It belongs to the program.
+ * @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `destination` is no
+ *   multiple of an element's size, or `tensor` is no valid handle.
+ * - UNIMPLEMENTED: the tensor is on a GPU.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
     const umbo_tensor *tensor, void *destination, size_t bytes);
 
 /**
- * The canonical name of the device that holds the elements, such as
- * "/job:localhost/replica:0/task:0/device:CPU:0". Lives as long as the process.
+ * Gives the canonical name of the device that holds the elements.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
+ *   long as the process.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `tensor` is no valid handle, or `name` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device_name(
     const umbo_tensor *tensor, const char **name);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same tensor.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] retained The other handle. Release it with umbo_tensor_release(), as well as the
+ *   first.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `tensor` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A callback calls it to keep a tensor that it was only lent.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_retain(
     const umbo_tensor *tensor, umbo_tensor **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a tensor.
+ *
+ * @param[in] tensor The handle. NULL does nothing.
+ *
+ * The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
+ */
 UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
 
 #ifdef __cplusplus

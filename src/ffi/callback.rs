@@ -6,8 +6,13 @@ use super::status::{self, umbo_status};
 use crate::error::Result;
 use crate::executor::thread::Uncancelled;
 
-/// Releases `user_data`. Runs exactly once, on any thread, also when the call that took the user
-/// data fails; the library does not use the user data afterwards. May be NULL.
+/// Releases `user_data`.
+///
+/// @param[in] user_data What the program gave together with this function.
+///
+/// The library calls it exactly once, on any thread, also if the function that took the user data
+/// fails. It does not use the user data afterwards. NULL in its place means that there is nothing
+/// to release.
 pub type umbo_destroy_fn = Option<unsafe extern "C-unwind" fn(user_data: *mut c_void)>;
 
 /// A caller's pointer and the function that releases it; dropping this calls that function.

@@ -11,12 +11,12 @@ use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
 use crate::strategy::context::current_device;
 
-/// A kind of device.
+/// A type of device.
 pub type umbo_device_type = i32;
 
 /// A share of the host's processors, with host memory.
 pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
-/// A CUDA device or a share of one.
+/// A CUDA device, or a share of one.
 pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
 
 const _: () = assert!(DeviceKind::Cpu as i32 == UMBO_DEVICE_CPU);
@@ -28,19 +28,21 @@ const _: () = assert!(DeviceKind::Gpu as i32 == UMBO_DEVICE_GPU);
 pub struct umbo_device {
     /// UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
     pub r#type: umbo_device_type,
-    /// Its number among the logical devices of its type.
+    /// Its number among the logical devices of its type, from 0 on.
     pub ordinal: i32,
 }
 
-/// The memory of the physical device that a logical device is a part of.
+/// The memory of a physical device.
+///
+/// umbo_device_memory_info() fills it. Start from UMBO_MEMORY_INFO_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_memory_info {
-    /// `sizeof(umbo_memory_info)`; set by the caller.
+    /// `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it.
     pub struct_size: usize,
-    /// All of it.
+    /// All its memory, in bytes.
     pub total_bytes: u64,
-    /// What could be allocated now, if nobody else asks.
+    /// How many bytes could be allocated now, if nobody else allocates any.
     pub available_bytes: u64,
 }
 
@@ -81,8 +83,15 @@ fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {
     constant(code, DeviceKind::from_code(code), "type", valid)
 }
 
-/// How many physical devices of a type there are: one CPU, which is the host, and the GPUs that
-/// the CUDA driver shows to this process; 0 GPUs if there is no driver.
+/// Counts the physical devices of a type.
+///
+/// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+/// @param[out] count How many there are; 0 GPUs if there is no driver.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+///
+/// There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
+/// question about GPUs starts the driver.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_physical_device_count(
     r#type: umbo_device_type,
@@ -96,7 +105,12 @@ pub unsafe extern "C" fn umbo_physical_device_count(
     })
 }
 
-/// How many logical devices of a type there are; their indices are 0 to one less.
+/// Counts the logical devices of a type.
+///
+/// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+/// @param[out] count How many there are. Their numbers are 0 to `count` - 1.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_logical_device_count(
     r#type: umbo_device_type,
@@ -110,12 +124,20 @@ pub unsafe extern "C" fn umbo_logical_device_count(
     })
 }
 
-/// Splits a physical device into `count` logical ones, in place of the split before. The host is
-/// physical CPU 0; its logical devices share its processors out.
+/// Splits a physical device into several logical devices.
 ///
-/// NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count that is less than 1
-/// or too large, UNIMPLEMENTED for a GPU and more than one, FAILED_PRECONDITION while a strategy
-/// lives that uses a device which would vanish; then nothing changes.
+/// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
+/// @param[in] physical_ordinal Which physical device of this type, from 0 on.
+/// @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 for a GPU.
+/// @return UMBO_OK. If the call fails, nothing changes:
+/// - NOT_FOUND: there is no such physical device.
+/// - INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative, or `count`
+///   is less than 1 or too large.
+/// - UNIMPLEMENTED: more than one logical device for a GPU.
+/// - FAILED_PRECONDITION: a device would go away that a living strategy uses.
+///
+/// The new split takes the place of the one before. The host is physical CPU 0; its logical devices
+/// share its processors. Strategies that exist keep the processors that they have.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
@@ -133,13 +155,19 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
     })
 }
 
-/// The canonical form of a device name, such as "/job:localhost/replica:0/task:0/device:CPU:0".
-/// Parts that `name` lacks come from `defaults`, whose own come from CPU:0 of this process, as
-/// they do if `defaults` is NULL. The device need not exist.
+/// Writes the canonical form of a device name.
 ///
-/// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
-/// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
-/// is not written.
+/// @param[in] name The name of a device, in part or in full.
+/// @param[in] defaults Gives the parts that `name` does not have. `defaults` may be NULL: then
+///   CPU:0 of this process gives them, as it gives parts that `defaults` does not have.
+/// @param[out] buffer The canonical name, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+/// @param[in] capacity The size of `buffer` in bytes.
+/// @param[out] length The length of the canonical name in bytes, without the NUL.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+/// - INVALID_ARGUMENT: `name` or `defaults` is no name of a device, or an output is a null pointer.
+///
+/// An example is "/job:localhost/replica:0/task:0/device:CPU:0". The device need not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_canonical_name(
     name: *const c_char,
@@ -167,8 +195,16 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
     })
 }
 
-/// The device of this process that a name means. It need not exist. NOT_FOUND if the name is of
-/// another process.
+/// Finds out which device of this process a name means.
+///
+/// @param[in] name The name of a device, in part or in full. Missing parts are those of CPU:0 of
+///   this process.
+/// @param[out] device Its type and its number.
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: the name is that of a device of another process.
+/// - INVALID_ARGUMENT: `name` is no name of a device, or `device` is a null pointer.
+///
+/// The device need not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_parse(
     name: *const c_char,
@@ -187,8 +223,18 @@ pub unsafe extern "C" fn umbo_device_parse(
     })
 }
 
-/// The memory of the physical device that `device` (NULL: CPU:0) is a part of. NOT_FOUND if there
-/// is no such device, UNAVAILABLE if the system or the driver does not tell.
+/// Gives the memory of a physical device, in all and free.
+///
+/// @param[in] device The name of a logical device, which is a part of the physical one. `device`
+///   may be NULL: CPU:0.
+/// @param[out] info The memory. Start from UMBO_MEMORY_INFO_INIT.
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: there is no such device.
+/// - UNAVAILABLE: the system or the driver does not tell.
+/// - INVALID_ARGUMENT: `device` is no name of a device, or `info` is a null pointer, or its
+///   `struct_size` is not set.
+///
+/// For a GPU the call can be slow if nothing else in the process is using that GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_memory_info(
     device: *const c_char,

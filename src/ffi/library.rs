@@ -19,17 +19,22 @@ use crate::tensor::blocks;
 /// How important a log message is.
 pub type umbo_log_level = i32;
 
-/// Something failed that no caller hears of otherwise.
+/// Something failed, and no caller is told of it in another way.
 pub const UMBO_LOG_ERROR: umbo_log_level = 1;
-/// It works, but probably not as meant.
+/// It works, but probably not as the program means it.
 pub const UMBO_LOG_WARNING: umbo_log_level = 2;
-/// What was set up and how.
+/// What the library has set up, and how.
 pub const UMBO_LOG_INFO: umbo_log_level = 3;
-/// Details, for a search for a fault.
+/// Details for those who look for a fault.
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
 
-/// Receives a log message, which lives as long as the call. May be called from several threads at
-/// the same time.
+/// Receives a log message.
+///
+/// @param[in] level How important the message is.
+/// @param[in] message The message in UTF-8, which lives until the function returns.
+/// @param[in] user_data What was given to umbo_set_log_callback().
+///
+/// Several threads may call it at the same time.
 pub type umbo_log_fn = Option<
     unsafe extern "C-unwind" fn(
         level: umbo_log_level,
@@ -55,22 +60,30 @@ const VERSION_NUMBER: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
     + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
     + number(env!("CARGO_PKG_VERSION_PATCH"));
 
-/// The version of the library that is loaded, such as "0.1.0". Compare with UMBO_VERSION, the
-/// header's. Lives as long as the process.
+/// Gives the version of the library that is loaded, such as "0.1.0".
+///
+/// @return The version, a text that lives as long as the process.
+///
+/// UMBO_VERSION is the version of the header. A program can compare the two.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The version of the library that is loaded as one number, major * 1000000 + minor * 1000 +
-/// patch. Compare with UMBO_VERSION_NUMBER, the header's.
+/// Gives the version of the library that is loaded, as one number.
+///
+/// @return major * 1000000 + minor * 1000 + patch.
+///
+/// UMBO_VERSION_NUMBER is the version of the header. A program can compare the two.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version_number() -> u32 {
     VERSION_NUMBER
 }
 
-/// How the library was built, as one JSON object: "version", "target", "profile". Lives as long
-/// as the process.
+/// Tells how the library was built.
+///
+/// @return One JSON object with the fields "version", "target" and "profile". The text lives as
+///   long as the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_build_info() -> *const c_char {
     static INFO: OnceLock<CString> = OnceLock::new();
@@ -88,9 +101,16 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 /// The optional features that work.
 const FEATURES: &[&str] = &[];
 
-/// Whether a feature works here and now: `result` gets 1 or 0. "cuda": GPUs can be devices of a
-/// strategy, which they cannot in this version, whatever driver and devices there are
-/// (umbo_device_count() counts them). 0 for a name that this version does not know.
+/// Tells whether an optional feature works here and now.
+///
+/// @param[in] name The name of the feature.
+/// @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
+///   does not know.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+///
+/// There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
+/// cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
     boundary("umbo_has_feature", || {
@@ -101,9 +121,18 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
     })
 }
 
-/// Sends log messages up to the level `most_verbose` to `callback`, in place of the one before.
-/// NULL sends them nowhere, as it is at the start. `destroy` (or NULL) releases `user_data` when
-/// the callback is replaced and its last call is over, and also if this function fails.
+/// Sends log messages to a function of the program.
+///
+/// @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
+/// @param[in] callback Receives the messages. `callback` may be NULL: messages then go nowhere.
+/// @param[in] user_data What `callback` is given.
+/// @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
+///   is over, and also if this function fails. NULL: nothing to release.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `most_verbose` is none of the levels.
+///
+/// The function takes the place of the one that was set before. At the start of the process
+/// messages go nowhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_log_callback(
     most_verbose: umbo_log_level,
@@ -132,8 +161,14 @@ pub unsafe extern "C" fn umbo_set_log_callback(
     })
 }
 
-/// Sets how many threads do central work (reductions, updates, copies), the calling one included.
-/// The start is the number of processors that the process may use. Results do not depend on it.
+/// Sets how many threads do central work: reductions, updates, copies.
+///
+/// @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+///
+/// At the start it is the number of processors that the process may use. The new number counts from
+/// the next operation on. The call does not wait. Results do not depend on the number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
     boundary("umbo_set_worker_count", || {
@@ -143,7 +178,11 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
     })
 }
 
-/// How many threads do central work.
+/// Gives how many threads do central work.
+///
+/// @param[out] count The number of threads, including the calling one. Small operations use fewer.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
     boundary("umbo_worker_count", || {
@@ -154,15 +193,18 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
     })
 }
 
-/// Ends the threads of the library that no object needs (those for central work, and those that share
-/// heavy computations such as the equivalence check's), waits for their end, and gives kept memory
-/// back: for programs that look for leaks or are about to unload the library. Whatever is called
-/// afterwards starts what it needs anew. The threads of replicas, of prefetching and of parallel maps
-/// end with the strategies and iterators that have them.
+/// Ends the threads that no object needs, and gives kept memory back.
 ///
-/// FAILED_PRECONDITION, and nothing has ended, while strategies or iterators have threads (the
-/// message says how many; release them first), while another call uses the threads that would be
-/// ended, and in a function that central work calls.
+/// @return UMBO_OK, or:
+/// - FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release
+///   these objects first), another call uses the threads that are to be ended, or the caller is a
+///   function that central work calls. No thread has ended then.
+///
+/// These are the threads for central work and those that share heavy computations, such as the
+/// equivalence check's. The call waits until they have ended. It is meant for programs that look
+/// for leaks or are about to unload the library. Later calls start the threads that they need
+/// again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
+/// iterators that own them.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary("umbo_shutdown", || {
@@ -172,8 +214,15 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
     })
 }
 
-/// How many handles of a type are in use: made and not yet released. UMBO_HANDLE_ANY counts all.
-/// A program that releases all it makes sees 0 at its end.
+/// Counts the handles that are in use: made and not yet released.
+///
+/// @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
+/// @param[out] count How many there are.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+///
+/// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
+/// count.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_live_handles(
     r#type: umbo_handle_type,

@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// A type of handle: one of the `UMBO_HANDLE_` constants.
+/// A type of handle.
 pub type umbo_handle_type = i32;
 
 /// Handles of all types together.
@@ -193,7 +193,7 @@ objects! {
     Equivalence: umbo_equivalence => Arc<CheckedStep>;
 }
 
-/// Elements of one type on one device, strided, with shared ownership.
+/// Elements of one type on one device, with strides.
 pub struct umbo_tensor {
     _opaque: [u8; 0],
 }
@@ -208,13 +208,12 @@ pub struct umbo_strategy {
     _opaque: [u8; 0],
 }
 
-/// A strategy's scope that a thread has entered.
+/// A scope of a strategy that a thread has entered.
 pub struct umbo_scope {
     _opaque: [u8; 0],
 }
 
-/// A replica's part in the step in progress. Borrowed: it lives as long as the callback that was
-/// given it.
+/// A replica's part in the step in progress. It is lent to the replica's callback.
 pub struct umbo_replica_context {
     _opaque: [u8; 0],
 }
@@ -234,7 +233,7 @@ pub struct umbo_distributed_dataset {
     _opaque: [u8; 0],
 }
 
-/// A pass through a dataset or a distributed dataset.
+/// A pass over a dataset or a distributed dataset.
 pub struct umbo_iterator {
     _opaque: [u8; 0],
 }
@@ -244,7 +243,7 @@ pub struct umbo_gradients {
     _opaque: [u8; 0],
 }
 
-/// A rule that changes variables by gradients, and its state.
+/// A rule that changes variables by gradients, with the state that the rule keeps.
 pub struct umbo_optimizer {
     _opaque: [u8; 0],
 }
@@ -254,13 +253,12 @@ pub struct umbo_cancellation {
     _opaque: [u8; 0],
 }
 
-/// A cluster of processes and this one's place in it.
+/// The processes of a cluster, and which of them this one is.
 pub struct umbo_cluster_resolver {
     _opaque: [u8; 0],
 }
 
-/// A variable that is about to be made, for a variable creator. Borrowed: it lives as long as the
-/// call of the creator.
+/// A variable that is about to be made. It is lent to a variable creator.
 pub struct umbo_variable_request {
     _opaque: [u8; 0],
 }
@@ -270,7 +268,7 @@ pub struct umbo_element_spec {
     _opaque: [u8; 0],
 }
 
-/// What a check of one replica against all has found.
+/// The result of a check of one replica against all.
 pub struct umbo_equivalence {
     _opaque: [u8; 0],
 }

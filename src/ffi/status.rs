@@ -14,61 +14,66 @@ use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
 use crate::executor::thread;
 
-/// The result of a function: `UMBO_OK`, or why it failed. The codes are the canonical ones with
-/// their usual numbers.
+/// What a function returns: UMBO_OK, or why it failed.
+///
+/// The codes are the canonical ones with their usual numbers.
 pub type umbo_status = i32;
 
 /// Success.
 pub const UMBO_OK: umbo_status = 0;
-/// Stopped on request, or because another replica failed.
+/// The call was stopped on request, or because another replica failed.
 pub const UMBO_STATUS_CANCELLED: umbo_status = 1;
-/// A callback failed with a status that is none of these.
+/// A callback failed with this status, or with a number that is no status.
 pub const UMBO_STATUS_UNKNOWN: umbo_status = 2;
-/// An argument has a wrong value, shape, dtype or name, or is NULL or a stale handle.
+/// An argument has a wrong value, shape, dtype or name, is NULL, or is no valid handle.
 pub const UMBO_STATUS_INVALID_ARGUMENT: umbo_status = 3;
-/// Not finished when the deadline came.
+/// The call did not finish before its deadline.
 pub const UMBO_STATUS_DEADLINE_EXCEEDED: umbo_status = 4;
-/// A device, file or name that is not there.
+/// A device, file or name does not exist.
 pub const UMBO_STATUS_NOT_FOUND: umbo_status = 5;
-/// Something that is to be made is there already.
+/// What the call is to make exists already.
 pub const UMBO_STATUS_ALREADY_EXISTS: umbo_status = 6;
 /// The operating system refused access.
 pub const UMBO_STATUS_PERMISSION_DENIED: umbo_status = 7;
-/// Memory, threads or handles could not be had.
+/// There is not enough memory, or the system has no thread or the library no handle left.
 pub const UMBO_STATUS_RESOURCE_EXHAUSTED: umbo_status = 8;
-/// The call is right but not now or not here: wrong context, wrong order, draining.
+/// The call is not allowed now or here: the wrong context, the wrong order, or a strategy that
+/// still waits for late callbacks.
 pub const UMBO_STATUS_FAILED_PRECONDITION: umbo_status = 9;
-/// Given up because of a conflict with something that ran at the same time.
+/// The call gave up because of a conflict with something that ran at the same time.
 pub const UMBO_STATUS_ABORTED: umbo_status = 10;
-/// An axis, index or position lies outside of what there is.
+/// An axis, index or position is outside of the valid range, or a buffer is too small.
 pub const UMBO_STATUS_OUT_OF_RANGE: umbo_status = 11;
-/// Not offered by this strategy, or not by this version.
+/// This strategy or this version does not offer it.
 pub const UMBO_STATUS_UNIMPLEMENTED: umbo_status = 12;
-/// A defect of the library.
+/// There is a defect in the library.
 pub const UMBO_STATUS_INTERNAL: umbo_status = 13;
-/// Offered, but what it needs is not here now (a driver, a device).
+/// The library offers it, but something that it needs is missing now: a driver or a device.
 pub const UMBO_STATUS_UNAVAILABLE: umbo_status = 14;
 /// A file or stream is damaged.
 pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 
-/// One failure: of the call, or of one replica of it.
+/// One failure: of the whole call, or of one replica.
+///
+/// umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_error_info {
-    /// `sizeof(umbo_error_info)`; set by the caller.
+    /// `sizeof(umbo_error_info)`; UMBO_ERROR_INFO_INIT sets it.
     pub struct_size: usize,
     /// Why it failed.
     pub status: umbo_status,
-    /// The replica that failed; -1 if the failure is not a replica's.
+    /// The number of the replica that failed; -1 if the failure is not a replica's.
     pub replica: i32,
     /// The canonical name of the replica's compute device; "" if the failure is not a replica's.
     pub device: *const c_char,
     /// What went wrong, in UTF-8.
     pub message: *const c_char,
-    /// What the failing callback attached with umbo_set_last_error(); NULL if nothing. It stays
-    /// the library's: look at it, do not destroy it.
+    /// What the callback that failed attached with umbo_set_last_error(); NULL if it attached
+    /// nothing. It belongs to the library: a program may look at it and must not destroy it.
     pub payload: *mut c_void,
-    /// The `destroy` that came with the payload, by which its owner can recognise it.
+    /// The `destroy` that was given with the payload. A program can tell by it that the payload is
+    /// its own.
     pub payload_destroy: umbo_destroy_fn,
 }
 
@@ -182,8 +187,11 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
     Error::Callback { status, message, payload: None }
 }
 
-/// The name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for a number that is none.
-/// Lives as long as the process.
+/// Gives the name of a status, such as "INVALID_ARGUMENT".
+///
+/// @param[in] status A status.
+/// @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is no
+///   status.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     const NAMES: [&CStr; Status::ALL.len()] = [
@@ -208,12 +216,16 @@ pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     name.map_or(c"UNKNOWN_STATUS", |name| *name).as_ptr()
 }
 
-/// What went wrong in the last umbo function that failed on this thread, in UTF-8: one line that
-/// begins with the function's name ("umbo_strategy_reduce: axis: ..."), or one line for each replica
-/// that failed, which begins with the replica. If a callback has passed on a failure of another umbo
-/// function, it is that one's name. Never NULL; "" if nothing has failed since the last
-/// umbo_clear_last_error(). Lives until the next umbo function on this thread that fails or runs
-/// a callback.
+/// Gives the message of this thread's last error.
+///
+/// @return The message in UTF-8; "" if nothing has failed on this thread since the last
+///   umbo_clear_last_error(). Never NULL. It lives until the next umbo function on this thread that
+///   fails or runs a callback.
+///
+/// The message has one line if the call itself failed. The line begins with the name of the
+/// function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is one line
+/// for each of them, which begins with the replica. If a callback passed on a failure of another
+/// umbo function, the name is that function's.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_message() -> *const c_char {
     LAST.try_with(|last| {
@@ -225,8 +237,10 @@ pub extern "C" fn umbo_last_error_message() -> *const c_char {
     .unwrap_or(c"".as_ptr())
 }
 
-/// How many failures the last error consists of: one for each replica that failed or was stopped,
-/// in replica order; 1 if the failure is not a replica's; 0 if there is none.
+/// Gives how many failures this thread's last error has.
+///
+/// @return One for each replica that failed or was stopped; 1 if the failure is not a replica's; 0
+///   if there is no last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_count() -> i64 {
     LAST.try_with(|last| {
@@ -238,11 +252,16 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
     .unwrap_or(0)
 }
 
-/// One failure of the last error. The texts and the payload live as long as
-/// umbo_last_error_message().
+/// Gives one failure of this thread's last error.
 ///
-/// The functions of this section do not change the last error when they fail: OUT_OF_RANGE if
-/// there is no failure at `index`, INVALID_ARGUMENT if `info` is NULL or its `struct_size` unset.
+/// @param[in] index Which failure: 0 to umbo_last_error_count() - 1, in the order of the replicas.
+/// @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
+///   long as the text of umbo_last_error_message().
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is no failure at `index`.
+/// - INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
+///
+/// If this function fails, the last error stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.
@@ -268,15 +287,22 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
     .unwrap_or(UMBO_STATUS_OUT_OF_RANGE)
 }
 
-/// Says why a callback is about to fail; to be called in it, as
-/// `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`.
+/// Says why a callback is about to fail.
 ///
-/// `message` is copied, up to 16 KiB of it; NULL means none. `payload` is taken over, travels to the thread that
-/// called the library and can be read there with umbo_last_error_at(); `destroy` (or NULL)
-/// releases it, exactly once, when the error is forgotten.
+/// @param[in] status Why the callback fails.
+/// @param[in] message What went wrong. `message` may be NULL: then the status is all that is said.
+///   Up to 16 KiB of it are copied.
+/// @param[in] payload Anything, an exception object for instance. The library takes it over and
+///   carries it to the thread that called the library, where umbo_last_error_at() gives it. NULL:
+///   nothing.
+/// @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
+///   nothing to release.
+/// @return `status`, or:
+/// - UNKNOWN: `status` is a number that is no status.
+/// - INVALID_ARGUMENT: `status` is UMBO_OK, which is no failure.
 ///
-/// Returns `status`; UNKNOWN if that is not a status; INVALID_ARGUMENT if it is UMBO_OK, which is
-/// no failure.
+/// A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
+/// "...", NULL, NULL);`
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_last_error(
     status: umbo_status,
