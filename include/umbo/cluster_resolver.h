@@ -6,29 +6,23 @@
  * @file cluster_resolver.h
  * @brief Cluster resolvers: which processes a cluster has, and which of them this one is.
  *
- * The caller releases a resolver; a strategy that was given one keeps it. Texts that are given out
- * live as long as the resolver.
+ * A cluster consists of jobs with names, such as "worker", and a job of tasks with numbers. A task
+ * is a process and has an address. The caller releases each resolver that a function gives; a
+ * strategy keeps the one that it was made with.
  *
  * Threads: all functions are *concurrent*, also on one resolver.
  *
  * Functions:
- * - umbo_cluster_resolver_from_tf_config(): A resolver from `text`, JSON in the form of the
- *   environment variable TF_CONFIG: {"cluster": {"worker": ["a:2222", "b:2222"]}, "task":
- *   {"type": "worker", "index": 0}}.
- * - umbo_cluster_resolver_job_count(): How many jobs the cluster has.
- * - umbo_cluster_resolver_job_name(): The name of the job at `index`, in alphabetical order.
- * - umbo_cluster_resolver_task_count(): How many tasks a job has.
- * - umbo_cluster_resolver_task(): The number and the address of the task of `job` at `position`,
- *   in the order of their numbers (which are the positions if the tasks were given as an array).
- * - umbo_cluster_resolver_task_type(): The job that this process is a task of; NULL if the
- *   configuration does not say.
- * - umbo_cluster_resolver_task_index(): Which task of its job this process is; -1 if the
- *   configuration does not say.
- * - umbo_strategy_cluster_resolver(): The resolver that the strategy was made with; NULL if it was
- *   made without one, whatever the environment says.
- * - umbo_cluster_resolver_retain(): Another handle to the same object, to be released like the
- *   first; also of what a callback was only lent, which then stays.
- * - umbo_cluster_resolver_release(): Releases a reference.
+ * - umbo_cluster_resolver_from_tf_config(): Makes a resolver from JSON in the form of TF_CONFIG.
+ * - umbo_cluster_resolver_job_count(): Counts the jobs of a cluster.
+ * - umbo_cluster_resolver_job_name(): Gives the name of a job.
+ * - umbo_cluster_resolver_task_count(): Counts the tasks of a job.
+ * - umbo_cluster_resolver_task(): Gives the number and the address of a task.
+ * - umbo_cluster_resolver_task_type(): Tells which job this process is a task of.
+ * - umbo_cluster_resolver_task_index(): Tells which task of its job this process is.
+ * - umbo_strategy_cluster_resolver(): Gives the resolver that a strategy was made with.
+ * - umbo_cluster_resolver_retain(): Makes another handle to the same resolver.
+ * - umbo_cluster_resolver_release(): Releases a handle to a resolver.
  *
  * Example:
  * ```c
@@ -51,65 +45,135 @@ extern "C" {
 #endif
 
 /**
- * A resolver from `text`, JSON in the form of the environment variable TF_CONFIG:
- * {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}. `text` may
- * be NULL: then the variable itself is read, and there is an empty cluster if it is not set. The
- * tasks of a job are an array of addresses or an object from numbers to addresses; other fields
- * make no difference.
+ * Makes a resolver from JSON in the form of TF_CONFIG.
  *
- * INVALID_ARGUMENT, with the place, for what is not JSON or not of this form, and for a task that
- * the cluster does not have (but the task type "evaluator" need not be in it).
+ * @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
+ *   "worker", "index": 0}}, of any length. `text` may be NULL: the environment variable TF_CONFIG
+ *   is read, and a variable that is missing or empty stands for an empty cluster without a task.
+ * @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task that the
+ *   cluster does not have; the message names the place. `resolver` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The tasks of a job are an array of addresses, or an object that gives each task's number its
+ * address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
+ * be in the cluster.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
     const char *text, umbo_cluster_resolver **resolver);
 
-/** How many jobs the cluster has. */
+/**
+ * Counts the jobs of a cluster.
+ *
+ * @param[in] resolver The resolver.
+ * @param[out] count How many jobs there are.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_count(
     const umbo_cluster_resolver *resolver, int64_t *count);
 
-/** The name of the job at `index`, in alphabetical order. Lives as long as the resolver. */
+/**
+ * Gives the name of a job.
+ *
+ * @param[in] resolver The resolver.
+ * @param[in] index Which job, from 0 on, in alphabetical order.
+ * @param[out] name The name, a text that lives as long as the process.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no job at `index`.
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `name` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_name(
     const umbo_cluster_resolver *resolver, int64_t index, const char **name);
 
-/** How many tasks a job has. NOT_FOUND if there is no such job. */
+/**
+ * Counts the tasks of a job.
+ *
+ * @param[in] resolver The resolver.
+ * @param[in] job The name of the job.
+ * @param[out] count How many tasks there are.
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is no such job.
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `job` or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_count(
     const umbo_cluster_resolver *resolver, const char *job, int64_t *count);
 
 /**
- * The number and the address of the task of `job` at `position`, in the order of their numbers
- * (which are the positions if the tasks were given as an array). The address lives as long as the
- * resolver. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+ * Gives the number and the address of a task.
+ *
+ * @param[in] resolver The resolver.
+ * @param[in] job The name of the task's job.
+ * @param[in] position Which task of the job, from 0 on, in the order of their numbers.
+ * @param[out] index The task's number. It is the same as `position` if the tasks were given as an
+ *   array.
+ * @param[out] address The task's address, a text that lives as long as the process.
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is no such job.
+ * - OUT_OF_RANGE: the job has no task at `position`.
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, `job` is a null pointer, or an output is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
     const umbo_cluster_resolver *resolver, const char *job, int64_t position, int64_t *index,
     const char **address);
 
 /**
- * The job that this process is a task of; NULL if the configuration does not say. Lives as long
- * as the resolver.
+ * Tells which job this process is a task of.
+ *
+ * @param[in] resolver The resolver.
+ * @param[out] task_type The name of the job, a text that lives as long as the process. It gets
+ *   NULL if the configuration does not name a job.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_type` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_type(
     const umbo_cluster_resolver *resolver, const char **task_type);
 
-/** Which task of its job this process is; -1 if the configuration does not say. */
+/**
+ * Tells which task of its job this process is.
+ *
+ * @param[in] resolver The resolver.
+ * @param[out] task_index The task's number; -1 if the configuration does not give one.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_index` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_index(
     const umbo_cluster_resolver *resolver, int64_t *task_index);
 
 /**
- * The resolver that the strategy was made with; NULL if it was made without one, whatever the
- * environment says. A new handle, to be released.
+ * Gives the resolver that a strategy was made with.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] resolver A new handle to the resolver. Release it with
+ *   umbo_cluster_resolver_release(). It gets NULL if the strategy was made without one, whatever
+ *   TF_CONFIG says.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `strategy` is no valid handle, or `resolver` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_cluster_resolver(
     const umbo_strategy *strategy, umbo_cluster_resolver **resolver);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same resolver.
+ *
+ * @param[in] resolver The resolver.
+ * @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(), as well
+ *   as the first.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `resolver` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_retain(
     const umbo_cluster_resolver *resolver, umbo_cluster_resolver **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a resolver.
+ *
+ * @param[in] resolver The handle. NULL does nothing.
+ */
 UMBO_API void umbo_cluster_resolver_release(const umbo_cluster_resolver *resolver);
 
 #ifdef __cplusplus

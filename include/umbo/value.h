@@ -6,47 +6,39 @@
  * @file value.h
  * @brief Values: what is passed to runs and comes back from them.
  *
- * A value is a nest: a tensor, a variable, a per-replica value (one component for each replica),
- * indexed slices (some rows of a tensor), or a tuple or struct of values. It is not changed once it
- * is made. It keeps what it consists of; items that are given to a function stay the caller's to
- * release, and items that a function gives are new handles. What a callback is given is lent:
- * umbo_value_retain() keeps it.
+ * A value is one of these: a tensor; a variable; a per-replica value, which has one component for
+ * each replica; indexed slices, which are some rows of a tensor; a tuple or a struct of values. A
+ * value of values is called a nest. A value is never changed once it is made.
  *
- * Threads: all functions are *concurrent*, also on one value. For the elements of its tensors see
- * tensor.h.
+ * A value keeps what it consists of. Who gives items to a function still releases its own handles.
+ * What a function gives is a new handle to the same object, which the caller releases. What a
+ * callback is given is lent to it; umbo_value_retain() keeps it.
+ *
+ * Threads: all functions are *concurrent*, also on one value. tensor.h says what holds for the
+ * elements of its tensors.
  *
  * Functions:
- * - umbo_value_from_tensor(): A value that is a tensor: the same object, so that the value and the
- *   tensor share memory.
- * - umbo_value_from_variable(): A value that is a variable, passed as itself and not as what it
- *   holds now.
- * - umbo_value_create_tuple(): A tuple of `count` values.
- * - umbo_value_create_struct(): A struct of `count` values with names, which must differ.
- * - umbo_value_create_per_replica(): A per-replica value: one component per replica, each of them
- *   a tensor or indexed slices.
- * - umbo_value_get_kind(): What the value is: one of the `UMBO_VALUE_` constants.
- * - umbo_value_count(): How many items, fields or components there are; 1 for a tensor, indexed
- *   slices or a variable.
- * - umbo_value_item(): The item of a tuple, the field of a struct by position, or the component of
- *   a per-replica value: the same object, a new handle.
- * - umbo_value_field(): The field `name` of a struct; "a.b" is field b of field a, and a number is
- *   the item of a tuple.
- * - umbo_value_field_name(): The name of the field of a struct at `index`.
- * - umbo_value_tensor(): The tensor of a value that is one: the same object, a new handle.
- * - umbo_value_variable(): The variable of a value that is one: the same variable, a new handle.
- * - umbo_value_view(): Where the elements of a tensor in the value lie.
- * - umbo_value_text(): The value in words: dtype, shape, device and elements of each tensor in it,
- *   the middle of long axes left out.
- * - umbo_value_examples(): How many examples of the global batch an element of a distributed
- *   dataset holds: the part of `replica`, or all parts together if `replica` is -1.
- * - umbo_value_retain(): Another handle to the same object, to be released like the first; also of
- *   what a callback was only lent, which then stays.
- * - umbo_value_release(): Releases a reference.
- * - umbo_value_create_indexed_slices(): A value that is indexed slices: some rows of a tensor of
- *   shape `dense_shape`, by number.
- * - umbo_value_slices_values(): The rows of indexed slices: the same tensor, a new handle.
- * - umbo_value_slices_indices(): The row numbers of indexed slices: the same tensor, a new handle.
- * - umbo_value_slices_dense_shape(): The shape of the tensor that indexed slices are slices of.
+ * - umbo_value_from_tensor(): Makes a value that is a tensor.
+ * - umbo_value_from_variable(): Makes a value that is a variable.
+ * - umbo_value_create_tuple(): Makes a tuple of values.
+ * - umbo_value_create_struct(): Makes a struct of values with names.
+ * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
+ * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
+ * - umbo_value_count(): Counts the items, fields or components of a value.
+ * - umbo_value_item(): Gives the item, field or component at a position.
+ * - umbo_value_field(): Gives the field of a struct that has a name.
+ * - umbo_value_field_name(): Gives the name of the field of a struct at a position.
+ * - umbo_value_tensor(): Gives the tensor of a value that is a tensor.
+ * - umbo_value_variable(): Gives the variable of a value that is a variable.
+ * - umbo_value_view(): Gives a view of a tensor in a value, for reading only.
+ * - umbo_value_text(): Writes a value in words: dtype, shape, device and elements.
+ * - umbo_value_examples(): Tells how many examples of the global batch a value holds.
+ * - umbo_value_retain(): Makes another handle to the same value.
+ * - umbo_value_release(): Releases a handle to a value.
+ * - umbo_value_create_indexed_slices(): Makes indexed slices: some rows of a tensor, by number.
+ * - umbo_value_slices_values(): Gives the rows of indexed slices.
+ * - umbo_value_slices_indices(): Gives the row numbers of indexed slices.
+ * - umbo_value_slices_dense_shape(): Gives the shape of the tensor that the rows are a part of.
  *
  * Example:
  * ```c
@@ -74,9 +66,10 @@ extern "C" {
 #endif
 
 /**
- * The most tuples and structs that may lie in one another, in a value or an element spec: a tuple
- * of tensors has depth 1. A nest also consists of at most 1,048,576 values, each counted as often
- * as it appears. The functions that would build another nest fail with INVALID_ARGUMENT.
+ * How many tuples and structs may lie in one another, in a value or an element spec.
+ *
+ * A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
+ * appears. A function that would build a deeper or larger nest fails with INVALID_ARGUMENT.
  */
 #define UMBO_MAX_NEST_DEPTH (64)
 
@@ -84,7 +77,7 @@ extern "C" {
 UMBO_ENUM(umbo_value_kind) {
   /** A tensor. */
   UMBO_VALUE_TENSOR = 1,
-  /** One tensor, or indexed slices, per replica. */
+  /** One tensor, or indexed slices, for each replica. */
   UMBO_VALUE_PER_REPLICA = 2,
   /** Values in order. */
   UMBO_VALUE_TUPLE = 3,
@@ -96,128 +89,291 @@ UMBO_ENUM(umbo_value_kind) {
   UMBO_VALUE_INDEXED_SLICES = 6
 };
 
-/** A value that is a tensor: the same object, so that the value and the tensor share memory. */
+/**
+ * Makes a value that is a tensor.
+ *
+ * @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
+ *   releases its own handle.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `tensor` is no valid handle, or `value` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
 
-/** A value that is a variable, passed as itself and not as what it holds now. */
+/**
+ * Makes a value that is a variable.
+ *
+ * @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `variable` is no valid handle, or `value` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The value is the variable itself. It is not a copy of what the variable holds now.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
     const umbo_variable *variable, umbo_value **value);
 
 /**
- * A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would
- * be deeper than UMBO_MAX_NEST_DEPTH.
+ * Makes a tuple of values.
+ *
+ * @param[in] count How many items there are, 0 or more.
+ * @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
+ *   is negative, or an item is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, const umbo_value *const *items, umbo_value **value);
 
 /**
- * A struct of `count` values with names, which must differ. Names are copied; the items stay the
- * caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
+ * Makes a struct of values with names.
+ *
+ * @param[in] count How many fields there are, 0 or more.
+ * @param[in] names The name of each field, all different. They are copied.
+ * @param[in] items The value of each field. The struct keeps them; the caller still releases its
+ *   own handles.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
     int64_t count, const char *const *names, const umbo_value *const *items, umbo_value **value);
 
 /**
- * A per-replica value: one component per replica, each of them a tensor or indexed slices. The
- * components need not agree in anything. They stay the caller's to release.
+ * Makes a per-replica value: one component for each replica.
+ *
+ * @param[in] count How many components there are, 1 or more.
+ * @param[in] components The components, each a tensor or indexed slices. They may differ in shape
+ *   and dtype. The value keeps them; the caller still releases its own handles.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than 1, or a component is no valid handle or neither a
+ *   tensor nor indexed slices.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
 
-/** What the value is: one of the `UMBO_VALUE_` constants. */
+/**
+ * Tells what a value is: a tensor, a tuple and so on.
+ *
+ * @param[in] value The value.
+ * @param[out] kind One of the `UMBO_VALUE_` constants.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is no valid handle, or `kind` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
     const umbo_value *value, umbo_value_kind *kind);
 
-/** How many items, fields or components there are; 1 for a tensor, indexed slices or a variable. */
+/**
+ * Counts the items, fields or components of a value.
+ *
+ * @param[in] value The value.
+ * @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is no valid handle, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int64_t *count);
 
 /**
- * The item of a tuple, the field of a struct by position, or the component of a per-replica
- * value: the same object, a new handle. OUT_OF_RANGE if there is none at `index`.
+ * Gives the item, field or component at a position.
+ *
+ * @param[in] value A tuple, a struct or a per-replica value.
+ * @param[in] index The position, from 0 on.
+ * @param[out] item A new handle to the item. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is nothing at `index`.
+ * - INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
     const umbo_value *value, int64_t index, umbo_value **item);
 
 /**
- * The field `name` of a struct; "a.b" is field b of field a, and a number is the item of a tuple.
- * The same object, a new handle. NOT_FOUND if there is none.
+ * Gives the field of a struct that has a name.
+ *
+ * @param[in] value The value.
+ * @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
+ * @param[out] field A new handle to the field. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is no such field.
+ * - INVALID_ARGUMENT: `value` is no valid handle, or `name` or `field` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
 
-/** The name of the field of a struct at `index`. Lives as long as the value. */
+/**
+ * Gives the name of the field of a struct at a position.
+ *
+ * @param[in] value A struct.
+ * @param[in] index The position, from 0 on.
+ * @param[out] name The name, a text that lives as long as the process.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no field at `index`.
+ * - INVALID_ARGUMENT: `value` is not a struct, or is no valid handle, or `name` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
 
-/** The tensor of a value that is one: the same object, a new handle. */
+/**
+ * Gives the tensor of a value that is a tensor.
+ *
+ * @param[in] value The value.
+ * @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is not a tensor, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
 
-/** The variable of a value that is one: the same variable, a new handle. */
+/**
+ * Gives the variable of a value that is a variable.
+ *
+ * @param[in] value The value.
+ * @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is not a variable, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
 
 /**
- * Where the elements of a tensor in the value lie. `name` is NULL for the value itself, "x" for a
- * field, "a.b" for a field of a field, "0" for the item of a tuple. NOT_FOUND if there is none.
+ * Gives a view of a tensor in a value, for reading only.
  *
- * The view is valid as long as the tensor's memory; in a callback, as long as the callback.
+ * @param[in] value The value.
+ * @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple.
+ *   `name` may be NULL: the value itself.
+ * @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
+ *   callback, until the callback returns.
+ * @return UMBO_OK, or:
+ * - NOT_FOUND: there is nothing of this name.
+ * - INVALID_ARGUMENT: what has this name is not a tensor, `value` is no valid handle, or `view` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
     const umbo_value *value, const char *name, umbo_view *view);
 
 /**
- * The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
- * axes left out. Variables are read as by umbo_variable_read().
+ * Writes a value in words: dtype, shape, device and elements.
  *
- * `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
- * not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
- * is not written.
+ * @param[in] value The value.
+ * @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+ * @param[in] capacity The size of `buffer` in bytes.
+ * @param[out] length The length of the text in bytes, without the NUL.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+ * - INVALID_ARGUMENT: `value` is no valid handle, or an output is a null pointer.
+ * - Any status of umbo_variable_read(), if the value contains a variable.
+ *
+ * The text describes each tensor in the value. The middle of a long axis is left out.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
     const umbo_value *value, char *buffer, size_t capacity, size_t *length);
 
 /**
- * How many examples of the global batch an element of a distributed dataset holds: the part of
- * `replica`, or all parts together if `replica` is -1. INVALID_ARGUMENT for a value that is not
- * such an element and has no per-replica value in it.
+ * Tells how many examples of the global batch a value holds.
+ *
+ * @param[in] value An element of a distributed dataset, or a value that has a per-replica value in
+ *   it.
+ * @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
+ * @param[out] count How many examples there are.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no such replica.
+ * - INVALID_ARGUMENT: `value` is no element of a distributed dataset and has no per-replica value
+ *   in it, is no valid handle, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
     const umbo_value *value, int32_t replica, int64_t *count);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same value.
+ *
+ * @param[in] value The value.
+ * @param[out] retained The other handle. Release it with umbo_value_release(), as well as the
+ *   first.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A callback calls it to keep a value that it was only lent.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_retain(
     const umbo_value *value, umbo_value **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a value.
+ *
+ * @param[in] value The handle. NULL does nothing.
+ */
 UMBO_API void umbo_value_release(const umbo_value *value);
 
 /**
- * A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
- * of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
+ * Makes indexed slices: some rows of a tensor, by number.
  *
- * `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
- * (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
- * range of the indices is checked where they are used.
+ * @param[in] values The rows: k of them, each with the shape of a row of `dense_shape`.
+ * @param[in] indices The row numbers: an int64 tensor of shape [k]. Row i of `values` belongs to
+ *   row `indices[i]`.
+ * @param[in] rank How many dimensions `dense_shape` has, 1 to UMBO_MAX_RANK.
+ * @param[in] dense_shape The shape of the tensor that the rows are a part of.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out of its
+ *   limits, `values` has another shape than `dense_shape` with k rows, or a handle is not valid.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A row that is named several times stands for the sum. The value keeps both tensors and does not
+ * copy them; the caller still releases its own handles. Whether the row numbers are in range is
+ * checked where they are used.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
     const umbo_tensor *values, const umbo_tensor *indices, int32_t rank,
     const int64_t *dense_shape, umbo_value **value);
 
-/** The rows of indexed slices: the same tensor, a new handle. */
+/**
+ * Gives the rows of indexed slices.
+ *
+ * @param[in] value A value that is indexed slices.
+ * @param[out] tensor A new handle to the tensor of the rows. Release it with
+ *   umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
     const umbo_value *value, umbo_tensor **tensor);
 
-/** The row numbers of indexed slices: the same tensor, a new handle. */
+/**
+ * Gives the row numbers of indexed slices.
+ *
+ * @param[in] value A value that is indexed slices.
+ * @param[out] tensor A new handle to the tensor of the row numbers. Release it with
+ *   umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
     const umbo_value *value, umbo_tensor **tensor);
 
 /**
- * The shape of the tensor that indexed slices are slices of. `shape` has room for UMBO_MAX_RANK
- * sizes, those past `rank` are set to 0.
+ * Gives the shape of the tensor that the rows are a part of.
+ *
+ * @param[in] value A value that is indexed slices.
+ * @param[out] rank How many dimensions there are.
+ * @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
+ *   `rank` on are set to 0.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle, or an output is a null
+ *   pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_dense_shape(
     const umbo_value *value, int32_t *rank, int64_t *shape);

@@ -12,14 +12,20 @@ use super::text::{long_text, text};
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::Error;
 
-/// A resolver from `text`, JSON in the form of the environment variable TF_CONFIG:
-/// {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}. `text` may
-/// be NULL: then the variable itself is read, and there is an empty cluster if it is not set. The
-/// tasks of a job are an array of addresses or an object from numbers to addresses; other fields
-/// make no difference.
+/// Makes a resolver from JSON in the form of TF_CONFIG.
 ///
-/// INVALID_ARGUMENT, with the place, for what is not JSON or not of this form, and for a task that
-/// the cluster does not have (but the task type "evaluator" need not be in it).
+/// @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
+///   "worker", "index": 0}}, of any length. `text` may be NULL: the environment variable TF_CONFIG
+///   is read, and a variable that is missing or empty stands for an empty cluster without a task.
+/// @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task that the
+///   cluster does not have; the message names the place. `resolver` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The tasks of a job are an array of addresses, or an object that gives each task's number its
+/// address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
+/// be in the cluster.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
     text: *const c_char,
@@ -38,7 +44,12 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
     })
 }
 
-/// How many jobs the cluster has.
+/// Counts the jobs of a cluster.
+///
+/// @param[in] resolver The resolver.
+/// @param[out] count How many jobs there are.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
@@ -52,7 +63,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     })
 }
 
-/// The name of the job at `index`, in alphabetical order. Lives as long as the resolver.
+/// Gives the name of a job.
+///
+/// @param[in] resolver The resolver.
+/// @param[in] index Which job, from 0 on, in alphabetical order.
+/// @param[out] name The name, a text that lives as long as the resolver.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is no job at `index`.
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `name` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
@@ -73,7 +91,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     })
 }
 
-/// How many tasks a job has. NOT_FOUND if there is no such job.
+/// Counts the tasks of a job.
+///
+/// @param[in] resolver The resolver.
+/// @param[in] job The name of the job.
+/// @param[out] count How many tasks there are.
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: there is no such job.
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `job` or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     resolver: *const umbo_cluster_resolver,
@@ -90,9 +115,19 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     })
 }
 
-/// The number and the address of the task of `job` at `position`, in the order of their numbers
-/// (which are the positions if the tasks were given as an array). The address lives as long as the
-/// resolver. NOT_FOUND if there is no such job, OUT_OF_RANGE if it has no such task.
+/// Gives the number and the address of a task.
+///
+/// @param[in] resolver The resolver.
+/// @param[in] job The name of the task's job.
+/// @param[in] position Which task of the job, from 0 on, in the order of their numbers.
+/// @param[out] index The task's number. It is the same as `position` if the tasks were given as an
+///   array.
+/// @param[out] address The task's address, a text that lives as long as the resolver.
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: there is no such job.
+/// - OUT_OF_RANGE: the job has no task at `position`.
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, `job` is a null pointer, or an output is a
+///   null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
@@ -120,8 +155,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
     })
 }
 
-/// The job that this process is a task of; NULL if the configuration does not say. Lives as long
-/// as the resolver.
+/// Tells which job this process is a task of.
+///
+/// @param[in] resolver The resolver.
+/// @param[out] task_type The name of the job, a text that lives as long as the resolver. It gets
+///   NULL if the configuration does not name a job.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_type` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
@@ -137,7 +177,12 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     })
 }
 
-/// Which task of its job this process is; -1 if the configuration does not say.
+/// Tells which task of its job this process is.
+///
+/// @param[in] resolver The resolver.
+/// @param[out] task_index The task's number; -1 if the configuration does not give one.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_index` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
@@ -153,8 +198,15 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
     })
 }
 
-/// The resolver that the strategy was made with; NULL if it was made without one, whatever the
-/// environment says. A new handle, to be released.
+/// Gives the resolver that a strategy was made with.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] resolver A new handle to the resolver. Release it with
+///   umbo_cluster_resolver_release(). It gets NULL if the strategy was made without one, whatever
+///   TF_CONFIG says.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `strategy` is no valid handle, or `resolver` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,
@@ -169,8 +221,14 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same resolver.
+///
+/// @param[in] resolver The resolver.
+/// @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(), as well
+///   as the first.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,
@@ -182,7 +240,9 @@ pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle to a resolver.
+///
+/// @param[in] resolver The handle. NULL does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {
     quietly("umbo_cluster_resolver_release", || handle::release(resolver, "resolver"));

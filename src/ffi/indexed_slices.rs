@@ -10,12 +10,22 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 
-/// A value that is indexed slices: some rows of a tensor of shape `dense_shape`, by number. Row i
-/// of `values` belongs to row `indices[i]`; a row that is named several times stands for the sum.
+/// Makes indexed slices: some rows of a tensor, by number.
 ///
-/// `indices` is int64 of shape [k]; `values` has the shape `dense_shape` but for k rows
-/// (INVALID_ARGUMENT if not). Both are kept, not copied, and stay the caller's to release. The
-/// range of the indices is checked where they are used.
+/// @param[in] values The rows: k of them, each with the shape of a row of `dense_shape`.
+/// @param[in] indices The row numbers: an int64 tensor of shape [k]. Row i of `values` belongs to
+///   row `indices[i]`.
+/// @param[in] rank How many dimensions `dense_shape` has, 1 to UMBO_MAX_RANK.
+/// @param[in] dense_shape The shape of the tensor that the rows are a part of.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out of its
+///   limits, `values` has another shape than `dense_shape` with k rows, or a handle is not valid.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// A row that is named several times stands for the sum. The value keeps both tensors and does not
+/// copy them; the caller still releases its own handles. Whether the row numbers are in range is
+/// checked where they are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_indexed_slices(
     values: *const umbo_tensor,
@@ -62,7 +72,14 @@ fn part(
     })
 }
 
-/// The rows of indexed slices: the same tensor, a new handle.
+/// Gives the rows of indexed slices.
+///
+/// @param[in] value A value that is indexed slices.
+/// @param[out] tensor A new handle to the tensor of the rows. Release it with
+///   umbo_tensor_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_values(
     value: *const umbo_value,
@@ -71,7 +88,14 @@ pub unsafe extern "C" fn umbo_value_slices_values(
     part("umbo_value_slices_values", value, tensor, |slices| slices.values().clone())
 }
 
-/// The row numbers of indexed slices: the same tensor, a new handle.
+/// Gives the row numbers of indexed slices.
+///
+/// @param[in] value A value that is indexed slices.
+/// @param[out] tensor A new handle to the tensor of the row numbers. Release it with
+///   umbo_tensor_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_indices(
     value: *const umbo_value,
@@ -80,8 +104,15 @@ pub unsafe extern "C" fn umbo_value_slices_indices(
     part("umbo_value_slices_indices", value, tensor, |slices| slices.indices().clone())
 }
 
-/// The shape of the tensor that indexed slices are slices of. `shape` has room for UMBO_MAX_RANK
-/// sizes, those past `rank` are set to 0.
+/// Gives the shape of the tensor that the rows are a part of.
+///
+/// @param[in] value A value that is indexed slices.
+/// @param[out] rank How many dimensions there are.
+/// @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
+///   `rank` on are set to 0.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle, or an output is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_dense_shape(
     value: *const umbo_value,

@@ -22,7 +22,7 @@ pub type umbo_value_kind = i32;
 
 /// A tensor.
 pub const UMBO_VALUE_TENSOR: umbo_value_kind = 1;
-/// One tensor, or indexed slices, per replica.
+/// One tensor, or indexed slices, for each replica.
 pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 2;
 /// Values in order.
 pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
@@ -33,9 +33,10 @@ pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
 /// Indexed slices: some rows of a tensor, by number.
 pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
 
-/// The most tuples and structs that may lie in one another, in a value or an element spec: a tuple of
-/// tensors has depth 1. A nest also consists of at most 1,048,576 values, each counted as often as it
-/// appears. The functions that would build another nest fail with INVALID_ARGUMENT.
+/// How many tuples and structs may lie in one another, in a value or an element spec.
+///
+/// A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
+/// appears. A function that would build a deeper or larger nest fails with INVALID_ARGUMENT.
 pub const UMBO_MAX_NEST_DEPTH: i32 = 64;
 
 const _: () = assert!(UMBO_MAX_NEST_DEPTH as usize == MAX_NEST_DEPTH);
@@ -59,7 +60,14 @@ pub(super) fn index_from(index: i64) -> Result<usize> {
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
 
-/// A value that is a tensor: the same object, so that the value and the tensor share memory.
+/// Makes a value that is a tensor.
+///
+/// @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
+///   releases its own handle.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `tensor` is no valid handle, or `value` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_tensor(
     tensor: *const umbo_tensor,
@@ -73,7 +81,15 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
     })
 }
 
-/// A value that is a variable, passed as itself and not as what it holds now.
+/// Makes a value that is a variable.
+///
+/// @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `variable` is no valid handle, or `value` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The value is the variable itself. It is not a copy of what the variable holds now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_variable(
     variable: *const umbo_variable,
@@ -93,8 +109,15 @@ fn with_room(nest: Value) -> Result<Value> {
     Ok(nest)
 }
 
-/// A tuple of `count` values. The items stay the caller's to release. INVALID_ARGUMENT if it would be
-/// deeper than UMBO_MAX_NEST_DEPTH.
+/// Makes a tuple of values.
+///
+/// @param[in] count How many items there are, 0 or more.
+/// @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
+///   is negative, or an item is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_tuple(
     count: i64,
@@ -110,8 +133,17 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
     })
 }
 
-/// A struct of `count` values with names, which must differ. Names are copied; the items stay the
-/// caller's to release. INVALID_ARGUMENT also if it would be deeper than UMBO_MAX_NEST_DEPTH.
+/// Makes a struct of values with names.
+///
+/// @param[in] count How many fields there are, 0 or more.
+/// @param[in] names The name of each field, all different. They are copied.
+/// @param[in] items The value of each field. The struct keeps them; the caller still releases its
+///   own handles.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_struct(
     count: i64,
@@ -134,8 +166,16 @@ pub unsafe extern "C" fn umbo_value_create_struct(
     })
 }
 
-/// A per-replica value: one component per replica, each of them a tensor or indexed slices. The
-/// components need not agree in anything. They stay the caller's to release.
+/// Makes a per-replica value: one component for each replica.
+///
+/// @param[in] count How many components there are, 1 or more.
+/// @param[in] components The components, each a tensor or indexed slices. They may differ in shape
+///   and dtype. The value keeps them; the caller still releases its own handles.
+/// @param[out] value The new value. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than 1, or a component is no valid handle or neither a
+///   tensor nor indexed slices.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_per_replica(
     count: i64,
@@ -152,7 +192,12 @@ pub unsafe extern "C" fn umbo_value_create_per_replica(
     })
 }
 
-/// What the value is: one of the `UMBO_VALUE_` constants.
+/// Tells what a value is: a tensor, a tuple and so on.
+///
+/// @param[in] value The value.
+/// @param[out] kind One of the `UMBO_VALUE_` constants.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is no valid handle, or `kind` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_get_kind(
     value: *const umbo_value,
@@ -173,7 +218,12 @@ pub unsafe extern "C" fn umbo_value_get_kind(
     })
 }
 
-/// How many items, fields or components there are; 1 for a tensor, indexed slices or a variable.
+/// Counts the items, fields or components of a value.
+///
+/// @param[in] value The value.
+/// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
@@ -187,8 +237,15 @@ pub unsafe extern "C" fn umbo_value_count(
     })
 }
 
-/// The item of a tuple, the field of a struct by position, or the component of a per-replica
-/// value: the same object, a new handle. OUT_OF_RANGE if there is none at `index`.
+/// Gives the item, field or component at a position.
+///
+/// @param[in] value A tuple, a struct or a per-replica value.
+/// @param[in] index The position, from 0 on.
+/// @param[out] item A new handle to the item. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is nothing at `index`.
+/// - INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_item(
     value: *const umbo_value,
@@ -204,8 +261,15 @@ pub unsafe extern "C" fn umbo_value_item(
     })
 }
 
-/// The field `name` of a struct; "a.b" is field b of field a, and a number is the item of a tuple.
-/// The same object, a new handle. NOT_FOUND if there is none.
+/// Gives the field of a struct that has a name.
+///
+/// @param[in] value The value.
+/// @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
+/// @param[out] field A new handle to the field. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: there is no such field.
+/// - INVALID_ARGUMENT: `value` is no valid handle, or `name` or `field` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field(
     value: *const umbo_value,
@@ -220,7 +284,14 @@ pub unsafe extern "C" fn umbo_value_field(
     })
 }
 
-/// The name of the field of a struct at `index`. Lives as long as the value.
+/// Gives the name of the field of a struct at a position.
+///
+/// @param[in] value A struct.
+/// @param[in] index The position, from 0 on.
+/// @param[out] name The name, a text that lives as long as the value.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is no field at `index`.
+/// - INVALID_ARGUMENT: `value` is not a struct, or is no valid handle, or `name` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field_name(
     value: *const umbo_value,
@@ -246,7 +317,13 @@ pub unsafe extern "C" fn umbo_value_field_name(
     })
 }
 
-/// The tensor of a value that is one: the same object, a new handle.
+/// Gives the tensor of a value that is a tensor.
+///
+/// @param[in] value The value.
+/// @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is not a tensor, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_tensor(
     value: *const umbo_value,
@@ -260,7 +337,13 @@ pub unsafe extern "C" fn umbo_value_tensor(
     })
 }
 
-/// The variable of a value that is one: the same variable, a new handle.
+/// Gives the variable of a value that is a variable.
+///
+/// @param[in] value The value.
+/// @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is not a variable, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_variable(
     value: *const umbo_value,
@@ -281,10 +364,17 @@ pub unsafe extern "C" fn umbo_value_variable(
     })
 }
 
-/// Where the elements of a tensor in the value lie. `name` is NULL for the value itself, "x" for a
-/// field, "a.b" for a field of a field, "0" for the item of a tuple. NOT_FOUND if there is none.
+/// Gives a view of a tensor in a value, for reading only.
 ///
-/// The view is valid as long as the tensor's memory; in a callback, as long as the callback.
+/// @param[in] value The value.
+/// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple.
+///   `name` may be NULL: the value itself.
+/// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
+///   callback, until the callback returns.
+/// @return UMBO_OK, or:
+/// - NOT_FOUND: there is nothing of this name.
+/// - INVALID_ARGUMENT: what has this name is not a tensor, `value` is no valid handle, or `view` is
+///   a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_view(
     value: *const umbo_value,
@@ -301,12 +391,18 @@ pub unsafe extern "C" fn umbo_value_view(
     })
 }
 
-/// The value in words: dtype, shape, device and elements of each tensor in it, the middle of long
-/// axes left out. Variables are read as by umbo_variable_read().
+/// Writes a value in words: dtype, shape, device and elements.
 ///
-/// `length` gets the length without the NUL, also if `capacity`, the size of `buffer` in bytes, is
-/// not enough: then the result is OUT_OF_RANGE and `buffer`, which may be NULL if `capacity` is 0,
-/// is not written.
+/// @param[in] value The value.
+/// @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+/// @param[in] capacity The size of `buffer` in bytes.
+/// @param[out] length The length of the text in bytes, without the NUL.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+/// - INVALID_ARGUMENT: `value` is no valid handle, or an output is a null pointer.
+/// - Any status of umbo_variable_read(), if the value contains a variable.
+///
+/// The text describes each tensor in the value. The middle of a long axis is left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_text(
     value: *const umbo_value,
@@ -332,9 +428,16 @@ pub unsafe extern "C" fn umbo_value_text(
     })
 }
 
-/// How many examples of the global batch an element of a distributed dataset holds: the part of
-/// `replica`, or all parts together if `replica` is -1. INVALID_ARGUMENT for a value that is not
-/// such an element and has no per-replica value in it.
+/// Tells how many examples of the global batch a value holds.
+///
+/// @param[in] value An element of a distributed dataset, or a value that has a per-replica value in
+///   it.
+/// @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
+/// @param[out] count How many examples there are.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is no such replica.
+/// - INVALID_ARGUMENT: `value` is no element of a distributed dataset and has no per-replica value
+///   in it, is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_examples(
     value: *const umbo_value,
@@ -370,8 +473,16 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
         .ok_or_else(|| Error::invalid("value", "it is not an element of a distributed dataset"))
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same value.
+///
+/// @param[in] value The value.
+/// @param[out] retained The other handle. Release it with umbo_value_release(), as well as the
+///   first.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `value` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// A callback calls it to keep a value that it was only lent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_retain(
     value: *const umbo_value,
@@ -383,7 +494,9 @@ pub unsafe extern "C" fn umbo_value_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle to a value.
+///
+/// @param[in] value The handle. NULL does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {
     quietly("umbo_value_release", || handle::release(value, "value"));
