@@ -18,39 +18,25 @@
  * of one pass of a generator are not.
  *
  * Functions:
- * - umbo_element_spec_create_tensor(): The spec of a tensor.
- * - umbo_element_spec_create_tuple(): The spec of a tuple of `count` items.
- * - umbo_element_spec_create_struct(): The spec of a struct of `count` fields with names, which
- *   must differ.
- * - umbo_element_spec_get_kind(): What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA,
- *   UMBO_VALUE_TUPLE or UMBO_VALUE_STRUCT.
- * - umbo_element_spec_count(): How many items, fields or components there are; 1 for a tensor.
- * - umbo_element_spec_item(): The spec of the item of a tuple, the field of a struct by position,
- *   or the component of a per-replica value.
- * - umbo_element_spec_field_name(): The name of the field of a struct at `index`.
- * - umbo_element_spec_leaf(): The dtype, rank and shape of a tensor, or of each component of a
- *   per-replica value.
- * - umbo_element_spec_retain(): Another handle to the same object, to be released like the first;
- *   also of what a callback was only lent, which then stays.
- * - umbo_element_spec_release(): Releases a reference.
- * - umbo_dataset_from_tensor_slices(): A dataset of the slices of tensors along dimension 0:
- *   element i consists of row i of each tensor, in the structure of `components`, which is a
- *   tensor, or a tuple or struct of tensors.
- * - umbo_dataset_from_idx_file(): A dataset of the slices along dimension 0 of the array in an IDX
- *   file (the format of MNIST), plain or compressed by gzip.
- * - umbo_dataset_from_npy_file(): A dataset of the slices along dimension 0 of the array in a
- *   NumPy `.npy` file.
- * - umbo_dataset_from_npz_file(): A dataset of the slices along dimension 0 of arrays in a NumPy
- *   `.npz` file, which are read at this call.
- * - umbo_dataset_from_tensors(): A dataset of one element: a tensor, or a tuple or struct of
- *   tensors, which are shared as by umbo_dataset_from_tensor_slices().
- * - umbo_dataset_from_elements(): A dataset of `count` tensors, an element each, which are shared
- *   as by umbo_dataset_from_tensor_slices().
- * - umbo_dataset_from_range(): A dataset of int64 scalars: `start`, `start + step`, ...
- * - umbo_dataset_from_generator(): A dataset of what `generator` makes: elements as `element_spec`
- *   says, one after the other until it says that there are no more.
- * - umbo_dataset_map(): The results of `function` for each element, in the order of the elements
- *   however many calls run at once.
+ * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
+ * - umbo_element_spec_create_tuple(): Makes the spec of a tuple.
+ * - umbo_element_spec_create_struct(): Makes the spec of a struct.
+ * - umbo_element_spec_get_kind(): Tells what elements are: tensors, tuples and so on.
+ * - umbo_element_spec_count(): Counts the items, fields or components of a spec.
+ * - umbo_element_spec_item(): Gives the spec of an item, field or component.
+ * - umbo_element_spec_field_name(): Gives the name of the field of a struct at a position.
+ * - umbo_element_spec_leaf(): Gives the dtype, rank and shape of a tensor.
+ * - umbo_element_spec_retain(): Makes another handle to the same spec.
+ * - umbo_element_spec_release(): Releases a handle to a spec.
+ * - umbo_dataset_from_tensor_slices(): Makes a dataset of the rows of tensors.
+ * - umbo_dataset_from_idx_file(): Makes a dataset of the rows of an array in an IDX file.
+ * - umbo_dataset_from_npy_file(): Makes a dataset of the rows of an array in a NumPy `.npy` file.
+ * - umbo_dataset_from_npz_file(): Makes a dataset of the rows of arrays in a NumPy `.npz` file.
+ * - umbo_dataset_from_tensors(): Makes a dataset of one element.
+ * - umbo_dataset_from_elements(): Makes a dataset of which each element is a tensor.
+ * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
+ * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
+ * - umbo_dataset_map(): Applies a function to each element.
  * - umbo_dataset_zip(): Several datasets side by side: element i consists of element i of each.
  * - umbo_dataset_shuffle(): The elements in random order.
  * - umbo_dataset_batch(): Batches of `size` elements, stacked along a new dimension 0.
@@ -136,174 +122,327 @@ extern "C" {
 #define UMBO_SIZE_UNKNOWN (-1)
 
 /**
- * The spec of a tensor. `shape` has `rank` sizes; UMBO_SIZE_UNKNOWN (-1) where elements may
- * differ.
+ * Makes the spec of a tensor.
+ *
+ * @param[in] dtype The type of the tensor's elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ.
+ *   `shape` may be NULL if `rank` is 0.
+ * @param[out] spec The new spec. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its limits.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, umbo_element_spec **spec);
 
 /**
- * The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
- * more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
+ * Makes the spec of a tuple.
+ *
+ * @param[in] count How many items there are, 0 or more.
+ * @param[in] items The specs of the items. The tuple keeps them; the caller still releases its own
+ *   handles.
+ * @param[out] spec The new spec. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
+ *   is negative, or an item is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
- * The spec of a struct of `count` fields with names, which must differ. Names are copied; the
- * items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
- * would lie in one another.
+ * Makes the spec of a struct.
+ *
+ * @param[in] count How many fields there are, 0 or more.
+ * @param[in] names The name of each field, all different. They are copied.
+ * @param[in] items The spec of each field. The struct keeps them; the caller still releases its
+ *   own handles.
+ * @param[out] spec The new spec. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
     int64_t count, const char *const *names, const umbo_element_spec *const *items,
     umbo_element_spec **spec);
 
 /**
- * What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
- * UMBO_VALUE_STRUCT.
+ * Tells what elements are: tensors, tuples and so on.
+ *
+ * @param[in] spec The spec.
+ * @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
+ *   UMBO_VALUE_STRUCT.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `spec` is no valid handle, or `kind` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_kind(
     const umbo_element_spec *spec, umbo_value_kind *kind);
 
-/** How many items, fields or components there are; 1 for a tensor. */
+/**
+ * Counts the items, fields or components of a spec.
+ *
+ * @param[in] spec The spec.
+ * @param[out] count How many there are; 1 for a tensor.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `spec` is no valid handle, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
     const umbo_element_spec *spec, int64_t *count);
 
 /**
- * The spec of the item of a tuple, the field of a struct by position, or the component of a
- * per-replica value. OUT_OF_RANGE if there is none at `index`.
+ * Gives the spec of an item, field or component.
+ *
+ * @param[in] spec The spec of a tuple, a struct or a per-replica value.
+ * @param[in] index The position, from 0 on.
+ * @param[out] item A new handle to the spec of the item. Release it with
+ *   umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is nothing at `index`.
+ * - INVALID_ARGUMENT: `spec` is that of a tensor, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
     const umbo_element_spec *spec, int64_t index, umbo_element_spec **item);
 
 /**
- * The name of the field of a struct at `index`. Lives as long as the spec. OUT_OF_RANGE if
- * there is none.
+ * Gives the name of the field of a struct at a position.
+ *
+ * @param[in] spec The spec of a struct.
+ * @param[in] index The position, from 0 on.
+ * @param[out] name The name, a text that lives as long as the process.
+ * @return UMBO_OK, or:
+ * - OUT_OF_RANGE: there is no field at `index`.
+ * - INVALID_ARGUMENT: `spec` is not that of a struct, or is no valid handle, or `name` is a null
+ *   pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
     const umbo_element_spec *spec, int64_t index, const char **name);
 
 /**
- * The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
- * room for 8 sizes; UMBO_SIZE_UNKNOWN (-1) is one in which elements may differ.
+ * Gives the dtype, rank and shape of a tensor.
+ *
+ * @param[in] spec The spec of a tensor or of a per-replica value. Of a per-replica value it tells
+ *   what each component is.
+ * @param[out] dtype The type of the tensor's elements.
+ * @param[out] rank The number of dimensions.
+ * @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
+ *   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is no valid handle, or an output
+ *   is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
     const umbo_element_spec *spec, umbo_dtype *dtype, int32_t *rank, int64_t *shape);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same spec.
+ *
+ * @param[in] spec The spec.
+ * @param[out] retained The other handle. Release it with umbo_element_spec_release(), as well as
+ *   the first.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_retain(
     const umbo_element_spec *spec, umbo_element_spec **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a spec.
+ *
+ * @param[in] spec The handle. NULL does nothing.
+ */
 UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
 
 /**
- * A dataset of the slices of tensors along dimension 0: element i consists of row i of each
- * tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
+ * Makes a dataset of the rows of tensors.
  *
- * Tensors are shared, not copied, and must not be written while the dataset or an element of it
- * is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
- * variable.
+ * @param[in] components A tensor, or a tuple or struct of tensors, all with the same size of
+ *   dimension 0.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `components` contains no tensor, a scalar, a per-replica value or a
+ *   variable, the sizes of dimension 0 differ, or it is no valid handle.
+ * - UNIMPLEMENTED: a tensor is on a GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Element i consists of row i of each tensor and has the structure of `components`. The dataset
+ * shares the tensors and does not copy them. Nobody may write them while the dataset or an element
+ * of it is in use.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
     const umbo_value *components, umbo_dataset **dataset);
 
 /**
- * A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
- * plain or compressed by gzip.
+ * Makes a dataset of the rows of an array in an IDX file.
  *
- * A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
- * while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
- * not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
- * damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
+ * @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset` is a null
+ *   pointer.
+ * - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+ * - NOT_FOUND: there is no such file.
+ * - PERMISSION_DENIED: the system does not let the process read it.
+ * - RESOURCE_EXHAUSTED: there is no memory for the array.
+ *
+ * The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
+ * nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
+ * are read by this call.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_file(
     const char *path, umbo_dataset **dataset);
 
 /**
- * A dataset of the slices along dimension 0 of the array in a NumPy `.npy` file.
+ * Makes a dataset of the rows of an array in a NumPy `.npy` file.
  *
- * A file in the machine's byte order and in C order, of anything but bool, is mapped into memory
- * and must not be rewritten or shortened while the dataset or an element of it is in use. Others
- * are read and converted at this call. INVALID_ARGUMENT: not a `.npy` file, or one of a scalar.
- * UNIMPLEMENTED: a dtype that there is no constant for, such as Python objects. DATA_LOSS: shorter
- * or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system says.
- * RESOURCE_EXHAUSTED: no memory.
+ * @param[in] path The file.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or `dataset` is a null
+ *   pointer.
+ * - UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
+ * - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+ * - NOT_FOUND: there is no such file.
+ * - PERMISSION_DENIED: the system does not let the process read it.
+ * - RESOURCE_EXHAUSTED: there is no memory for the array.
+ *
+ * The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
+ * any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
+ * an element of it is in use. Other files are read and converted by this call.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
     const char *path, umbo_dataset **dataset);
 
 /**
- * A dataset of the slices along dimension 0 of arrays in a NumPy `.npz` file, which are read at
- * this call. Elements are structs of which each field has the name of an array: those of the
- * `count` names, in this order, or all in the order of the file if `names` is NULL.
+ * Makes a dataset of the rows of arrays in a NumPy `.npz` file.
  *
- * Errors are those of umbo_dataset_from_npy_file(), and NOT_FOUND: no array of a name;
- * UNIMPLEMENTED: encryption, a compression other than DEFLATE; INVALID_ARGUMENT: an entry that is
- * not an array of this folder, arrays that differ in dimension 0.
+ * @param[in] path The file.
+ * @param[in] count How many names there are.
+ * @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
+ *   file.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, a status as of umbo_dataset_from_npy_file(), or:
+ * - NOT_FOUND: there is no array of a name.
+ * - UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
+ * - INVALID_ARGUMENT: an entry is not an array of this folder, no array is chosen, an array is a
+ *   scalar, or the arrays differ in the size of dimension 0.
+ *
+ * Element i is a struct. It has a field for each array, with the array's name, which holds the
+ * array's row i. The call reads the arrays.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
     const char *path, int64_t count, const char *const *names, umbo_dataset **dataset);
 
 /**
- * A dataset of one element: a tensor, or a tuple or struct of tensors, which are shared as by
- * umbo_dataset_from_tensor_slices(). INVALID_ARGUMENT: a per-replica value, a variable.
+ * Makes a dataset of one element.
+ *
+ * @param[in] element The element: a tensor, or a tuple or struct of tensors.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `element` contains no tensor, a per-replica value or a variable, or is no
+ *   valid handle.
+ * - UNIMPLEMENTED: a tensor is on a GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
+ * or its element is in use.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
     const umbo_value *element, umbo_dataset **dataset);
 
 /**
- * A dataset of `count` tensors, an element each, which are shared as by
- * umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
- * that the element spec has no sizes.
+ * Makes a dataset of which each element is a tensor.
+ *
+ * @param[in] count How many tensors there are, 1 or more.
+ * @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or one of them
+ *   is no valid handle.
+ * - UNIMPLEMENTED: a tensor is on a GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
+ * them. Nobody may write them while the dataset or an element of it is in use.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
     int64_t count, const umbo_tensor *const *tensors, umbo_dataset **dataset);
 
 /**
- * A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
- * above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+ * Makes a dataset of numbers: int64 scalars at equal distances.
+ *
+ * @param[in] start The first number.
+ * @param[in] stop Where the numbers end; it is not one of them.
+ * @param[in] step The distance between numbers. It may be negative, not 0.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
+ * greater than `stop` if `step` is negative.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
     int64_t start, int64_t stop, int64_t step, umbo_dataset **dataset);
 
 /**
- * Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
- * generator's other functions.
+ * Begins a pass of a generator.
+ *
+ * @param[in] user_data What was given to umbo_dataset_from_generator().
+ * @param[out] pass What the program keeps about the pass. The generator's other functions get it.
+ *   It is NULL when the function is called.
+ * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
  */
 typedef umbo_status (*umbo_generator_begin_fn)(void *user_data, void **pass);
 
 /**
- * Makes the next element of a pass: a value, which is taken over by the library. `*element` is
- * NULL on entry; if it stays NULL the pass is at its end.
+ * Makes the next element of a pass.
+ *
+ * @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+ * @param[in] user_data What was given to umbo_dataset_from_generator().
+ * @param[out] element The element, which the library takes over. It is NULL when the function is
+ *   called. If it stays NULL, the pass is at its end.
+ * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
  */
 typedef umbo_status (*umbo_generator_next_fn)(void *pass, void *user_data, umbo_value **element);
 
-/** Takes a pass back to the beginning. */
+/**
+ * Takes a pass back to its beginning.
+ *
+ * @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+ * @param[in] user_data What was given to umbo_dataset_from_generator().
+ * @return UMBO_OK, or why it fails.
+ */
 typedef umbo_status (*umbo_generator_reset_fn)(void *pass, void *user_data);
 
-/** Ends a pass, also before its end. */
+/**
+ * Ends a pass, also one that has not reached its end.
+ *
+ * @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+ * @param[in] user_data What was given to umbo_dataset_from_generator().
+ */
 typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
 
 /**
- * The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
- * time, which need not be the caller's own nor the same each time; several passes, of several
- * iterators, may be used at once. The functions may use other iterators, but not the one that calls
- * them (FAILED_PRECONDITION).
+ * The functions of a generator. Start from UMBO_GENERATOR_INIT.
+ *
+ * One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
+ * Several passes, of several iterators, may be used at the same time. The functions may use other
+ * iterators, but not the one that calls them (FAILED_PRECONDITION).
  */
 typedef struct umbo_generator {
-  /** sizeof(umbo_generator). */
+  /** `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it. */
   size_t struct_size;
-  /** Begins a pass, when its first element is asked for. NULL: nothing to do. */
+  /** Begins a pass, when its first element is asked for. NULL: there is nothing to do. */
   umbo_generator_begin_fn begin;
-  /** Makes the next element. After an error it may be called again. */
+  /** Makes the next element. It must be set. After a failure it may be called again. */
   umbo_generator_next_fn next;
-  /** Goes back to the beginning. NULL: the pass is ended and another begun. */
+  /** Takes a pass back to its beginning. NULL: the pass is ended, and another one is begun. */
   umbo_generator_reset_fn reset;
-  /** Ends a pass, exactly once for each that was begun. NULL: nothing to do. */
+  /** Ends a pass, exactly once for each that was begun. NULL: there is nothing to do. */
   umbo_generator_end_fn end;
 } umbo_generator;
 
@@ -317,23 +456,32 @@ static inline umbo_generator umbo_generator_default(void) {
 }
 
 /**
- * Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
- * the value that is stored there is taken over by the library. Several calls may run at once. The
- * function may wait and may use other iterators, but not the one that calls it
- * (FAILED_PRECONDITION).
+ * Makes an element from an element.
+ *
+ * @param[in] element The element, lent for the call.
+ * @param[in] user_data What was given to umbo_dataset_map().
+ * @param[out] result The value that is made, which the library takes over. It is NULL when the
+ *   function is called, and must be set.
+ * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
+ *
+ * Several calls may run at the same time. The function may wait, and may use other iterators, but
+ * not the one that calls it (FAILED_PRECONDITION).
  */
 typedef umbo_status (*umbo_map_fn)(const umbo_value *element, void *user_data, umbo_value **result);
 
 /** How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT. */
 typedef struct umbo_map_options {
-  /** sizeof(umbo_map_options). */
+  /** `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it. */
   size_t struct_size;
-  /** What the results look like. NULL: like the elements. Stays the caller's to release. */
+  /**
+   * The spec of the results. NULL, the default: that of the elements. The caller still releases
+   * it.
+   */
   const umbo_element_spec *element_spec;
   /**
-   * How many calls run at once, at most 4096, each on a thread of the iterator's, however many
-   * processors there are, since calls may wait. 1, the default: one after the other, on the
-   * thread that asks for the element.
+   * How many calls may run at the same time, 1 to 4096. 1, the default: one after the other, on
+   * the thread that asks for the element. With more, each call has a thread of the iterator's.
+   * There may be more of them than processors, since calls may wait.
    */
   int64_t parallel_calls;
 } umbo_map_options;
@@ -348,27 +496,50 @@ static inline umbo_map_options umbo_map_options_default(void) {
 }
 
 /**
- * A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
- * it says that there are no more. The struct is copied.
+ * Makes a dataset of what functions of the program make.
  *
- * INVALID_ARGUMENT: a `generator` without `next`, a spec without tensors or with per-replica
- * values; while iterating, an element that is not as the spec says.
+ * @param[in] element_spec What the elements are. The dataset keeps it; the caller still releases
+ *   its own handle.
+ * @param[in] generator The functions. The struct is copied.
+ * @param[in] user_data What the functions are given.
+ * @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
+ *   fails. NULL: nothing to release.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or has a
+ *   per-replica value in it, or is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The number of elements is not known before a pass ends. umbo_iterator_next() fails with
+ * INVALID_ARGUMENT for an element that is not as `element_spec` says.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
     const umbo_element_spec *element_spec, const umbo_generator *generator, void *user_data,
     umbo_destroy_fn destroy, umbo_dataset **dataset);
 
 /**
- * The results of `function` for each element, in the order of the elements however many calls run
- * at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
- * after it the next elements come. `options` may be NULL.
+ * Applies a function to each element.
  *
- * INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
- * not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
- * `parallel_calls`, fewer calls run at once.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] function Makes a result from an element.
+ * @param[in] user_data What `function` is given.
+ * @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
+ *   fails. NULL: nothing to release.
+ * @param[in] options How many calls run at the same time, and the spec of the results. `options`
+ *   may be NULL: the defaults.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or has a
+ *   per-replica value in it, a handle is not valid, or the dataset has 256 transformations
+ *   already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * The results come in the order of the elements, however many calls run at the same time.
+ * Iterators call the function when an element is asked for. umbo_iterator_next() then also fails:
+ * - as the function fails. Its element is left out, and the next call gives the next element.
+ * - INVALID_ARGUMENT: a result is not as its spec says.
+ * - RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives fewer threads
+ *   than `parallel_calls`, fewer calls run at the same time.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
     umbo_dataset **dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,

@@ -19,14 +19,23 @@ use crate::error::{Error, Result};
 use crate::input::{Dataset, Generator, MapOptions};
 use crate::values::Value;
 
-/// Begins a pass of a generator: `*pass` is NULL on entry, and what is stored there is given to the
-/// generator's other functions.
+/// Begins a pass of a generator.
+///
+/// @param[in] user_data What was given to umbo_dataset_from_generator().
+/// @param[out] pass What the program keeps about the pass. The generator's other functions get it.
+///   It is NULL when the function is called.
+/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
 pub type umbo_generator_begin_fn = Option<
     unsafe extern "C-unwind" fn(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status,
 >;
 
-/// Makes the next element of a pass: a value, which is taken over by the library. `*element` is
-/// NULL on entry; if it stays NULL the pass is at its end.
+/// Makes the next element of a pass.
+///
+/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+/// @param[in] user_data What was given to umbo_dataset_from_generator().
+/// @param[out] element The element, which the library takes over. It is NULL when the function is
+///   called. If it stays NULL, the pass is at its end.
+/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
 pub type umbo_generator_next_fn = Option<
     unsafe extern "C-unwind" fn(
         pass: *mut c_void,
@@ -35,30 +44,38 @@ pub type umbo_generator_next_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Takes a pass back to the beginning.
+/// Takes a pass back to its beginning.
+///
+/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+/// @param[in] user_data What was given to umbo_dataset_from_generator().
+/// @return UMBO_OK, or why it fails.
 pub type umbo_generator_reset_fn =
     Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void) -> umbo_status>;
 
-/// Ends a pass, also before its end.
+/// Ends a pass, also one that has not reached its end.
+///
+/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
+/// @param[in] user_data What was given to umbo_dataset_from_generator().
 pub type umbo_generator_end_fn =
     Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void)>;
 
-/// The functions of a generator. Start from UMBO_GENERATOR_INIT. A pass is used by one thread at a
-/// time, which need not be the caller's own nor the same each time; several passes, of several
-/// iterators, may be used at once. The functions may use other iterators, but not the one that calls
-/// them (FAILED_PRECONDITION).
+/// The functions of a generator. Start from UMBO_GENERATOR_INIT.
+///
+/// One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
+/// Several passes, of several iterators, may be used at the same time. The functions may use other
+/// iterators, but not the one that calls them (FAILED_PRECONDITION).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_generator {
-    /// sizeof(umbo_generator).
+    /// `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it.
     pub struct_size: usize,
-    /// Begins a pass, when its first element is asked for. NULL: nothing to do.
+    /// Begins a pass, when its first element is asked for. NULL: there is nothing to do.
     pub begin: umbo_generator_begin_fn,
-    /// Makes the next element. After an error it may be called again.
+    /// Makes the next element. It must be set. After a failure it may be called again.
     pub next: umbo_generator_next_fn,
-    /// Goes back to the beginning. NULL: the pass is ended and another begun.
+    /// Takes a pass back to its beginning. NULL: the pass is ended, and another one is begun.
     pub reset: umbo_generator_reset_fn,
-    /// Ends a pass, exactly once for each that was begun. NULL: nothing to do.
+    /// Ends a pass, exactly once for each that was begun. NULL: there is nothing to do.
     pub end: umbo_generator_end_fn,
 }
 
@@ -77,11 +94,22 @@ impl Default for umbo_generator {
     }
 }
 
-/// A dataset of what `generator` makes: elements as `element_spec` says, one after the other until
-/// it says that there are no more. The struct is copied.
+/// Makes a dataset of what functions of the program make.
 ///
-/// INVALID_ARGUMENT: a `generator` without `next`, a spec without tensors or with per-replica values;
-/// while iterating, an element that is not as the spec says.
+/// @param[in] element_spec What the elements are. The dataset keeps it; the caller still releases
+///   its own handle.
+/// @param[in] generator The functions. The struct is copied.
+/// @param[in] user_data What the functions are given.
+/// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
+///   fails. NULL: nothing to release.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or has a
+///   per-replica value in it, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
+/// INVALID_ARGUMENT for an element that is not as `element_spec` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
@@ -172,10 +200,16 @@ impl Drop for Pass {
     }
 }
 
-/// Makes an element from an element. `element` is borrowed for the call. `*result` is NULL on entry;
-/// the value that is stored there is taken over by the library. Several calls may run at once. The
-/// function may wait and may use other iterators, but not the one that calls it
-/// (FAILED_PRECONDITION).
+/// Makes an element from an element.
+///
+/// @param[in] element The element, lent for the call.
+/// @param[in] user_data What was given to umbo_dataset_map().
+/// @param[out] result The value that is made, which the library takes over. It is NULL when the
+///   function is called, and must be set.
+/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
+///
+/// Several calls may run at the same time. The function may wait, and may use other iterators, but
+/// not the one that calls it (FAILED_PRECONDITION).
 pub type umbo_map_fn = Option<
     unsafe extern "C-unwind" fn(
         element: *const umbo_value,
@@ -188,13 +222,14 @@ pub type umbo_map_fn = Option<
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_map_options {
-    /// sizeof(umbo_map_options).
+    /// `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it.
     pub struct_size: usize,
-    /// What the results look like. NULL: like the elements. Stays the caller's to release.
+    /// The spec of the results. NULL, the default: that of the elements. The caller still releases
+    /// it.
     pub element_spec: *const umbo_element_spec,
-    /// How many calls run at once, at most 4096, each on a thread of the iterator's, however many
-    /// processors there are, since calls may wait. 1, the default: one after the other, on the
-    /// thread that asks for the element.
+    /// How many calls may run at the same time, 1 to 4096. 1, the default: one after the other, on
+    /// the thread that asks for the element. With more, each call has a thread of the iterator's.
+    /// There may be more of them than processors, since calls may wait.
     pub parallel_calls: i64,
 }
 
@@ -218,16 +253,28 @@ fn parallel_calls(calls: i64) -> Result<i64> {
     Err(Error::invalid("options.parallel_calls", format!("{calls}; must be 1 to 4096")))
 }
 
-/// The results of `function` for each element, in the order of the elements however many calls run
-/// at once. A failure of the function is that of umbo_iterator_next() in the place of the element;
-/// after it the next elements come. `options` may be NULL.
+/// Applies a function to each element.
 ///
-/// INVALID_ARGUMENT: a number of calls that is not in [1, 4096]; while iterating, a result that is
-/// not as its spec says. RESOURCE_EXHAUSTED, while iterating: no thread at all; with fewer than
-/// `parallel_calls`, fewer calls run at once.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] function Makes a result from an element.
+/// @param[in] user_data What `function` is given.
+/// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
+///   fails. NULL: nothing to release.
+/// @param[in] options How many calls run at the same time, and the spec of the results. `options`
+///   may be NULL: the defaults.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or has a
+///   per-replica value in it, a handle is not valid, or the dataset has 256 transformations
+///   already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// The results come in the order of the elements, however many calls run at the same time.
+/// Iterators call the function when an element is asked for. umbo_iterator_next() then also fails:
+/// - as the function fails. Its element is left out, and the next call gives the next element.
+/// - INVALID_ARGUMENT: a result is not as its spec says.
+/// - RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives fewer threads
+///   than `parallel_calls`, fewer calls run at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,

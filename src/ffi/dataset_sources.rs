@@ -9,12 +9,20 @@ use super::status::umbo_status;
 use super::text::text;
 use crate::input::Dataset;
 
-/// A dataset of the slices of tensors along dimension 0: element i consists of row i of each
-/// tensor, in the structure of `components`, which is a tensor, or a tuple or struct of tensors.
+/// Makes a dataset of the rows of tensors.
 ///
-/// Tensors are shared, not copied, and must not be written while the dataset or an element of it
-/// is in use. INVALID_ARGUMENT: a scalar, dimensions 0 that differ, a per-replica value, a
-/// variable.
+/// @param[in] components A tensor, or a tuple or struct of tensors, all with the same size of
+///   dimension 0.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `components` contains no tensor, a scalar, a per-replica value or a
+///   variable, the sizes of dimension 0 differ, or it is no valid handle.
+/// - UNIMPLEMENTED: a tensor is on a GPU.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Element i consists of row i of each tensor and has the structure of `components`. The dataset
+/// shares the tensors and does not copy them. Nobody may write them while the dataset or an element
+/// of it is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
     components: *const umbo_value,
@@ -29,13 +37,21 @@ pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
     })
 }
 
-/// A dataset of the slices along dimension 0 of the array in an IDX file (the format of MNIST),
-/// plain or compressed by gzip.
+/// Makes a dataset of the rows of an array in an IDX file.
 ///
-/// A plain file of 8-bit elements is mapped into memory and must not be rewritten or shortened
-/// while the dataset or an element of it is in use. Others are read at this call. INVALID_ARGUMENT:
-/// not an IDX file, or one of a scalar. DATA_LOSS: shorter or longer than its header says, or
-/// damaged. NOT_FOUND, PERMISSION_DENIED: as the system says. RESOURCE_EXHAUSTED: no memory.
+/// @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset` is a null
+///   pointer.
+/// - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+/// - NOT_FOUND: there is no such file.
+/// - PERMISSION_DENIED: the system does not let the process read it.
+/// - RESOURCE_EXHAUSTED: there is no memory for the array.
+///
+/// The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
+/// nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
+/// are read by this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_idx_file(
     path: *const c_char,
@@ -49,14 +65,22 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_file(
     })
 }
 
-/// A dataset of the slices along dimension 0 of the array in a NumPy `.npy` file.
+/// Makes a dataset of the rows of an array in a NumPy `.npy` file.
 ///
-/// A file in the machine's byte order and in C order, of anything but bool, is mapped into memory
-/// and must not be rewritten or shortened while the dataset or an element of it is in use. Others
-/// are read and converted at this call. INVALID_ARGUMENT: not a `.npy` file, or one of a scalar.
-/// UNIMPLEMENTED: a dtype that there is no constant for, such as Python objects. DATA_LOSS: shorter
-/// or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the system says.
-/// RESOURCE_EXHAUSTED: no memory.
+/// @param[in] path The file.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or `dataset` is a null
+///   pointer.
+/// - UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
+/// - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+/// - NOT_FOUND: there is no such file.
+/// - PERMISSION_DENIED: the system does not let the process read it.
+/// - RESOURCE_EXHAUSTED: there is no memory for the array.
+///
+/// The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
+/// any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
+/// an element of it is in use. Other files are read and converted by this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_npy_file(
     path: *const c_char,
@@ -70,13 +94,21 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
     })
 }
 
-/// A dataset of the slices along dimension 0 of arrays in a NumPy `.npz` file, which are read at
-/// this call. Elements are structs of which each field has the name of an array: those of the
-/// `count` names, in this order, or all in the order of the file if `names` is NULL.
+/// Makes a dataset of the rows of arrays in a NumPy `.npz` file.
 ///
-/// Errors are those of umbo_dataset_from_npy_file(), and NOT_FOUND: no array of a name;
-/// UNIMPLEMENTED: encryption, a compression other than DEFLATE; INVALID_ARGUMENT: an entry that is
-/// not an array of this folder, arrays that differ in dimension 0.
+/// @param[in] path The file.
+/// @param[in] count How many names there are.
+/// @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
+///   file.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, a status as of umbo_dataset_from_npy_file(), or:
+/// - NOT_FOUND: there is no array of a name.
+/// - UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
+/// - INVALID_ARGUMENT: an entry is not an array of this folder, no array is chosen, an array is a
+///   scalar, or the arrays differ in the size of dimension 0.
+///
+/// Element i is a struct. It has a field for each array, with the array's name, which holds the
+/// array's row i. The call reads the arrays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     path: *const c_char,
@@ -100,8 +132,18 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     })
 }
 
-/// A dataset of one element: a tensor, or a tuple or struct of tensors, which are shared as by
-/// umbo_dataset_from_tensor_slices(). INVALID_ARGUMENT: a per-replica value, a variable.
+/// Makes a dataset of one element.
+///
+/// @param[in] element The element: a tensor, or a tuple or struct of tensors.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `element` contains no tensor, a per-replica value or a variable, or is no
+///   valid handle.
+/// - UNIMPLEMENTED: a tensor is on a GPU.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
+/// or its element is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_tensors(
     element: *const umbo_value,
@@ -115,9 +157,19 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
     })
 }
 
-/// A dataset of `count` tensors, an element each, which are shared as by
-/// umbo_dataset_from_tensor_slices(). They have one dtype and rank; their shapes may differ, so
-/// that the element spec has no sizes.
+/// Makes a dataset of which each element is a tensor.
+///
+/// @param[in] count How many tensors there are, 1 or more.
+/// @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or one of them
+///   is no valid handle.
+/// - UNIMPLEMENTED: a tensor is on a GPU.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
+/// them. Nobody may write them while the dataset or an element of it is in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_elements(
     count: i64,
@@ -134,8 +186,18 @@ pub unsafe extern "C" fn umbo_dataset_from_elements(
     })
 }
 
-/// A dataset of int64 scalars: `start`, `start + step`, ... as long as they are below `stop`, or
-/// above it if `step` is negative. INVALID_ARGUMENT if `step` is 0.
+/// Makes a dataset of numbers: int64 scalars at equal distances.
+///
+/// @param[in] start The first number.
+/// @param[in] stop Where the numbers end; it is not one of them.
+/// @param[in] step The distance between numbers. It may be negative, not 0.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
+/// greater than `stop` if `step` is negative.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_range(
     start: i64,

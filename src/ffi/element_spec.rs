@@ -20,8 +20,16 @@ use crate::tensor::MAX_RANK;
 /// The size of a dimension in which elements may differ.
 pub const UMBO_SIZE_UNKNOWN: i64 = -1;
 
-/// The spec of a tensor. `shape` has `rank` sizes; UMBO_SIZE_UNKNOWN (-1) where elements may
-/// differ.
+/// Makes the spec of a tensor.
+///
+/// @param[in] dtype The type of the tensor's elements.
+/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+/// @param[in] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ.
+///   `shape` may be NULL if `rank` is 0.
+/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its limits.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
@@ -49,8 +57,16 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     })
 }
 
-/// The spec of a tuple of `count` items. The items stay the caller's to release. INVALID_ARGUMENT if
-/// more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
+/// Makes the spec of a tuple.
+///
+/// @param[in] count How many items there are, 0 or more.
+/// @param[in] items The specs of the items. The tuple keeps them; the caller still releases its own
+///   handles.
+/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
+///   is negative, or an item is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     count: i64,
@@ -66,9 +82,17 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     })
 }
 
-/// The spec of a struct of `count` fields with names, which must differ. Names are copied; the
-/// items stay the caller's to release. INVALID_ARGUMENT also if more than UMBO_MAX_NEST_DEPTH specs
-/// would lie in one another.
+/// Makes the spec of a struct.
+///
+/// @param[in] count How many fields there are, 0 or more.
+/// @param[in] names The name of each field, all different. They are copied.
+/// @param[in] items The spec of each field. The struct keeps them; the caller still releases its
+///   own handles.
+/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_struct(
     count: i64,
@@ -99,8 +123,13 @@ pub(super) fn spec_of(
     borrow(spec, argument, |spec| ElementSpec::clone(spec))
 }
 
-/// What elements are: UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
-/// UMBO_VALUE_STRUCT.
+/// Tells what elements are: tensors, tuples and so on.
+///
+/// @param[in] spec The spec.
+/// @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
+///   UMBO_VALUE_STRUCT.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `spec` is no valid handle, or `kind` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_get_kind(
     spec: *const umbo_element_spec,
@@ -119,7 +148,12 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
     })
 }
 
-/// How many items, fields or components there are; 1 for a tensor.
+/// Counts the items, fields or components of a spec.
+///
+/// @param[in] spec The spec.
+/// @param[out] count How many there are; 1 for a tensor.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `spec` is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
@@ -133,8 +167,16 @@ pub unsafe extern "C" fn umbo_element_spec_count(
     })
 }
 
-/// The spec of the item of a tuple, the field of a struct by position, or the component of a
-/// per-replica value. OUT_OF_RANGE if there is none at `index`.
+/// Gives the spec of an item, field or component.
+///
+/// @param[in] spec The spec of a tuple, a struct or a per-replica value.
+/// @param[in] index The position, from 0 on.
+/// @param[out] item A new handle to the spec of the item. Release it with
+///   umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is nothing at `index`.
+/// - INVALID_ARGUMENT: `spec` is that of a tensor, or is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
@@ -150,8 +192,15 @@ pub unsafe extern "C" fn umbo_element_spec_item(
     })
 }
 
-/// The name of the field of a struct at `index`. Lives as long as the spec. OUT_OF_RANGE if
-/// there is none.
+/// Gives the name of the field of a struct at a position.
+///
+/// @param[in] spec The spec of a struct.
+/// @param[in] index The position, from 0 on.
+/// @param[out] name The name, a text that lives as long as the spec.
+/// @return UMBO_OK, or:
+/// - OUT_OF_RANGE: there is no field at `index`.
+/// - INVALID_ARGUMENT: `spec` is not that of a struct, or is no valid handle, or `name` is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_field_name(
     spec: *const umbo_element_spec,
@@ -169,8 +218,17 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
     })
 }
 
-/// The dtype, rank and shape of a tensor, or of each component of a per-replica value. `shape` has
-/// room for 8 sizes; UMBO_SIZE_UNKNOWN (-1) is one in which elements may differ.
+/// Gives the dtype, rank and shape of a tensor.
+///
+/// @param[in] spec The spec of a tensor or of a per-replica value. Of a per-replica value it tells
+///   what each component is.
+/// @param[out] dtype The type of the tensor's elements.
+/// @param[out] rank The number of dimensions.
+/// @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
+///   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is no valid handle, or an output
+///   is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,
@@ -196,8 +254,14 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same spec.
+///
+/// @param[in] spec The spec.
+/// @param[out] retained The other handle. Release it with umbo_element_spec_release(), as well as
+///   the first.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_retain(
     spec: *const umbo_element_spec,
@@ -209,7 +273,9 @@ pub unsafe extern "C" fn umbo_element_spec_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle to a spec.
+///
+/// @param[in] spec The handle. NULL does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_release(spec: *const umbo_element_spec) {
     quietly("umbo_element_spec_release", || handle::release(spec, "spec"));

@@ -310,8 +310,8 @@ public:
         out.weight_decay = raw.weight_decay;
         out.global_clip_norm = raw.global_clip_norm;
         out.clip_value = raw.clip_value;
-        out.non_finite = raw.non_finite;
-        out.loss_scaling = raw.loss_scaling;
+        out.non_finite = umbo::non_finite{raw.non_finite};
+        out.loss_scaling = umbo::loss_scaling{raw.loss_scaling};
         out.loss_scale = raw.loss_scale;
         out.loss_scale_growth_factor = raw.loss_scale_growth_factor;
         out.loss_scale_backoff_factor = raw.loss_scale_backoff_factor;
