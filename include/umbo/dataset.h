@@ -7,15 +7,19 @@
  * @brief Datasets: sequences of elements, their transformations, their distribution over replicas,
  * and iterators.
  *
- * A dataset is a description that is not changed once it is made; each transformation makes another
- * one, which keeps those it was made of. An iterator is a pass over a dataset and independent of
- * others. The caller releases datasets, iterators and elements; the memory of an element that was
- * released serves a later one.
+ * A dataset describes a sequence of elements. A transformation, such as umbo_dataset_batch(), makes
+ * another dataset and puts it in the place of the one it was given; a pipeline has at most 256
+ * transformations. An element spec says what elements are: structure, dtypes and shapes. An
+ * iterator is a pass over a dataset, independent of other iterators. What only elements can show,
+ * umbo_iterator_next() reports: an element of a wrong shape, a function that fails.
+ *
+ * The caller releases datasets, specs, iterators and elements. The library uses the memory of an
+ * element again for a later one after the element has been released.
  *
  * Threads: functions of datasets and element specs are *concurrent*, also on one object. Those of
- * an iterator are *serialised*: threads may share it, and each element goes to one of them. A
- * mapped function is called by several threads at once if umbo_map_options says so; the functions
- * of one pass of a generator are not.
+ * an iterator are *serialised*: threads may share it, and each element goes to one of them. If
+ * umbo_map_options says so, several threads call a mapped function at the same time. The functions
+ * of one pass of a generator are called by one thread at a time.
  *
  * Functions:
  * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
@@ -37,75 +41,49 @@
  * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
  * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
  * - umbo_dataset_map(): Applies a function to each element.
- * - umbo_dataset_zip(): Several datasets side by side: element i consists of element i of each.
- * - umbo_dataset_shuffle(): The elements in random order.
- * - umbo_dataset_batch(): Batches of `size` elements, stacked along a new dimension 0.
- * - umbo_dataset_padded_batch(): Batches as of umbo_dataset_batch(), of elements whose shapes may
- *   differ: each is padded with zeros, at the end of each dimension, to the largest of its batch.
- * - umbo_dataset_rebatch(): The rows of all batches as one stream, cut into batches of the `count`
- *   sizes, over and over again.
- * - umbo_dataset_repeat(): The elements `count` times over, or without end if it is -1.
- * - umbo_dataset_prefetch(): The same elements, up to `depth` (1 to 4096) of them made ahead of
- *   their consumer by a thread of each iterator, which starts with its first element and is
- *   joined when it is released.
- * - umbo_dataset_take(): The first `count` elements, or all if there are fewer or if it is -1.
- * - umbo_dataset_skip(): All but the first `count` elements; none if there are no more or if it is
- *   -1, which is all.
- * - umbo_dataset_shard(): The elements at positions `index`, `index + shards`, `index + 2 *
- *   shards`, ...
- * - umbo_dataset_cache(): The same elements, kept in memory by the first pass that reaches the
- *   end: later passes yield them in the order that they had then and ask the dataset for nothing.
- * - umbo_dataset_concatenate(): The elements of several datasets, one dataset after the other.
- * - umbo_dataset_cardinality(): How many elements a pass yields; -1: it never ends, -2: only
- *   iterating tells.
- * - umbo_dataset_element_spec(): The structure, dtypes and shapes of the elements, which the
- *   caller releases.
- * - umbo_iterator_from_dataset(): An iterator at the beginning of a pass, independent of all
- *   others.
- * - umbo_dataset_retain(): Another handle to the same object, to be released like the first; also
- *   of what a callback was only lent, which then stays.
- * - umbo_dataset_release(): Releases a reference.
- * - umbo_strategy_distribute_dataset(): Splits each element of a dataset, which is a global batch,
- *   along dimension 0 over the replicas of a strategy.
- * - umbo_strategy_distribute_datasets_from_function(): Calls `function` once, before it returns,
- *   on this thread, to make a dataset, and gives each replica whole elements of it: with n
- *   replicas, replica k gets element s * n + k in step s.
- * - umbo_distributed_dataset_element_spec(): The structure of the steps, which the caller
- *   releases: per-replica values where the dataset's elements have tensors, with one replica the
- *   tensors themselves.
- * - umbo_distributed_dataset_cardinality(): How many steps a pass yields; -1: it never ends, -2:
- *   only iterating tells.
- * - umbo_iterator_from_distributed_dataset(): An iterator at the beginning of a pass, independent
- *   of all others.
- * - umbo_distributed_dataset_retain(): Another handle to the same object, to be released like the
- *   first; also of what a callback was only lent, which then stays.
- * - umbo_distributed_dataset_release(): Releases a reference.
- * - umbo_iterator_next(): The next element, which the caller releases; NULL at the end of the pass
- *   and ever after.
- * - umbo_iterator_element_spec(): The structure, dtypes and shapes of the elements, which the
- *   caller releases: those of the dataset.
- * - umbo_iterator_reset(): Starts a new pass from the beginning, in another order if the dataset
- *   is shuffled.
- * - umbo_iterator_retain(): Another handle to the same object, to be released like the first; also
- *   of what a callback was only lent, which then stays.
- * - umbo_iterator_release(): Releases a reference; the last one stops and joins the iterator's
- *   threads, if it has any.
+ * - umbo_dataset_zip(): Joins datasets: element i consists of element i of each.
+ * - umbo_dataset_shuffle(): Puts the elements in random order.
+ * - umbo_dataset_batch(): Makes batches, with the elements stacked along a new dimension 0.
+ * - umbo_dataset_padded_batch(): Makes batches of elements that may differ in shape.
+ * - umbo_dataset_rebatch(): Cuts the rows of all batches into batches of other sizes.
+ * - umbo_dataset_repeat(): Repeats the elements.
+ * - umbo_dataset_prefetch(): Makes elements ahead, on a thread of each iterator.
+ * - umbo_dataset_take(): Keeps the first elements and leaves out the others.
+ * - umbo_dataset_skip(): Leaves out the first elements and keeps the others.
+ * - umbo_dataset_shard(): Keeps every n-th element.
+ * - umbo_dataset_cache(): Keeps the elements in memory for later passes.
+ * - umbo_dataset_concatenate(): Joins datasets: the elements of one after those of another.
+ * - umbo_dataset_cardinality(): Tells how many elements a pass yields.
+ * - umbo_dataset_element_spec(): Gives the structure, dtypes and shapes of the elements.
+ * - umbo_iterator_from_dataset(): Makes an iterator at the beginning of a pass.
+ * - umbo_dataset_retain(): Makes another handle to the same dataset.
+ * - umbo_dataset_release(): Releases a handle to a dataset.
+ * - umbo_strategy_distribute_dataset(): Splits global batches over the replicas.
+ * - umbo_strategy_distribute_datasets_from_function(): Gives each replica whole elements.
+ * - umbo_distributed_dataset_element_spec(): Gives the structure, dtypes and shapes of the steps.
+ * - umbo_distributed_dataset_cardinality(): Tells how many steps a pass yields.
+ * - umbo_iterator_from_distributed_dataset(): Makes an iterator at the beginning of a pass.
+ * - umbo_distributed_dataset_retain(): Makes another handle to the same dataset.
+ * - umbo_distributed_dataset_release(): Releases a handle to a distributed dataset.
+ * - umbo_iterator_next(): Gives the next element of a pass.
+ * - umbo_iterator_element_spec(): Gives the structure, dtypes and shapes of the elements.
+ * - umbo_iterator_reset(): Starts a new pass from the beginning.
+ * - umbo_iterator_retain(): Makes another handle to the same iterator.
+ * - umbo_iterator_release(): Releases a handle to an iterator.
  *
  * Example:
  * ```c
- * // Batches of 32, shuffled anew in each pass, split over the replicas.
+ * // Batches of 32, in another order in each pass, split over the replicas.
  * static umbo_status batches(umbo_strategy *strategy, const umbo_value *examples,
  *                            umbo_distributed_dataset **distributed) {
- *   umbo_dataset *slices = NULL, *shuffled = NULL, *batched = NULL;
- *   umbo_status status = umbo_dataset_from_tensor_slices(examples, &slices);
- *   if (status == UMBO_OK) status = umbo_dataset_shuffle(slices, NULL, &shuffled);
- *   if (status == UMBO_OK) status = umbo_dataset_batch(shuffled, 32, 0, &batched);
+ *   umbo_dataset *dataset = NULL;
+ *   umbo_status status = umbo_dataset_from_tensor_slices(examples, &dataset);
+ *   if (status == UMBO_OK) status = umbo_dataset_shuffle(&dataset, NULL);
+ *   if (status == UMBO_OK) status = umbo_dataset_batch(&dataset, 32, 0);
  *   if (status == UMBO_OK) {
- *     status = umbo_strategy_distribute_dataset(strategy, batched, NULL, distributed);
+ *     status = umbo_strategy_distribute_dataset(strategy, dataset, NULL, distributed);
  *   }
- *   umbo_dataset_release(batched);
- *   umbo_dataset_release(shuffled);
- *   umbo_dataset_release(slices);
+ *   umbo_dataset_release(dataset);
  *   return status;
  * }
  * ```
@@ -240,8 +218,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
  * Makes another handle to the same spec.
  *
  * @param[in] spec The spec.
- * @param[out] retained The other handle. Release it with umbo_element_spec_release(), as well as
- *   the first.
+ * @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
+ *   handle stays as it is.
  * @return UMBO_OK, or:
  * - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
  * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
@@ -263,8 +241,8 @@ UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
  *   dimension 0.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `components` contains no tensor, a scalar, a per-replica value or a
- *   variable, the sizes of dimension 0 differ, or it is no valid handle.
+ * - INVALID_ARGUMENT: `components` contains a scalar, anything that is no tensor, or no tensor at
+ *   all, the sizes of dimension 0 differ, or it is no valid handle.
  * - UNIMPLEMENTED: a tensor is on a GPU.
  * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
@@ -342,7 +320,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
  * @param[in] element The element: a tensor, or a tuple or struct of tensors.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `element` contains no tensor, a per-replica value or a variable, or is no
+ * - INVALID_ARGUMENT: `element` contains anything that is no tensor, or no tensor at all, or is no
  *   valid handle.
  * - UNIMPLEMENTED: a tensor is on a GPU.
  * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
@@ -548,18 +526,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
 /** A shuffle buffer for all elements of the dataset. */
 #define UMBO_SHUFFLE_WHOLE_DATASET (-1)
 
-/** How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default. */
+/** How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT. */
 typedef struct umbo_shuffle_options {
-  /** sizeof(umbo_shuffle_options). */
+  /** `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * From how many elements the next one is drawn, 1 or more. UMBO_SHUFFLE_WHOLE_DATASET, the
-   * default: from all of them, which makes every order equally likely.
+   * default: from all of them, so that every order is equally likely.
    */
   int64_t buffer_size;
-  /** Which orders come: the same seed gives the same orders on every machine. */
+  /** The seed of the random orders. The same seed gives the same orders on every machine. */
   uint64_t seed;
-  /** 0: each pass and each repetition has another order. 1: all have the same. */
+  /** 0: each pass and each repetition has another order. 1: all have the same order. */
   int32_t keep_order_each_pass;
 } umbo_shuffle_options;
 
@@ -574,203 +552,328 @@ static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
 }
 
 /**
- * Several datasets side by side: element i consists of element i of each. `names` has `count`
- * names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
- * dataset that ends first; if others have more elements, the log says so once, as a warning. The
- * datasets stay the caller's to release.
+ * Joins datasets: element i consists of element i of each.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] datasets The datasets. The caller still releases its own handles.
+ * @param[in] names A name for each dataset, all different: elements are structs with these fields.
+ *   `names` may be NULL: elements are tuples.
+ * @param[out] zipped The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements would be deeper
+ *   or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A pass ends with the dataset that ends first. If another one has more elements, the log gets a
+ * warning, once.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
     int64_t count, const umbo_dataset *const *datasets, const char *const *names,
     umbo_dataset **zipped);
 
 /**
- * The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
- * shuffled; elsewhere the buffer holds elements. Replaces `*dataset`. INVALID_ARGUMENT: a buffer
- * size of 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
+ * Puts the elements in random order.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
+ *   `options` may be NULL: the defaults.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset
+ *   without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is no valid handle, or it
+ *   has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
+ * elements. A pass allocates it when it needs it; if there is no memory for it,
+ * umbo_iterator_next() returns RESOURCE_EXHAUSTED.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
     umbo_dataset **dataset, const umbo_shuffle_options *options);
 
 /**
- * Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
- * elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
- * batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
- * elements of one batch that differ in shape.
+ * Makes batches, with the elements stacked along a new dimension 0.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] size How many elements a batch has, 1 or more.
+ * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
+ *   batch is smaller.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
+ *   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Batches of tensors in their own order are views of the tensors; others are copies.
+ * umbo_iterator_next() fails with INVALID_ARGUMENT if elements of one batch differ in shape.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
 
 /**
- * Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
- * zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
- * than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+ * Makes batches of elements that may differ in shape.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] size How many elements a batch has, 1 or more.
+ * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
+ *   batch is smaller.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
+ *   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
+ * dimension, to the largest size in its batch. umbo_iterator_next() fails with INVALID_ARGUMENT if
+ * elements of one batch differ in dtype or rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
 
 /**
- * The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
- * again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
- * and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0,
- * a negative one, elements with a scalar; while iterating, batches that do not fit together.
+ * Cuts the rows of all batches into batches of other sizes.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] count How many sizes there are, 1 or more.
+ * @param[in] sizes The sizes of the new batches, 0 or more. After the last size comes the first
+ *   again. A size of 0 makes a batch without rows.
+ * @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: the last batch
+ *   is smaller, and no batch follows it.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a scalar,
+ *   `drop_remainder` is neither 0 nor 1, `*dataset` is no valid handle, or it has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * New batches that lie within one old batch are views of it; others are copies.
+ * umbo_iterator_next() fails with INVALID_ARGUMENT if the tensors of an element differ in their
+ * number of rows, or if batches that are to be joined differ in anything else.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
     umbo_dataset **dataset, int64_t count, const int64_t *sizes, int32_t drop_remainder);
 
 /**
- * The elements `count` times over, or without end if it is -1. A shuffled dataset has another
- * order each time, unless told to keep one.
+ * Repeats the elements.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] count How many times the elements come, 0 or more; -1: without end.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A shuffled dataset has another order each time, unless its options say otherwise. Batches that
+ * were made before do not mix two repetitions; batches that are made afterwards do.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_repeat(umbo_dataset **dataset, int64_t count);
 
 /**
- * The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
- * each iterator, which starts with its first element and is joined when it is released.
- * RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
+ * Makes elements ahead, on a thread of each iterator.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] depth How many elements are made ahead at most, 1 to 4096.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is no valid handle, or it has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The elements stay the same. The thread starts when the iterator's first element is asked for and
+ * ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
+ * RESOURCE_EXHAUSTED; the next call tries again.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset, int64_t depth);
 
 /**
- * The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
- * -1.
+ * Keeps the first elements and leaves out the others.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int64_t count);
 
 /**
- * All but the first `count` elements; none if there are no more or if it is -1, which is all.
- * INVALID_ARGUMENT: less than -1.
+ * Leaves out the first elements and keeps the others.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+ *   transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
 /**
- * The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
- * less than 1 shard, an index that is not in [0, shards).
+ * Keeps every n-th element.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @param[in] shards How many shards there are, 1 or more.
+ * @param[in] index Which of them is kept, from 0 on.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards), `*dataset` is no
+ *   valid handle, or it has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shards, int64_t index);
 
 /**
- * The same elements, kept in memory by the first pass that reaches the end: later passes yield them
- * in the order that they had then and ask the dataset for nothing. Elements are read-only. While
- * iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+ * Keeps the elements in memory for later passes.
  *
- * Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain()
- * keeps what it stood for). If it fails, `*dataset` stays as it is.
+ * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+ *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `*dataset` is no valid handle, or it has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The first pass that reaches the end keeps the elements. Later passes yield them in the order of
+ * that pass and do not use the dataset before. Elements are read-only. If there is no memory to
+ * keep them in, umbo_iterator_next() returns RESOURCE_EXHAUSTED.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 
 /**
- * The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
- * be the same. The datasets stay the caller's to release. To join many, give them to one call: no
- * more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
+ * Joins datasets: the elements of one after those of another.
+ *
+ * @param[in] count How many datasets there are, 1 or more.
+ * @param[in] datasets The datasets. Their elements have the same structure, dtypes and ranks. The
+ *   caller still releases its own handles.
+ * @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or rank, a
+ *   handle is not valid, or a dataset has 256 transformations already.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
+ * gives them to one call: each call counts as a transformation.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
     int64_t count, const umbo_dataset *const *datasets, umbo_dataset **concatenated);
 
-/** How many elements a pass yields; -1: it never ends, -2: only iterating tells. */
+/**
+ * Tells how many elements a pass yields.
+ *
+ * @param[in] dataset The dataset.
+ * @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
+ *   a pass has ended.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dataset` is no valid handle, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
     const umbo_dataset *dataset, int64_t *count);
 
-/** The structure, dtypes and shapes of the elements, which the caller releases. */
+/**
+ * Gives the structure, dtypes and shapes of the elements.
+ *
+ * @param[in] dataset The dataset.
+ * @param[out] spec The spec. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dataset` is no valid handle, or `spec` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
 
 /**
- * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
- * dataset, which may be released.
+ * Makes an iterator at the beginning of a pass.
+ *
+ * @param[in] dataset The dataset. The iterator keeps what it needs of it; the caller may release
+ *   the dataset.
+ * @param[out] iterator The new iterator, independent of all others. Release it with
+ *   umbo_iterator_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dataset` is no valid handle, or `iterator` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
     const umbo_dataset *dataset, umbo_iterator **iterator);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same dataset.
+ *
+ * @param[in] dataset The dataset.
+ * @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
+ *   stays as it is.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `dataset` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_retain(
     const umbo_dataset *dataset, umbo_dataset **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a dataset.
+ *
+ * @param[in] dataset The handle. NULL does nothing.
+ */
 UMBO_API void umbo_dataset_release(const umbo_dataset *dataset);
 
-/** As many steps ahead as the compute devices gain from. */
+/** As many steps ahead as are useful for the compute devices. */
 #define UMBO_BUFFER_OF_DEVICE (-1)
 
-/** How the rows of batches are split. */
+/** How the rows of batches are split over the replicas. */
 UMBO_ENUM(umbo_split) {
   /**
-   * Each batch by itself: of r rows over n replicas each gets r / n, rounded up, as far as there
-   * are any.
+   * Each batch is split by itself. With r rows and n replicas, each replica gets r / n rows,
+   * rounded up, until none are left: 9 rows over 4 replicas are 3, 3, 3 and 0.
    */
   UMBO_SPLIT_CEIL = 0,
   /**
-   * All batches as one stream, from which replicas in turn get their share of a full batch: shares
-   * of 9 over 4 replicas are 3, 2, 2 and 2. What is left over at the end goes to the first
-   * replicas. Where the size of a full batch is not known, as UMBO_SPLIT_CEIL.
+   * The rows of all batches are one stream. In turn each replica takes its share of a full batch
+   * from it: the shares of 9 rows over 4 replicas are 3, 2, 2 and 2. At the end the first replicas
+   * get what is left. If the size of a full batch is not known, this is UMBO_SPLIT_CEIL.
    */
   UMBO_SPLIT_BALANCED = 1
 };
 
 /** Which replicas an input pipeline serves. */
 UMBO_ENUM(umbo_replication_mode) {
-  /** All replicas of a worker. */
+  /** One pipeline serves all replicas of a worker. */
   UMBO_REPLICATION_PER_WORKER = 0,
-  /** One each. Not offered by this strategy. */
+  /** Each replica has a pipeline. This strategy does not offer it. */
   UMBO_REPLICATION_PER_REPLICA = 1
 };
 
 /** How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT. */
 typedef struct umbo_distribute_options {
-  /** sizeof(umbo_distribute_options). */
+  /** `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it. */
   size_t struct_size;
   /** How the rows of batches are split. */
   umbo_split split;
   /**
-   * 1: a last step for which the dataset runs out before every replica has its element or its
-   * share is left out. 0: it is completed with components without rows (zero, where elements are
-   * scalars). With UMBO_SPLIT_CEIL each batch is a whole step, so there is none to leave out.
+   * What happens if the dataset ends before every replica has its element, or its share, of the
+   * last step. 1: the step is left out. 0: the missing components have no rows; where elements
+   * are scalars, they are zero. With UMBO_SPLIT_CEIL each batch is a whole step, and none is
+   * left out.
    */
   int32_t drop_partial_step;
   /** 1: all components stay on CPU:0. 0: component k is on compute device k. */
   int32_t host_only;
   /**
-   * How many steps are made ahead, on a thread of the iterator's that starts with its first
-   * element. UMBO_BUFFER_OF_DEVICE, the default: as many as the devices gain from, which on CPUs
-   * is none, since components are views there (where making a batch takes time,
-   * umbo_dataset_prefetch() makes batches ahead). What is delivered never depends on it.
+   * How many steps are made ahead, 0 to 4096. A thread of the iterator's makes them; it starts
+   * when the first element is asked for. UMBO_BUFFER_OF_DEVICE, the default, is 0 for CPUs,
+   * where components are views. If making a batch takes time, umbo_dataset_prefetch() makes
+   * batches ahead. The elements do not depend on this number.
    */
   int64_t per_replica_buffer_size;
   /** Which replicas a pipeline serves. */
   umbo_replication_mode replication_mode;
   /**
-   * 1: the dataset itself is on the compute devices, for which replication must be per replica
-   * and `host_only` 1.
+   * 1: the dataset itself is on the compute devices. This needs UMBO_REPLICATION_PER_REPLICA and
+   * `host_only` 1. 0: it is not.
    */
   int32_t place_dataset_on_device;
 } umbo_distribute_options;
@@ -786,15 +889,15 @@ static inline umbo_distribute_options umbo_distribute_options_default(void) {
   return value;
 }
 
-/** What a function that makes a dataset is told about the pipeline it makes it for. */
+/** What a function that makes a dataset is told about its input pipeline. */
 typedef struct umbo_input_context {
-  /** sizeof(umbo_input_context). */
+  /** `sizeof(umbo_input_context)`. */
   size_t struct_size;
   /** How many input pipelines there are. */
   int64_t num_input_pipelines;
-  /** Which of them this is. */
+  /** Which of them this is, from 0 on. */
   int32_t input_pipeline_id;
-  /** The replicas of all pipelines together. */
+  /** How many replicas all pipelines serve together. */
   int64_t num_replicas_in_sync;
 } umbo_input_context;
 
@@ -808,118 +911,215 @@ static inline umbo_input_context umbo_input_context_default(void) {
 }
 
 /**
- * Makes the dataset of an input pipeline. `context` is borrowed for the call. `*dataset` is NULL on
- * entry; the dataset that is stored there is taken over by the library.
+ * Makes the dataset of an input pipeline.
+ *
+ * @param[in] context What the pipeline is for. It is valid until the function returns.
+ * @param[in] user_data What was given to umbo_strategy_distribute_datasets_from_function().
+ * @param[out] dataset The dataset, which the library takes over. It is NULL when the function is
+ *   called, and must be set.
+ * @return UMBO_OK, or why it fails.
  */
 typedef umbo_status (*umbo_dataset_fn)(
     const umbo_input_context *context, void *user_data, umbo_dataset **dataset);
 
 /**
- * Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
- * a strategy. `options` may be NULL.
+ * Splits global batches over the replicas.
  *
- * With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
- * which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
- * 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
- * each replica has, which umbo_gradients_submit() uses.
+ * @param[in] strategy The strategy whose replicas get the parts.
+ * @param[in] dataset The dataset. Each of its elements is a global batch. The caller may release
+ *   it.
+ * @param[in] options How batches are split, and where the parts are. `options` may be NULL: the
+ *   defaults.
+ * @param[out] distributed The new distributed dataset. Release it with
+ *   umbo_distributed_dataset_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch them first),
+ *   options are wrong or contradict each other, or a handle is not valid.
+ * - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component would be on a
+ *   GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
- * Component k is on compute device k, without a copy: CPUs share their memory.
+ * With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
+ * value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
+ * over n, rounded up: 9 rows over 4 replicas are 3, 3, 3 and 0. The elements know how many
+ * examples each replica has; umbo_gradients_submit() uses these numbers.
  *
- * INVALID_ARGUMENT: with several replicas, elements that contain a scalar (batch them first);
- * options that contradict each other. UNIMPLEMENTED: replication per replica.
+ * Component k is on compute device k. By default nothing is copied: components are views of the
+ * batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
+ * several batches.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
     umbo_strategy *strategy, const umbo_dataset *dataset, const umbo_distribute_options *options,
     umbo_distributed_dataset **distributed);
 
 /**
- * Calls `function` once, before it returns, on this thread, to make a dataset, and gives each
- * replica whole elements of it: with n replicas, replica k gets element s * n + k in step s. There
- * is one pipeline for all replicas. `options` may be NULL.
+ * Gives each replica whole elements.
  *
- * The dataset is batched for one replica (umbo_input_context_per_replica_batch_size()); nothing is
- * split, and elements may be scalars. If the number of elements is not a multiple of n, the last
- * step is completed with components without rows (zero, for scalars), or left out if the options
- * say so. With one replica elements stay as they are.
+ * @param[in] strategy The strategy whose replicas get the elements.
+ * @param[in] function Makes the dataset. It is called once, on this thread, before this function
+ *   returns. There is one pipeline for all replicas.
+ * @param[in] user_data What `function` is given. The library does not use it afterwards.
+ * @param[in] options What happens in a last step that is not complete, and where elements are.
+ *   `options` may be NULL: the defaults.
+ * @param[out] distributed The new distributed dataset. Release it with
+ *   umbo_distributed_dataset_release().
+ * @return UMBO_OK, the status with which `function` fails, or:
+ * - INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options are wrong or
+ *   contradict each other, or a handle is not valid.
+ * - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element would be on a
+ *   GPU.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
- * Fails as the function fails. INVALID_ARGUMENT: no dataset stored, options that contradict each
- * other. UNIMPLEMENTED: replication per replica.
+ * With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the
+ * batch of one replica (umbo_input_context_per_replica_batch_size() gives its size), or a scalar.
+ * If the number of elements is no multiple of n, the missing components of the last step have no
+ * rows, or are zero where elements are scalars; or the options leave the step out. With one
+ * replica, elements stay as they are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
     umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,
     const umbo_distribute_options *options, umbo_distributed_dataset **distributed);
 
 /**
- * The structure of the steps, which the caller releases: per-replica values where the dataset's
- * elements have tensors, with one replica the tensors themselves. The number of rows is known only
- * if it is the same in all steps.
+ * Gives the structure, dtypes and shapes of the steps.
+ *
+ * @param[in] distributed The distributed dataset.
+ * @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
+ *   one replica a tensor. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `distributed` is no valid handle, or `spec` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The number of rows is known only if it is the same in all steps.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
     const umbo_distributed_dataset *distributed, umbo_element_spec **spec);
 
-/** How many steps a pass yields; -1: it never ends, -2: only iterating tells. */
+/**
+ * Tells how many steps a pass yields.
+ *
+ * @param[in] distributed The distributed dataset.
+ * @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
+ *   pass has ended.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `distributed` is no valid handle, or `count` is a null pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
     const umbo_distributed_dataset *distributed, int64_t *count);
 
 /**
- * An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
- * distributed dataset, which may be released.
+ * Makes an iterator at the beginning of a pass.
+ *
+ * @param[in] distributed The distributed dataset. The iterator keeps what it needs of it; the
+ *   caller may release it.
+ * @param[out] iterator The new iterator, independent of all others. Release it with
+ *   umbo_iterator_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `distributed` is no valid handle, or `iterator` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
     const umbo_distributed_dataset *distributed, umbo_iterator **iterator);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same dataset.
+ *
+ * @param[in] distributed The distributed dataset.
+ * @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
+ *   first handle stays as it is.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `distributed` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_retain(
     const umbo_distributed_dataset *distributed, umbo_distributed_dataset **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle to a distributed dataset.
+ *
+ * @param[in] distributed The handle. NULL does nothing.
+ */
 UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *distributed);
 
 /**
- * The next element, which the caller releases; NULL at the end of the pass and ever after.
+ * Gives the next element of a pass.
  *
- * Waits until the element is there. Threads may share an iterator; each element goes to one of
- * them, in the order in which they ask. The memory of an element that was released, with all that
- * was made from it, serves a later one. After an error the call may be repeated and goes on behind
- * what failed.
+ * @param[in] iterator The iterator.
+ * @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
+ *   gets NULL, and so it does in all later calls.
+ * @return UMBO_OK, also at the end of the pass, or:
+ * - FAILED_PRECONDITION: the call would wait for itself: it is made in a function that this
+ *   iterator calls, on whatever thread (of a generator, a map, the release of an element).
+ * - FAILED_PRECONDITION: functions that iterators call would wait for each other, or such calls
+ *   lie in one another over more than 32 iterators.
+ * - FAILED_PRECONDITION: the process is the child of a fork, and the iterator had threads or
+ *   another thread was using it.
+ * - FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is made in a
+ *   replica's callback (an element is for all replicas) or in the scope of another strategy.
+ * - INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or `iterator` is
+ *   no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost; the next
+ *   call tries again.
+ * - Any status with which a function of the program fails, or a source of the dataset.
  *
- * FAILED_PRECONDITION: in a function that this iterator has called, on whatever thread (of a
- * generator, a map, the release of an element), since the call would wait for itself; where
- * functions of several iterators would wait for each other; in the child of a fork, if the iterator
- * had threads or another thread was in it; for an iterator over a distributed dataset inside of a
- * replica's callback, since an element is for all replicas, and in the scope of another strategy.
- * RESOURCE_EXHAUSTED: no memory or no thread; nothing is lost, and the next call tries again.
+ * The call waits until the element is there. Threads may share an iterator: each element goes to
+ * one of them, in the order in which they ask. The library uses the memory of an element again
+ * after the element, and all that was made from it, has been released. After a failure the program
+ * may call again: the next call continues after the element that failed.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
     umbo_iterator *iterator, umbo_value **element);
 
 /**
- * The structure, dtypes and shapes of the elements, which the caller releases: those of the
- * dataset.
+ * Gives the structure, dtypes and shapes of the elements.
+ *
+ * @param[in] iterator The iterator.
+ * @param[out] spec The spec, which is that of the dataset. Release it with
+ *   umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `iterator` is no valid handle, or `spec` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
 
 /**
- * Starts a new pass from the beginning, in another order if the dataset is shuffled. What the
- * iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
+ * Starts a new pass from the beginning.
+ *
+ * @param[in] iterator The iterator.
+ * @return UMBO_OK, or:
+ * - FAILED_PRECONDITION: as of umbo_iterator_next().
+ * - INVALID_ARGUMENT: `iterator` is no valid handle.
+ * - RESOURCE_EXHAUSTED: there is no memory.
+ * - Any status with which a generator's function fails.
+ *
+ * If the dataset is shuffled, the new pass has another order, unless the options of
+ * umbo_dataset_shuffle() say otherwise. The iterator keeps its memory and its threads.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same iterator.
+ *
+ * @param[in] iterator The iterator.
+ * @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
+ *   stays as it is.
+ * @return UMBO_OK, or:
+ * - INVALID_ARGUMENT: `iterator` is no valid handle, or `retained` is a null pointer.
+ * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_retain(
     const umbo_iterator *iterator, umbo_iterator **retained);
 
 /**
- * Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a
- * function that the iterator has called it does not wait for a thread that waits for that function;
- * the thread ends by itself. A call that another thread is in goes on to its end. NULL is fine.
+ * Releases a handle to an iterator.
+ *
+ * @param[in] iterator The handle. NULL does nothing.
+ *
+ * The release of the last handle stops the iterator's threads and waits for their end. There is
+ * one exception: in a function that the iterator calls, it does not wait for a thread that waits
+ * for this function; that thread ends by itself. A call in which another thread is continues to
+ * its end.
  */
 UMBO_API void umbo_iterator_release(const umbo_iterator *iterator);
 

@@ -298,8 +298,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
  * Makes another handle to the same value.
  *
  * @param[in] value The value.
- * @param[out] retained The other handle. Release it with umbo_value_release(), as well as the
- *   first.
+ * @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
+ *   stays as it is.
  * @return UMBO_OK, or:
  * - INVALID_ARGUMENT: `value` is no valid handle, or `retained` is a null pointer.
  * - RESOURCE_EXHAUSTED: there is no memory or no handle left.

@@ -224,8 +224,8 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
 /// Makes another handle to the same resolver.
 ///
 /// @param[in] resolver The resolver.
-/// @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(), as well
-///   as the first.
+/// @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(); the
+///   first handle stays as it is.
 /// @return UMBO_OK, or:
 /// - INVALID_ARGUMENT: `resolver` is no valid handle, or `retained` is a null pointer.
 /// - RESOURCE_EXHAUSTED: there is no memory or no handle left.

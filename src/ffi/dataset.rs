@@ -15,18 +15,18 @@ use crate::input::{Dataset, ShuffleOptions};
 /// A shuffle buffer for all elements of the dataset.
 pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;
 
-/// How a dataset is shuffled. UMBO_SHUFFLE_OPTIONS_INIT sets all to default.
+/// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_shuffle_options {
-    /// sizeof(umbo_shuffle_options).
+    /// `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it.
     pub struct_size: usize,
     /// From how many elements the next one is drawn, 1 or more. UMBO_SHUFFLE_WHOLE_DATASET, the
-    /// default: from all of them, which makes every order equally likely.
+    /// default: from all of them, so that every order is equally likely.
     pub buffer_size: i64,
-    /// Which orders come: the same seed gives the same orders on every machine.
+    /// The seed of the random orders. The same seed gives the same orders on every machine.
     pub seed: u64,
-    /// 0: each pass and each repetition has another order. 1: all have the same.
+    /// 0: each pass and each repetition has another order. 1: all have the same order.
     pub keep_order_each_pass: i32,
 }
 
@@ -67,10 +67,21 @@ pub(super) unsafe fn transformed(
     })
 }
 
-/// Several datasets side by side: element i consists of element i of each. `names` has `count`
-/// names, which must differ, and makes elements structs; NULL makes them tuples. Ends with the
-/// dataset that ends first; if others have more elements, the log says so once, as a warning. The
-/// datasets stay the caller's to release.
+/// Joins datasets: element i consists of element i of each.
+///
+/// @param[in] count How many datasets there are, 1 or more.
+/// @param[in] datasets The datasets. The caller still releases its own handles.
+/// @param[in] names A name for each dataset, all different: elements are structs with these fields.
+///   `names` may be NULL: elements are tuples.
+/// @param[out] zipped The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements would be deeper
+///   or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
+/// warning, once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_zip(
     count: i64,
@@ -108,12 +119,21 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
     }
 }
 
-/// The elements in random order. `options` may be NULL. Over tensors and files only row numbers are
-/// shuffled; elsewhere the buffer holds elements. Replaces `*dataset`. INVALID_ARGUMENT: a buffer size of 0 or
-/// less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset without end.
+/// Puts the elements in random order.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
+///   `options` may be NULL: the defaults.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset
+///   without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is no valid handle, or it
+///   has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
+/// elements. A pass allocates it when it needs it; if there is no memory for it,
+/// umbo_iterator_next() returns RESOURCE_EXHAUSTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shuffle(
     dataset: *mut *mut umbo_dataset,
@@ -135,13 +155,20 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
     unsafe { transformed("umbo_dataset_shuffle", dataset, shuffle) }
 }
 
-/// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
-/// elements are left over, or left out if `drop_remainder` is 1. Over tensors in their own order
-/// batches are views. INVALID_ARGUMENT: a size less than 1, elements of rank 8; while iterating,
-/// elements of one batch that differ in shape.
+/// Makes batches, with the elements stacked along a new dimension 0.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] size How many elements a batch has, 1 or more.
+/// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
+///   batch is smaller.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
+///   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Batches of tensors in their own order are views of the tensors; others are copies.
+/// umbo_iterator_next() fails with INVALID_ARGUMENT if elements of one batch differ in shape.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_batch(
     dataset: *mut *mut umbo_dataset,
@@ -153,12 +180,21 @@ pub unsafe extern "C" fn umbo_dataset_batch(
     unsafe { transformed("umbo_dataset_batch", dataset, batch) }
 }
 
-/// Batches as of umbo_dataset_batch(), of elements whose shapes may differ: each is padded with
-/// zeros, at the end of each dimension, to the largest of its batch. INVALID_ARGUMENT: a size less
-/// than 1, elements of rank 8; while iterating, elements of one batch that differ in dtype or rank.
+/// Makes batches of elements that may differ in shape.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] size How many elements a batch has, 1 or more.
+/// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
+///   batch is smaller.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
+///   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
+/// dimension, to the largest size in its batch. umbo_iterator_next() fails with INVALID_ARGUMENT if
+/// elements of one batch differ in dtype or rank.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_padded_batch(
     dataset: *mut *mut umbo_dataset,
@@ -171,13 +207,24 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
     unsafe { transformed("umbo_dataset_padded_batch", dataset, transformation) }
 }
 
-/// The rows of all batches as one stream, cut into batches of the `count` sizes, over and over
-/// again. A size of 0 makes a batch without rows. The last batch is smaller if rows are left over,
-/// and nothing follows it, or left out if `drop_remainder` is 1. INVALID_ARGUMENT: no size above 0, a negative one,
-/// elements with a scalar; while iterating, batches that do not fit together.
+/// Cuts the rows of all batches into batches of other sizes.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] count How many sizes there are, 1 or more.
+/// @param[in] sizes The sizes of the new batches, 0 or more. After the last size comes the first
+///   again. A size of 0 makes a batch without rows.
+/// @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: the last batch
+///   is smaller, and no batch follows it.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a scalar,
+///   `drop_remainder` is neither 0 nor 1, `*dataset` is no valid handle, or it has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// New batches that lie within one old batch are views of it; others are copies.
+/// umbo_iterator_next() fails with INVALID_ARGUMENT if the tensors of an element differ in their
+/// number of rows, or if batches that are to be joined differ in anything else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
     dataset: *mut *mut umbo_dataset,
@@ -194,11 +241,18 @@ pub unsafe extern "C" fn umbo_dataset_rebatch(
     unsafe { transformed("umbo_dataset_rebatch", dataset, rebatch) }
 }
 
-/// The elements `count` times over, or without end if it is -1. A shuffled dataset has another
-/// order each time, unless told to keep one.
+/// Repeats the elements.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] count How many times the elements come, 0 or more; -1: without end.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// A shuffled dataset has another order each time, unless its options say otherwise. Batches that
+/// were made before do not mix two repetitions; batches that are made afterwards do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_repeat(
     dataset: *mut *mut umbo_dataset,
@@ -208,12 +262,19 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
     unsafe { transformed("umbo_dataset_repeat", dataset, |dataset| dataset.repeat(count)) }
 }
 
-/// The same elements, up to `depth` (1 to 4096) of them made ahead of their consumer by a thread of
-/// each iterator, which starts with its first element and is joined when it is released.
-/// RESOURCE_EXHAUSTED, while iterating: no thread; the next call tries again.
+/// Makes elements ahead, on a thread of each iterator.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] depth How many elements are made ahead at most, 1 to 4096.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is no valid handle, or it has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The elements stay the same. The thread starts when the iterator's first element is asked for and
+/// ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
+/// RESOURCE_EXHAUSTED; the next call tries again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_prefetch(
     dataset: *mut *mut umbo_dataset,
@@ -224,11 +285,15 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
     unsafe { transformed("umbo_dataset_prefetch", dataset, prefetch) }
 }
 
-/// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT: less than
-/// -1.
+/// Keeps the first elements and leaves out the others.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_take(
     dataset: *mut *mut umbo_dataset,
@@ -238,11 +303,15 @@ pub unsafe extern "C" fn umbo_dataset_take(
     unsafe { transformed("umbo_dataset_take", dataset, |dataset| dataset.take(count)) }
 }
 
-/// All but the first `count` elements; none if there are no more or if it is -1, which is all.
-/// INVALID_ARGUMENT: less than -1.
+/// Leaves out the first elements and keeps the others.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
+///   transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_skip(
     dataset: *mut *mut umbo_dataset,
@@ -252,11 +321,18 @@ pub unsafe extern "C" fn umbo_dataset_skip(
     unsafe { transformed("umbo_dataset_skip", dataset, |dataset| dataset.skip(count)) }
 }
 
-/// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ... INVALID_ARGUMENT:
-/// less than 1 shard, an index that is not in [0, shards).
+/// Keeps every n-th element.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @param[in] shards How many shards there are, 1 or more.
+/// @param[in] index Which of them is kept, from 0 on.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards), `*dataset` is no
+///   valid handle, or it has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shard(
     dataset: *mut *mut umbo_dataset,
@@ -268,12 +344,17 @@ pub unsafe extern "C" fn umbo_dataset_shard(
     unsafe { transformed("umbo_dataset_shard", dataset, transformation) }
 }
 
-/// The same elements, kept in memory by the first pass that reaches the end: later passes yield them
-/// in the order that they had then and ask the dataset for nothing. Elements are read-only. While
-/// iterating, RESOURCE_EXHAUSTED if there is no memory to keep them in.
+/// Keeps the elements in memory for later passes.
 ///
-/// Replaces `*dataset` by a new handle and releases the one that was there (umbo_dataset_retain() keeps
-/// what it stood for). If it fails, `*dataset` stays as it is.
+/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
+///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `*dataset` is no valid handle, or it has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The first pass that reaches the end keeps the elements. Later passes yield them in the order of
+/// that pass and do not use the dataset before. Elements are read-only. If there is no memory to
+/// keep them in, umbo_iterator_next() returns RESOURCE_EXHAUSTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.cache();
@@ -281,9 +362,19 @@ pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> 
     unsafe { transformed("umbo_dataset_cache", dataset, transformation) }
 }
 
-/// The elements of several datasets, one dataset after the other. Structure, dtypes and ranks must
-/// be the same. The datasets stay the caller's to release. To join many, give them to one call: no
-/// more than 256 transformations, of whatever kind, may lie above each other (INVALID_ARGUMENT).
+/// Joins datasets: the elements of one after those of another.
+///
+/// @param[in] count How many datasets there are, 1 or more.
+/// @param[in] datasets The datasets. Their elements have the same structure, dtypes and ranks. The
+///   caller still releases its own handles.
+/// @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or rank, a
+///   handle is not valid, or a dataset has 256 transformations already.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
+/// gives them to one call: each call counts as a transformation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_concatenate(
     count: i64,
@@ -300,7 +391,13 @@ pub unsafe extern "C" fn umbo_dataset_concatenate(
     })
 }
 
-/// How many elements a pass yields; -1: it never ends, -2: only iterating tells.
+/// Tells how many elements a pass yields.
+///
+/// @param[in] dataset The dataset.
+/// @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
+///   a pass has ended.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cardinality(
     dataset: *const umbo_dataset,
@@ -314,7 +411,13 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
     })
 }
 
-/// The structure, dtypes and shapes of the elements, which the caller releases.
+/// Gives the structure, dtypes and shapes of the elements.
+///
+/// @param[in] dataset The dataset.
+/// @param[out] spec The spec. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `spec` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_element_spec(
     dataset: *const umbo_dataset,
@@ -328,8 +431,15 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
     })
 }
 
-/// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
-/// dataset, which may be released.
+/// Makes an iterator at the beginning of a pass.
+///
+/// @param[in] dataset The dataset. The iterator keeps what it needs of it; the caller may release
+///   the dataset.
+/// @param[out] iterator The new iterator, independent of all others. Release it with
+///   umbo_iterator_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `iterator` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_dataset(
     dataset: *const umbo_dataset,
@@ -345,8 +455,14 @@ pub unsafe extern "C" fn umbo_iterator_from_dataset(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same dataset.
+///
+/// @param[in] dataset The dataset.
+/// @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
+///   stays as it is.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_retain(
     dataset: *const umbo_dataset,
@@ -358,7 +474,9 @@ pub unsafe extern "C" fn umbo_dataset_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle to a dataset.
+///
+/// @param[in] dataset The handle. NULL does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {
     quietly("umbo_dataset_release", || handle::release(dataset, "dataset"));

@@ -15,8 +15,8 @@ use crate::input::Dataset;
 ///   dimension 0.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `components` contains no tensor, a scalar, a per-replica value or a
-///   variable, the sizes of dimension 0 differ, or it is no valid handle.
+/// - INVALID_ARGUMENT: `components` contains a scalar, anything that is no tensor, or no tensor at
+///   all, the sizes of dimension 0 differ, or it is no valid handle.
 /// - UNIMPLEMENTED: a tensor is on a GPU.
 /// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 /// @param[in] element The element: a tensor, or a tuple or struct of tensors.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `element` contains no tensor, a per-replica value or a variable, or is no
+/// - INVALID_ARGUMENT: `element` contains anything that is no tensor, or no tensor at all, or is no
 ///   valid handle.
 /// - UNIMPLEMENTED: a tensor is on a GPU.
 /// - RESOURCE_EXHAUSTED: there is no memory or no handle left.

@@ -19,51 +19,52 @@ use crate::input::{
     distribute_datasets_from_function,
 };
 
-/// How the rows of batches are split.
+/// How the rows of batches are split over the replicas.
 pub type umbo_split = i32;
 
-/// Each batch by itself: of r rows over n replicas each gets r / n, rounded up, as far as there are
-/// any.
+/// Each batch is split by itself. With r rows and n replicas, each replica gets r / n rows, rounded
+/// up, until none are left: 9 rows over 4 replicas are 3, 3, 3 and 0.
 pub const UMBO_SPLIT_CEIL: umbo_split = 0;
-/// All batches as one stream, from which replicas in turn get their share of a full batch: shares
-/// of 9 over 4 replicas are 3, 2, 2 and 2. What is left over at the end goes to the first replicas.
-/// Where the size of a full batch is not known, as UMBO_SPLIT_CEIL.
+/// The rows of all batches are one stream. In turn each replica takes its share of a full batch
+/// from it: the shares of 9 rows over 4 replicas are 3, 2, 2 and 2. At the end the first replicas
+/// get what is left. If the size of a full batch is not known, this is UMBO_SPLIT_CEIL.
 pub const UMBO_SPLIT_BALANCED: umbo_split = 1;
 
 /// Which replicas an input pipeline serves.
 pub type umbo_replication_mode = i32;
 
-/// All replicas of a worker.
+/// One pipeline serves all replicas of a worker.
 pub const UMBO_REPLICATION_PER_WORKER: umbo_replication_mode = 0;
-/// One each. Not offered by this strategy.
+/// Each replica has a pipeline. This strategy does not offer it.
 pub const UMBO_REPLICATION_PER_REPLICA: umbo_replication_mode = 1;
 
-/// As many steps ahead as the compute devices gain from.
+/// As many steps ahead as are useful for the compute devices.
 pub const UMBO_BUFFER_OF_DEVICE: i64 = -1;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_distribute_options {
-    /// sizeof(umbo_distribute_options).
+    /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
     pub struct_size: usize,
     /// How the rows of batches are split.
     pub split: umbo_split,
-    /// 1: a last step for which the dataset runs out before every replica has its element or its
-    /// share is left out. 0: it is completed with components without rows (zero, where elements are
-    /// scalars). With UMBO_SPLIT_CEIL each batch is a whole step, so there is none to leave out.
+    /// What happens if the dataset ends before every replica has its element, or its share, of the
+    /// last step. 1: the step is left out. 0: the missing components have no rows; where elements
+    /// are scalars, they are zero. With UMBO_SPLIT_CEIL each batch is a whole step, and none is
+    /// left out.
     pub drop_partial_step: i32,
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
-    /// How many steps are made ahead, on a thread of the iterator's that starts with its first
-    /// element. UMBO_BUFFER_OF_DEVICE, the default: as many as the devices gain from, which on CPUs
-    /// is none, since components are views there (where making a batch takes time,
-    /// umbo_dataset_prefetch() makes batches ahead). What is delivered never depends on it.
+    /// How many steps are made ahead, 0 to 4096. A thread of the iterator's makes them; it starts
+    /// when the first element is asked for. UMBO_BUFFER_OF_DEVICE, the default, is 0 for CPUs,
+    /// where components are views. If making a batch takes time, umbo_dataset_prefetch() makes
+    /// batches ahead. The elements do not depend on this number.
     pub per_replica_buffer_size: i64,
     /// Which replicas a pipeline serves.
     pub replication_mode: umbo_replication_mode,
-    /// 1: the dataset itself is on the compute devices, for which replication must be per replica
-    /// and `host_only` 1.
+    /// 1: the dataset itself is on the compute devices. This needs UMBO_REPLICATION_PER_REPLICA and
+    /// `host_only` 1. 0: it is not.
     pub place_dataset_on_device: i32,
 }
 
@@ -124,18 +125,30 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
     })
 }
 
-/// Splits each element of a dataset, which is a global batch, along dimension 0 over the replicas of
-/// a strategy. `options` may be NULL.
+/// Splits global batches over the replicas.
 ///
-/// With one replica elements stay as they are. With n, each tensor becomes a per-replica value of
-/// which component k has rows [k * c, (k + 1) * c), c being the number of rows over n, rounded up:
-/// 9 rows over 4 replicas are 3, 3, 3 and 0. Nothing is copied. The elements know how many examples
-/// each replica has, which umbo_gradients_submit() uses.
+/// @param[in] strategy The strategy whose replicas get the parts.
+/// @param[in] dataset The dataset. Each of its elements is a global batch. The caller may release
+///   it.
+/// @param[in] options How batches are split, and where the parts are. `options` may be NULL: the
+///   defaults.
+/// @param[out] distributed The new distributed dataset. Release it with
+///   umbo_distributed_dataset_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch them first),
+///   options are wrong or contradict each other, or a handle is not valid.
+/// - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component would be on a
+///   GPU.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
-/// Component k is on compute device k, without a copy: CPUs share their memory.
+/// With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
+/// value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
+/// over n, rounded up: 9 rows over 4 replicas are 3, 3, 3 and 0. The elements know how many
+/// examples each replica has; umbo_gradients_submit() uses these numbers.
 ///
-/// INVALID_ARGUMENT: with several replicas, elements that contain a scalar (batch them first);
-/// options that contradict each other. UNIMPLEMENTED: replication per replica.
+/// Component k is on compute device k. By default nothing is copied: components are views of the
+/// batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
+/// several batches.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     strategy: *mut umbo_strategy,
@@ -155,17 +168,17 @@ pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     })
 }
 
-/// What a function that makes a dataset is told about the pipeline it makes it for.
+/// What a function that makes a dataset is told about its input pipeline.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_input_context {
-    /// sizeof(umbo_input_context).
+    /// `sizeof(umbo_input_context)`.
     pub struct_size: usize,
     /// How many input pipelines there are.
     pub num_input_pipelines: i64,
-    /// Which of them this is.
+    /// Which of them this is, from 0 on.
     pub input_pipeline_id: i32,
-    /// The replicas of all pipelines together.
+    /// How many replicas all pipelines serve together.
     pub num_replicas_in_sync: i64,
 }
 
@@ -183,8 +196,13 @@ impl Default for umbo_input_context {
     }
 }
 
-/// Makes the dataset of an input pipeline. `context` is borrowed for the call. `*dataset` is NULL on
-/// entry; the dataset that is stored there is taken over by the library.
+/// Makes the dataset of an input pipeline.
+///
+/// @param[in] context What the pipeline is for. It is valid until the function returns.
+/// @param[in] user_data What was given to umbo_strategy_distribute_datasets_from_function().
+/// @param[out] dataset The dataset, which the library takes over. It is NULL when the function is
+///   called, and must be set.
+/// @return UMBO_OK, or why it fails.
 pub type umbo_dataset_fn = Option<
     unsafe extern "C-unwind" fn(
         context: *const umbo_input_context,
@@ -193,17 +211,28 @@ pub type umbo_dataset_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Calls `function` once, before it returns, on this thread, to make a dataset, and gives each
-/// replica whole elements of it: with n replicas, replica k gets element s * n + k in step s. There
-/// is one pipeline for all replicas. `options` may be NULL.
+/// Gives each replica whole elements.
 ///
-/// The dataset is batched for one replica (umbo_input_context_per_replica_batch_size()); nothing is
-/// split, and elements may be scalars. If the number of elements is not a multiple of n, the last
-/// step is completed with components without rows (zero, for scalars), or left out if the options
-/// say so. With one replica elements stay as they are.
+/// @param[in] strategy The strategy whose replicas get the elements.
+/// @param[in] function Makes the dataset. It is called once, on this thread, before this function
+///   returns. There is one pipeline for all replicas.
+/// @param[in] user_data What `function` is given. The library does not use it afterwards.
+/// @param[in] options What happens in a last step that is not complete, and where elements are.
+///   `options` may be NULL: the defaults.
+/// @param[out] distributed The new distributed dataset. Release it with
+///   umbo_distributed_dataset_release().
+/// @return UMBO_OK, the status with which `function` fails, or:
+/// - INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options are wrong or
+///   contradict each other, or a handle is not valid.
+/// - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element would be on a
+///   GPU.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
-/// Fails as the function fails. INVALID_ARGUMENT: no dataset stored, options that contradict each
-/// other. UNIMPLEMENTED: replication per replica.
+/// With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the
+/// batch of one replica (umbo_input_context_per_replica_batch_size() gives its size), or a scalar.
+/// If the number of elements is no multiple of n, the missing components of the last step have no
+/// rows, or are zero where elements are scalars; or the options leave the step out. With one
+/// replica, elements stay as they are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     strategy: *mut umbo_strategy,
@@ -247,9 +276,16 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     })
 }
 
-/// The structure of the steps, which the caller releases: per-replica values where the dataset's
-/// elements have tensors, with one replica the tensors themselves. The number of rows is known only
-/// if it is the same in all steps.
+/// Gives the structure, dtypes and shapes of the steps.
+///
+/// @param[in] distributed The distributed dataset.
+/// @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
+///   one replica a tensor. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `spec` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The number of rows is known only if it is the same in all steps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,
@@ -263,7 +299,13 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
     })
 }
 
-/// How many steps a pass yields; -1: it never ends, -2: only iterating tells.
+/// Tells how many steps a pass yields.
+///
+/// @param[in] distributed The distributed dataset.
+/// @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
+///   pass has ended.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
@@ -278,8 +320,15 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     })
 }
 
-/// An iterator at the beginning of a pass, independent of all others. It keeps what it needs of the
-/// distributed dataset, which may be released.
+/// Makes an iterator at the beginning of a pass.
+///
+/// @param[in] distributed The distributed dataset. The iterator keeps what it needs of it; the
+///   caller may release it.
+/// @param[out] iterator The new iterator, independent of all others. Release it with
+///   umbo_iterator_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `iterator` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
@@ -295,8 +344,14 @@ pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same dataset.
+///
+/// @param[in] distributed The distributed dataset.
+/// @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
+///   first handle stays as it is.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,
@@ -308,7 +363,9 @@ pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle to a distributed dataset.
+///
+/// @param[in] distributed The handle. NULL does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_release(
     distributed: *const umbo_distributed_dataset,

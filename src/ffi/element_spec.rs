@@ -257,8 +257,8 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
 /// Makes another handle to the same spec.
 ///
 /// @param[in] spec The spec.
-/// @param[out] retained The other handle. Release it with umbo_element_spec_release(), as well as
-///   the first.
+/// @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
+///   handle stays as it is.
 /// @return UMBO_OK, or:
 /// - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
 /// - RESOURCE_EXHAUSTED: there is no memory or no handle left.

@@ -8,19 +8,30 @@ use super::handle::{self, get, make, reserve};
 use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
 use super::status::umbo_status;
 
-/// The next element, which the caller releases; NULL at the end of the pass and ever after.
+/// Gives the next element of a pass.
 ///
-/// Waits until the element is there. Threads may share an iterator; each element goes to one of
-/// them, in the order in which they ask. The memory of an element that was released, with all that
-/// was made from it, serves a later one. After an error the call may be repeated and goes on behind
-/// what failed.
+/// @param[in] iterator The iterator.
+/// @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
+///   gets NULL, and so it does in all later calls.
+/// @return UMBO_OK, also at the end of the pass, or:
+/// - FAILED_PRECONDITION: the call would wait for itself: it is made in a function that this
+///   iterator calls, on whatever thread (of a generator, a map, the release of an element).
+/// - FAILED_PRECONDITION: functions that iterators call would wait for each other, or such calls
+///   lie in one another over more than 32 iterators.
+/// - FAILED_PRECONDITION: the process is the child of a fork, and the iterator had threads or
+///   another thread was using it.
+/// - FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is made in a
+///   replica's callback (an element is for all replicas) or in the scope of another strategy.
+/// - INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or `iterator` is
+///   no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost; the next
+///   call tries again.
+/// - Any status with which a function of the program fails, or a source of the dataset.
 ///
-/// FAILED_PRECONDITION: in a function that this iterator has called, on whatever thread (of a
-/// generator, a map, the release of an element), since the call would wait for itself; where
-/// functions of several iterators would wait for each other; in the child of a fork, if the iterator
-/// had threads or another thread was in it; for an iterator over a distributed dataset inside of a
-/// replica's callback, since an element is for all replicas, and in the scope of another strategy.
-/// RESOURCE_EXHAUSTED: no memory or no thread; nothing is lost, and the next call tries again.
+/// The call waits until the element is there. Threads may share an iterator: each element goes to
+/// one of them, in the order in which they ask. The library uses the memory of an element again
+/// after the element, and all that was made from it, has been released. After a failure the program
+/// may call again: the next call continues after the element that failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_next(
     iterator: *mut umbo_iterator,
@@ -36,8 +47,14 @@ pub unsafe extern "C" fn umbo_iterator_next(
     })
 }
 
-/// The structure, dtypes and shapes of the elements, which the caller releases: those of the
-/// dataset.
+/// Gives the structure, dtypes and shapes of the elements.
+///
+/// @param[in] iterator The iterator.
+/// @param[out] spec The spec, which is that of the dataset. Release it with
+///   umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `iterator` is no valid handle, or `spec` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
@@ -51,15 +68,30 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
     })
 }
 
-/// Starts a new pass from the beginning, in another order if the dataset is shuffled. What the
-/// iterator has allocated is used again. FAILED_PRECONDITION as for umbo_iterator_next().
+/// Starts a new pass from the beginning.
+///
+/// @param[in] iterator The iterator.
+/// @return UMBO_OK, or:
+/// - FAILED_PRECONDITION: as of umbo_iterator_next().
+/// - INVALID_ARGUMENT: `iterator` is no valid handle.
+/// - RESOURCE_EXHAUSTED: there is no memory.
+/// - Any status with which a generator's function fails.
+///
+/// If the dataset is shuffled, the new pass has another order, unless the options of
+/// umbo_dataset_shuffle() say otherwise. The iterator keeps its memory and its threads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> umbo_status {
     boundary("umbo_iterator_reset", || get(iterator, "iterator")?.reset())
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same iterator.
+///
+/// @param[in] iterator The iterator.
+/// @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
+///   stays as it is.
+/// @return UMBO_OK, or:
+/// - INVALID_ARGUMENT: `iterator` is no valid handle, or `retained` is a null pointer.
+/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_retain(
     iterator: *const umbo_iterator,
@@ -71,9 +103,14 @@ pub unsafe extern "C" fn umbo_iterator_retain(
     })
 }
 
-/// Releases a reference; the last one stops and joins the iterator's threads, if it has any. In a
-/// function that the iterator has called it does not wait for a thread that waits for that function;
-/// the thread ends by itself. A call that another thread is in goes on to its end. NULL is fine.
+/// Releases a handle to an iterator.
+///
+/// @param[in] iterator The handle. NULL does nothing.
+///
+/// The release of the last handle stops the iterator's threads and waits for their end. There is
+/// one exception: in a function that the iterator calls, it does not wait for a thread that waits
+/// for this function; that thread ends by itself. A call in which another thread is continues to
+/// its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {
     quietly("umbo_iterator_release", || handle::release(iterator, "iterator"));

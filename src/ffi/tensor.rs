@@ -543,8 +543,8 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
 /// Makes another handle to the same tensor.
 ///
 /// @param[in] tensor The tensor.
-/// @param[out] retained The other handle. Release it with umbo_tensor_release(), as well as the
-///   first.
+/// @param[out] retained The other handle. Release it with umbo_tensor_release(); the first handle
+///   stays as it is.
 /// @return UMBO_OK, or:
 /// - INVALID_ARGUMENT: `tensor` is no valid handle, or `retained` is a null pointer.
 /// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
