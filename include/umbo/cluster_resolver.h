@@ -79,7 +79,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_count(
  *
  * @param[in] resolver The resolver.
  * @param[in] index Which job, from 0 on, in alphabetical order.
- * @param[out] name The name, a text that lives as long as the process.
+ * @param[out] name The name, a text that lives as long as the resolver.
  * @return UMBO_OK, or:
  * - OUT_OF_RANGE: there is no job at `index`.
  * - INVALID_ARGUMENT: `resolver` is no valid handle, or `name` is a null pointer.
@@ -108,7 +108,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_count(
  * @param[in] position Which task of the job, from 0 on, in the order of their numbers.
  * @param[out] index The task's number. It is the same as `position` if the tasks were given as an
  *   array.
- * @param[out] address The task's address, a text that lives as long as the process.
+ * @param[out] address The task's address, a text that lives as long as the resolver.
  * @return UMBO_OK, or:
  * - NOT_FOUND: there is no such job.
  * - OUT_OF_RANGE: the job has no task at `position`.
@@ -123,7 +123,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
  * Tells which job this process is a task of.
  *
  * @param[in] resolver The resolver.
- * @param[out] task_type The name of the job, a text that lives as long as the process. It gets
+ * @param[out] task_type The name of the job, a text that lives as long as the resolver. It gets
  *   NULL if the configuration does not name a job.
  * @return UMBO_OK, or:
  * - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_type` is a null pointer.

@@ -189,7 +189,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
  *
  * @param[in] spec The spec of a struct.
  * @param[in] index The position, from 0 on.
- * @param[out] name The name, a text that lives as long as the process.
+ * @param[out] name The name, a text that lives as long as the spec.
  * @return UMBO_OK, or:
  * - OUT_OF_RANGE: there is no field at `index`.
  * - INVALID_ARGUMENT: `spec` is not that of a struct, or is no valid handle, or `name` is a null

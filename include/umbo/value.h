@@ -215,7 +215,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
  *
  * @param[in] value A struct.
  * @param[in] index The position, from 0 on.
- * @param[out] name The name, a text that lives as long as the process.
+ * @param[out] name The name, a text that lives as long as the value.
  * @return UMBO_OK, or:
  * - OUT_OF_RANGE: there is no field at `index`.
  * - INVALID_ARGUMENT: `value` is not a struct, or is no valid handle, or `name` is a null pointer.

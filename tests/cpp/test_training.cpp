@@ -218,7 +218,7 @@ void training(const umbo::strategy &strategy) {
     const auto momentum = umbo::optimizer::momentum(strategy, with_momentum);
     const auto adam = umbo::optimizer::adam(strategy);
     CHECK(adam.rule() == "adam" && adam.setting("beta1") == 0.9 && momentum.setting("nesterov") == 1);
-    CHECK(adam.options().weight_decay == 0 && adam.options().non_finite == UMBO_NON_FINITE_IGNORE);
+    CHECK(adam.options().weight_decay == 0 && adam.options().non_finite == umbo::non_finite::ignore);
     CHECK(adam.options_for(weight).learning_rate_factor == 1 && !adam.options_for(weight).frozen);
     CHECK(gradients.count() == 1 && gradients.variable(0).name() == weight.name());
     CHECK(gradients.loss_reduction() != UMBO_LOSS_UNSET && gradients.accumulation_steps() == 1);
