@@ -17,59 +17,34 @@
  * umbo_cancellation_cancel() is *concurrent*.
  *
  * Functions:
- * - umbo_strategy_create(): Makes a strategy that keeps every variable on one parameter device and
- *   replicates callbacks over the compute devices.
- * - umbo_default_strategy(): The default strategy, which is current where no other one is: one
- *   replica on CPU:0.
- * - umbo_strategy_num_replicas_in_sync(): How many replicas run in sync: gradients are aggregated
- *   over this many.
- * - umbo_strategy_compute_device(): The canonical name of the compute device of `replica`.
- * - umbo_strategy_parameter_device(): The canonical name of the device that holds the variables.
- * - umbo_strategy_thread_binding(): Whether replica threads are bound to the processors of their
- *   devices.
- * - umbo_strategy_thread_stack_bytes(): The size of the stack of each replica's thread, in bytes.
- * - umbo_strategy_same(): Whether two handles are of the same strategy: 1 or 0.
- * - umbo_strategy_created_variable(): Whether the variable was made in the scope of this very
- *   strategy: 1 or 0.
- * - umbo_strategy_late_replicas(): How many replicas have not come back from the callback of a run
- *   that ended without them, by deadline or cancellation.
- * - umbo_strategy_synchronize(): Waits until all work of the strategy is done: late callbacks have
- *   come back, and runs of other threads that were under way have ended.
- * - umbo_strategy_metric(): What the replicas added with umbo_replica_context_add_metric() in the
- *   last run that succeeded.
- * - umbo_strategy_retain(): Another handle to the same object, to be released like the first; also
- *   of what a callback was only lent, which then stays.
- * - umbo_strategy_release(): Releases a reference.
- * - umbo_strategy_scope(): Calls `function` once, on this thread, in the strategy's scope: the
- *   strategy is current and the context is cross-replica context.
- * - umbo_scope_enter(): Makes the strategy current for this thread, in cross-replica context,
- *   until umbo_scope_exit().
- * - umbo_scope_exit(): Leaves a scope, of a strategy or of a variable creator, and releases its
- *   handle.
- * - umbo_set_strategy(): Makes `strategy` current for this thread where no scope is open, until
- *   the next call; NULL clears, and so does the default strategy.
- * - umbo_has_strategy(): Whether this thread is in the scope or a run of a strategy other than the
- *   default one: 1 or 0.
- * - umbo_in_cross_replica_context(): Whether this thread speaks for all replicas: in a scope, in a
- *   merge call, in an update.
- * - umbo_current_strategy(): The current strategy; the default one where no other is current.
- * - umbo_current_replica_context(): The context of the replica whose callback this thread runs; in
- *   the default context that of replica 0 of 1 of the default strategy; NULL in cross-replica
- *   context.
- * - umbo_strategy_run(): Runs `function` once on each replica, concurrently, and waits until all
- *   have returned.
- * - umbo_cancellation_create(): Makes a token with which any thread can stop runs, each of them or
- *   several.
- * - umbo_cancellation_cancel(): Stops the runs that have this token, now and later: they return
- *   CANCELLED.
- * - umbo_cancellation_is_cancelled(): Whether umbo_cancellation_cancel() was called: 1 or 0.
- * - umbo_cancellation_retain(): Another handle to the same object, to be released like the first;
- *   also of what a callback was only lent, which then stays.
- * - umbo_cancellation_release(): Releases a reference.
- * - umbo_strategy_update(): Calls `function` once with the variable, on this thread, in
- *   cross-replica context.
- * - umbo_strategy_values_from_function(): Calls `function` once for each replica, in order, on
- *   this thread and in this thread's context, and makes a per-replica value of the results.
+ * - umbo_strategy_create(): Makes a strategy with one replica for each compute device.
+ * - umbo_default_strategy(): Gives the default strategy: one replica, on CPU:0.
+ * - umbo_strategy_num_replicas_in_sync(): Tells how many replicas a strategy has.
+ * - umbo_strategy_compute_device(): Tells the name of the compute device of a replica.
+ * - umbo_strategy_parameter_device(): Tells the name of the device of the variables.
+ * - umbo_strategy_same(): Tells whether two handles are of the same strategy.
+ * - umbo_strategy_created_variable(): Tells whether a variable was made in a strategy.
+ * - umbo_strategy_late_replicas(): Tells how many callbacks of a strategy are late.
+ * - umbo_strategy_synchronize(): Waits until a strategy has no work left.
+ * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded.
+ * - umbo_strategy_retain(): Makes another handle to the same strategy.
+ * - umbo_strategy_release(): Releases a handle.
+ * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
+ * - umbo_scope_enter(): Enters the scope of a strategy on this thread.
+ * - umbo_scope_exit(): Leaves a scope and releases its handle.
+ * - umbo_set_strategy(): Makes a strategy current for this thread wherever no scope is open.
+ * - umbo_has_strategy(): Tells whether a strategy other than the default one is current.
+ * - umbo_in_cross_replica_context(): Tells whether this thread is in cross-replica context.
+ * - umbo_current_strategy(): Gives the strategy that is current on this thread.
+ * - umbo_current_replica_context(): Gives the replica context that this thread is in.
+ * - umbo_strategy_run(): Calls a function on all replicas at the same time and waits for them.
+ * - umbo_cancellation_create(): Makes a token with which any thread can stop runs.
+ * - umbo_cancellation_cancel(): Stops all runs that have a token.
+ * - umbo_cancellation_is_cancelled(): Tells whether a token was cancelled.
+ * - umbo_cancellation_retain(): Makes another handle to the same token.
+ * - umbo_cancellation_release(): Releases a handle.
+ * - umbo_strategy_update(): Calls a function that changes a variable, for all replicas at once.
+ * - umbo_strategy_values_from_function(): Makes a per-replica value, replica by replica.
  *
  * Example:
  * ```c
@@ -100,50 +75,54 @@ extern "C" {
 #endif
 
 
-/** Whether replica threads are bound to the processors of their devices. */
+/** Whether the threads of replicas stay on the processors of their devices. */
 UMBO_ENUM(umbo_thread_binding) {
   /**
-   * Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
-   * inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
+   * Each replica's thread runs on the processors of its device. Threads that it starts (OpenMP,
+   * BLAS) inherit this. The thread that calls umbo_strategy_run(), which runs replica 0, is not
+   * bound.
    */
   UMBO_THREAD_BINDING_ON = 0,
-  /** Threads run where the operating system puts them. */
+  /** The operating system places the threads. */
   UMBO_THREAD_BINDING_OFF = 1
 };
 
-/** How a central storage strategy is set up. Start from UMBO_STRATEGY_OPTIONS_INIT. */
+/** The settings of a new strategy. Start from UMBO_STRATEGY_OPTIONS_INIT. */
 typedef struct umbo_strategy_options {
   /** sizeof(umbo_strategy_options). */
   size_t struct_size;
   /**
-   * Names of the compute devices, one replica each, all different. NULL: `cpu_replicas`
-   * decides; if that is 0 too, CPU:0. (This version computes on CPU devices.)
+   * An array of `compute_device_count` device names, one replica for each, all different; at
+   * most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on CPU:0.
+   * This version computes on CPU devices only.
    */
   const char *const *compute_devices;
-  /** How many names there are. */
+  /** The number of names in `compute_devices`. */
   int64_t compute_device_count;
   /**
-   * This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
-   * devices. Not together with `compute_devices`.
+   * The number of replicas, on CPU:0, CPU:1 and so on; at most 1024. The CPU is split into at
+   * least as many logical devices. 0, the default: not given. Cannot be combined with
+   * `compute_devices`.
    */
   int64_t cpu_replicas;
   /**
-   * The device that holds the variables. NULL: the compute device if there is exactly one, else
-   * CPU:0.
+   * The name of the device that holds the variables. NULL: the compute device if there is
+   * exactly one, else CPU:0.
    */
   const char *parameter_device;
-  /** UMBO_THREAD_BINDING_ON or UMBO_THREAD_BINDING_OFF. */
+  /** UMBO_THREAD_BINDING_ON, the default, or UMBO_THREAD_BINDING_OFF. */
   umbo_thread_binding thread_binding;
   /**
-   * What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
+   * What umbo_strategy_cluster_resolver() gives. NULL: nothing. The strategy keeps a reference
+   * of its own.
    */
   const umbo_cluster_resolver *cluster_resolver;
   /**
-   * The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
-   * of the stack of the thread that makes the strategy (for the process's first thread what
-   * `ulimit -s` says, 8 MiB if that is unlimited), at least 2 MiB. Replica 0 usually runs on the
-   * stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
-   * an array that does not fit ends the process with SIGSEGV.
+   * The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) to 64 GiB. 0, the
+   * default: the stack size of the thread that makes the strategy, but at least 2 MiB. For the
+   * first thread of the process that is what `ulimit -s` says, or 8 MiB if that is unlimited.
+   * Replica 0 usually runs on the stack of the thread that calls. Below each stack 16 MiB of
+   * address space are closed, so that an array that does not fit ends the process with SIGSEGV.
    */
   size_t thread_stack_bytes;
 } umbo_strategy_options;
@@ -159,13 +138,14 @@ static inline umbo_strategy_options umbo_strategy_options_default(void) {
 }
 
 /**
- * A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by
- * adding sums and weights.
+ * The total of a metric over all replicas. Start from UMBO_METRIC_INIT.
+ *
+ * To merge the metrics of several steps, add their sums and their weights.
  */
 typedef struct umbo_metric {
   /** sizeof(umbo_metric). */
   size_t struct_size;
-  /** The sum that the replicas added up to, in replica order. */
+  /** The sum of what the replicas added, in replica order. */
   double sum;
   /** The sum of the weights. */
   double weight;
@@ -183,198 +163,328 @@ static inline umbo_metric umbo_metric_default(void) {
 }
 
 /**
- * Makes a strategy that keeps every variable on one parameter device and replicates callbacks
- * over the compute devices. `options` may be NULL. Starts a thread for each replica but the
- * first, which runs on the thread that calls umbo_strategy_run().
+ * Makes a strategy with one replica for each compute device.
  *
- * Device names are taken in every form: "CPU:1", "/cpu:1", "/device:CPU:1" or the full
- * "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
- * or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
- * GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+ * @param[in] options The settings; `options` may be NULL: one replica on CPU:0.
+ * @param[out] strategy The new strategy. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
+ *   cannot be read, or another option that is out of range.
+ * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+ * - UMBO_STATUS_UNIMPLEMENTED: a GPU, which this version does not compute on.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
  *
- * The strategy is of use in this process. In the child of a fork its values can be read and it can
- * be released; runs, assignments, making variables and umbo_strategy_synchronize() are
- * FAILED_PRECONDITION there.
+ * All variables of the strategy lie on its one parameter device. The function starts a thread for
+ * each replica but the first, which runs on the thread that calls umbo_strategy_run().
+ *
+ * Every form of a device name is accepted: "CPU:1", "/cpu:1", "/device:CPU:1" and the full
+ * "/job:localhost/replica:0/task:0/device:CPU:1".
+ *
+ * A strategy works in the process that made it. In the child of a fork its values can be read and
+ * it can be released; runs, assignments, new variables and umbo_strategy_synchronize() give
+ * UMBO_STATUS_FAILED_PRECONDITION there.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_create(
     const umbo_strategy_options *options, umbo_strategy **strategy);
 
 /**
- * The default strategy, which is current where no other one is: one replica on CPU:0. It cannot
- * be copied and never ends; the handle is released like any other.
+ * Gives the default strategy: one replica, on CPU:0.
+ *
+ * @param[out] strategy A new handle to it. The caller releases it like any other.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * It is current wherever no other strategy is. It cannot be copied, and it lives as long as the
+ * process.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strategy);
 
-/** How many replicas run in sync: gradients are aggregated over this many. */
+/**
+ * Tells how many replicas a strategy has.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_replicas_in_sync(
     const umbo_strategy *strategy, int64_t *count);
 
-/** The canonical name of the compute device of `replica`. Lives as long as the process. */
+/**
+ * Tells the name of the compute device of a replica.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] replica The replica's id: 0 to the number of replicas less one.
+ * @param[out] name The canonical name of the device. Lives as long as the process.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such replica.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
     const umbo_strategy *strategy, int32_t replica, const char **name);
 
-/** The canonical name of the device that holds the variables. Lives as long as the process. */
+/**
+ * Tells the name of the device of the variables.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] name The canonical name of the device. Lives as long as the process.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_device(
     const umbo_strategy *strategy, const char **name);
 
 /**
- * Whether replica threads are bound to the processors of their devices.
+ * Tells whether two handles are of the same strategy.
  *
- * @param strategy The strategy.
- * @param thread_binding Gets what it was made with.
- * @return UMBO_OK.
+ * @param[in] a A strategy.
+ * @param[in] b A strategy.
+ * @param[out] same 1 if they are the same, else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_binding(
-    const umbo_strategy *strategy, umbo_thread_binding *thread_binding);
-
-/**
- * The size of the stack of each replica's thread, in bytes.
- *
- * @param strategy The strategy.
- * @param bytes Gets what it was made with, or where that was 0 the size that was chosen. Threads
- * get whole pages.
- * @return UMBO_OK.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_stack_bytes(
-    const umbo_strategy *strategy, size_t *bytes);
-
-/** Whether two handles are of the same strategy: 1 or 0. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_same(
     const umbo_strategy *a, const umbo_strategy *b, int32_t *same);
 
-/** Whether the variable was made in the scope of this very strategy: 1 or 0. */
+/**
+ * Tells whether a variable was made in a strategy.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] variable The variable.
+ * @param[out] result 1 if the variable belongs to this very strategy, else 0. Always 0 for the
+ *   default strategy.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
 
 /**
- * How many replicas have not come back from the callback of a run that ended without them, by
- * deadline or cancellation. While there are any the strategy is draining: values can be read;
- * runs, assignments and applies give FAILED_PRECONDITION and name the replicas.
+ * Tells how many callbacks of a strategy are late.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count How many replicas are still in the callback of a run that has ended without
+ *   them, by its deadline or by cancellation.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * While there are any, the strategy is *draining*: values can be read; runs, assignments and
+ * applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_late_replicas(
     const umbo_strategy *strategy, int64_t *count);
 
 /**
- * Waits until all work of the strategy is done: late callbacks have come back, and runs of other
- * threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
+ * Waits until a strategy has no work left.
+ *
+ * @param[in] strategy The strategy.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the caller is a callback of the strategy, or the child of a
+ *   fork.
+ *
+ * Blocks until all late callbacks have returned and the runs that other threads had under way have
+ * ended. There is no time limit.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *strategy);
 
 /**
- * What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
- * NOT_FOUND, with the names that there are, if none of them added a metric of this name.
+ * Tells the total of a metric of the last run that succeeded.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] name The name of the metric.
+ * @param[out] metric The total over all replicas. Start from UMBO_METRIC_INIT, which sets its
+ *   size.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
+ *   the names that there are.
+ *
+ * Replicas add to metrics with umbo_replica_context_add_metric().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same strategy.
+ *
+ * @param[in] strategy The strategy. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_retain(
     const umbo_strategy *strategy, umbo_strategy **retained);
 
 /**
- * Releases a reference. With the last one, and no run under way, the replica threads end before
- * this returns; a thread whose callback is late is left to come back on its own. NULL is fine.
+ * Releases a handle.
+ *
+ * @param[in] strategy The handle. NULL is fine: then nothing happens.
+ *
+ * When the last reference goes and no run is under way, the replicas' threads end before this
+ * returns. The thread of a late callback is not waited for: it ends when the callback returns.
+ * Variables, datasets and optimizers that were made with the strategy keep it.
  */
 UMBO_API void umbo_strategy_release(const umbo_strategy *strategy);
 
-/** What runs in a scope. `strategy` is the one whose scope it is. */
+/**
+ * What runs in a scope.
+ *
+ * @param[in] strategy The strategy whose scope it is.
+ * @param[in] user_data What the caller passed.
+ * @return UMBO_OK, or why it failed; the function that called it returns the same.
+ */
 typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 
 /**
- * Calls `function` once, on this thread, in the strategy's scope: the strategy is current and the
- * context is cross-replica context. Scopes that `function` entered and did not leave are left.
- * Returns what `function` returned.
+ * Calls a function in the scope of a strategy.
  *
- * The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
- * scope or a run of another one. The scope of the default strategy is like no scope: the context
- * stays the default one, and another strategy's scope may be entered inside of it; but variables
- * of that one cannot be made there.
+ * @param[in] strategy The strategy.
+ * @param[in] function What to call: once, on this thread.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: this thread is in a callback of a replica, or in the scope or
+ *   a run of another strategy.
+ * - what `function` returned.
+ *
+ * In the scope the strategy is current and the thread is in cross-replica context. Scopes that
+ * `function` enters and does not leave are left for it.
+ *
+ * A strategy's scope may be entered again inside itself. The scope of the default strategy changes
+ * nothing: the thread stays in the default context, and another strategy's scope may be entered
+ * inside it. But no variable of another strategy can be made inside it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_scope(
     umbo_strategy *strategy, umbo_scope_fn function, void *user_data);
 
 /**
- * Makes the strategy current for this thread, in cross-replica context, until
- * umbo_scope_exit(). Errors as for umbo_strategy_scope().
+ * Enters the scope of a strategy on this thread.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Until then the strategy is current for this thread, in cross-replica context. A scope that a
+ * callback enters and does not leave is left when the callback returns.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umbo_scope **scope);
 
 /**
- * Leaves a scope, of a strategy or of a variable creator, and releases its handle.
+ * Leaves a scope and releases its handle.
  *
- * FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
- * another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback
- * that entered it has left it already: then the handle is released.
+ * @param[in] scope The scope, of a strategy or of a variable creator.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
+ *   open scope of this thread. The scope stays open and the handle valid.
+ * - UMBO_STATUS_NOT_FOUND: the scope was left when the callback that entered it returned. The
+ *   handle is released.
  *
- * What the scope kept is released last: the `destroy` of a variable creator finds the scope left
- * and its handle stale.
+ * The user data of a variable creator is destroyed last: at that time the scope is left and its
+ * handle is stale.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
 
 /**
- * Makes `strategy` current for this thread where no scope is open, until the next call; NULL
- * clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION
- * inside of scopes and runs.
+ * Makes a strategy current for this thread wherever no scope is open.
+ *
+ * @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL,
+ *   which is the same as the default strategy: no other strategy is current any more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
+ *
+ * It holds until the next call of this function.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
 
 /**
- * Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
+ * Tells whether a strategy other than the default one is current.
+ *
+ * @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
+ *   umbo_set_strategy(); else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_strategy(int32_t *result);
 
 /**
- * Whether this thread speaks for all replicas: in a scope, in a merge call, in an update. 1 or 0.
- * Exactly one of this and "there is a replica context" is true.
+ * Tells whether this thread is in cross-replica context.
+ *
+ * @param[out] result 1 in a scope, in a merge call and in an update, where the thread acts for all
+ *   replicas; else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+ *
+ * Where this is 0, umbo_current_replica_context() gives a context.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_in_cross_replica_context(int32_t *result);
 
 /**
- * The current strategy; the default one where no other is current. A new handle, to be released.
+ * Gives the strategy that is current on this thread.
+ *
+ * @param[out] strategy A new handle to it, which the caller releases. The default strategy where
+ *   no other one is current.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strategy);
 
 /**
- * The context of the replica whose callback this thread runs; in the default context that of
- * replica 0 of 1 of the default strategy; NULL in cross-replica context. Borrowed: it is of use
- * on this thread and until the callback returns.
+ * Gives the replica context that this thread is in.
+ *
+ * @param[out] context The context of the replica whose callback this thread runs. In the default
+ *   context it is that of replica 0 of 1 of the default strategy. In cross-replica context
+ *   `*context` gets NULL.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * The context is lent: it is valid on this thread until the callback returns, and is not released.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_current_replica_context(umbo_replica_context **context);
 
-/** A timeout that never comes. */
+/** No time limit. */
 #define UMBO_NO_TIMEOUT (-1.0)
 
 /**
- * What runs on each replica, on a thread of its own (replica 0: on the calling thread, unless the
- * run has a deadline or a token). `ctx` and `args` are borrowed for the call; `args` is this
- * replica's part of the run's arguments (each per-replica value is replaced by this replica's
- * component), NULL if the run was given none. `*result` is NULL on entry; a value that is stored
- * there is taken over by the library. A status other than UMBO_OK fails the run; say why with
- * umbo_set_last_error().
+ * What a run calls on each replica.
  *
- * Replicas run concurrently; they may wait for each other. A replica whose part of a batch is
- * empty runs too.
+ * @param[in] ctx The replica's context, lent for the call.
+ * @param[in] args This replica's part of the run's arguments, lent for the call: each per-replica
+ *   value is replaced by this replica's component. NULL if the run has no arguments.
+ * @param[in] user_data What the run was given. All replicas get the same pointer.
+ * @param[out] result The place for this replica's result; NULL on entry. The library takes over a
+ *   value that is stored there.
+ * @return UMBO_OK, or why the callback fails. Any other status than UMBO_OK fails the run;
+ *   umbo_set_last_error() says why.
+ *
+ * Each replica runs on its own thread; replica 0 runs on the thread that called, unless the run
+ * has a deadline or a token. The replicas run at the same time and may wait for each other. A
+ * replica whose part of a batch is empty runs too.
  */
 typedef umbo_status (*umbo_replica_fn)(
     umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result);
 
-/** How a run is done. Start from UMBO_RUN_OPTIONS_INIT. */
+/** The limits of a run. Start from UMBO_RUN_OPTIONS_INIT. */
 typedef struct umbo_run_options {
   /** sizeof(umbo_run_options). */
   size_t struct_size;
   /**
-   * The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
-   * UMBO_NO_TIMEOUT, the default: it takes as long as it takes.
+   * The time limit in seconds, 0 or more. When it is over, the run returns
+   * UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_NO_TIMEOUT, the default: no
+   * limit.
    */
   double timeout_seconds;
-  /** The run returns, with CANCELLED, when this token is cancelled. NULL: no token. */
+  /** A token. When it is cancelled, the run returns UMBO_STATUS_CANCELLED. NULL: no token. */
   const umbo_cancellation *cancellation;
   /**
-   * Releases `user_data`, exactly once, when the last callback is back, which may be after the
-   * run has returned, on another thread; also if the run could not start. May be NULL.
+   * Releases `user_data`, exactly once, when the last callback has returned, or if the run
+   * cannot start. It may be called after the run has returned, and on another thread. NULL:
+   * nothing is released.
    */
   umbo_destroy_fn user_data_destroy;
 } umbo_run_options;
@@ -389,80 +499,134 @@ static inline umbo_run_options umbo_run_options_default(void) {
 }
 
 /**
- * Runs `function` once on each replica, concurrently, and waits until all have returned.
+ * Calls a function on all replicas at the same time and waits for them.
  *
- * `args` may be NULL; to pass several arguments, or named ones, pass a tuple or a struct. Per
- * replica values in it must have a component for each replica. `options` may be NULL.
+ * @param[in] strategy The strategy.
+ * @param[in] function What to call, once on each replica.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple or a struct.
+ *   Each per-replica value in it has one component for each replica.
+ * @param[in] options The limits of the run; `options` may be NULL: none.
+ * @param[out] result The merged results, which the caller releases; `result` may be NULL, which
+ *   discards them. If no replica returned a value, `*result` gets NULL.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, a
+ *   per-replica value with the wrong number of components, or a result from some replicas only; or
+ *   limits for a run inside a merge call.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
+ *   strategy's scope; the strategy is draining; this process is the child of a fork; or the
+ *   replicas made different synchronising calls.
+ * - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
+ * - UMBO_STATUS_CANCELLED: the token is cancelled.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - the status of a callback that failed. If several did, it is that of the first in replica order
+ *   that failed by itself; the last error lists all of them.
  *
- * The replicas' results are merged into `*result`: structures leaf by leaf; a leaf for which all
- * replicas returned the very same tensor stays a tensor, others become per-replica values; with
- * one replica nothing is wrapped. All replicas return a value, or none does: then `*result` is
- * NULL. `result` may be NULL, which discards the results.
+ * Results are merged leaf by leaf. A leaf for which all replicas returned the very same tensor is
+ * that tensor; any other leaf becomes a per-replica value. With one replica nothing is wrapped.
+ * Either all replicas return a value or none does.
  *
- * The run succeeds if all callbacks do, and only then do assignments and applies that were made
- * in it change central state. If callbacks fail, the status is that of the first replica in
- * replica order that failed by itself, and the last error lists all of them. When one fails,
- * replicas that wait in a merge call are woken with CANCELLED; others run to their end, and
- * umbo_replica_context_is_cancelled() tells them.
+ * The run succeeds if all callbacks do. Only then do the assignments and applies that were made in
+ * it change the variables. When a callback fails, replicas that wait in a merge call get
+ * UMBO_STATUS_CANCELLED. The others run to their end; they can ask
+ * umbo_replica_context_is_cancelled().
  *
- * With a deadline or a token every replica has a thread of its own and this thread watches. When
- * the time is up the run returns, with all as it was before, and callbacks that have not returned
- * are late: see umbo_strategy_late_replicas(). They must not use what the caller has released. One
- * that has not begun by then is not called.
+ * With a time limit or a token each replica has a thread of its own, and the calling thread
+ * watches. When the run is stopped it returns, and all variables are as before it. Callbacks that
+ * have not returned are late (see umbo_strategy_late_replicas()) and must not use what the caller
+ * has released. A callback that has not started by then is not called.
  *
- * Runs of one strategy, from whichever thread, are taken in the order of asking, one at a time.
- * Inside of a merge call a run is part of the step around it: it ends with that one's deadline or
- * token, and what it assigns is committed with that step.
+ * Runs of one strategy happen one at a time, in the order of asking, from whatever thread. A run
+ * inside a merge call is part of the step around it: it ends with the limits of that step, and
+ * what it assigns is committed with that step.
  *
  * A callback must not wait for a thread that runs or assigns on the same strategy: that thread
- * waits for the step, and the step for the thread, for ever. The library cannot tell this from a
- * step that takes long, but a thread that has waited 10 seconds for another one's step says so in
- * the log, with the step and its thread.
- *
- * FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
- * strategy is draining.
+ * waits for the step, so both would wait for ever. The library cannot tell this from a long step.
+ * A thread that has waited 10 seconds for another thread's step reports in the log which step and
+ * thread it waits for.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
     const umbo_run_options *options, umbo_value **result);
 
-/** Makes a token with which any thread can stop runs, each of them or several. */
+/**
+ * Makes a token with which any thread can stop runs.
+ *
+ * @param[out] cancellation The new token. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * A token can serve one run or several; see umbo_run_options.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_create(umbo_cancellation **cancellation);
 
 /**
- * Stops the runs that have this token, now and later: they return CANCELLED. Does not wait, and
- * cannot be undone. Any thread may call it, a callback too.
+ * Stops all runs that have a token.
+ *
+ * @param[in] cancellation The token.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
+ * does not wait for them. It cannot be undone. Callbacks may call it too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_cancel(umbo_cancellation *cancellation);
 
-/** Whether umbo_cancellation_cancel() was called: 1 or 0. */
+/**
+ * Tells whether a token was cancelled.
+ *
+ * @param[in] cancellation The token.
+ * @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_is_cancelled(
     const umbo_cancellation *cancellation, int32_t *result);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same token.
+ *
+ * @param[in] cancellation The token. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_retain(
     const umbo_cancellation *cancellation, umbo_cancellation **retained);
 
-/** Releases a reference. Runs that have the token keep it until they end. NULL is fine. */
+/**
+ * Releases a handle.
+ *
+ * @param[in] cancellation The handle. NULL is fine: then nothing happens.
+ *
+ * Runs that have the token keep it until they end.
+ */
 UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
 
 /**
- * What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
- * the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
- * on entry; a value stored there is taken over by the library.
+ * What runs once in an update, in cross-replica context.
+ *
+ * @param[in] variable The variable, lent for the call.
+ * @param[in] args The arguments, lent for the call: each per-replica value is replaced by its
+ *   first component. NULL if there are none.
+ * @param[in] user_data What the caller passed.
+ * @param[out] result The place for a result; NULL on entry. The library takes over a value that is
+ *   stored there.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the update.
  */
 typedef umbo_status (*umbo_update_fn)(
     umbo_variable *variable, const umbo_value *args, void *user_data, umbo_value **result);
 
-/** How the result of an update comes back. */
+/** In which form the result of an update comes back. */
 UMBO_ENUM(umbo_update_grouping) {
   /** As the function stored it. */
   UMBO_UPDATE_GROUPED = 0,
   /**
-   * Each leaf of it as a tuple of one item: one for each device that holds a copy of the variable.
+   * Each leaf as a tuple with one item for each device that has a copy of the variable. There is
+   * one such device.
    */
   UMBO_UPDATE_UNGROUPED = 1
 };
@@ -471,7 +635,7 @@ UMBO_ENUM(umbo_update_grouping) {
 typedef struct umbo_update_options {
   /** sizeof(umbo_update_options). */
   size_t struct_size;
-  /** UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED. */
+  /** UMBO_UPDATE_GROUPED, the default, or UMBO_UPDATE_UNGROUPED. */
   umbo_update_grouping grouping;
 } umbo_update_options;
 
@@ -485,17 +649,29 @@ static inline umbo_update_options umbo_update_options_default(void) {
 }
 
 /**
- * Calls `function` once with the variable, on this thread, in cross-replica context. What it
- * assigns, to this or other variables of the strategy, becomes central state if it succeeds and
- * is dropped if it fails. `args` may be NULL; of per-replica values in it the first component
- * counts. `options` may be NULL. `result` may be NULL, which discards the result.
+ * Calls a function that changes a variable, for all replicas at once.
  *
- * In a replica's callback it is a synchronising call that all replicas make (see
- * umbo_replica_context_merge_call()): `function` runs once, on the thread that called
- * umbo_strategy_run(), with replica 0's arguments and user data, and each replica gets its part of
- * the result.
+ * @param[in] strategy The strategy.
+ * @param[in] variable The variable, which `function` gets.
+ * @param[in] function What to call, once.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @param[in] args The arguments; `args` may be NULL.
+ * @param[in] options The form of the result; `options` may be NULL: grouped.
+ * @param[out] result What `function` stored, which the caller releases; if it stored nothing,
+ *   `*result` gets NULL. `result` may be NULL, which discards it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown grouping.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
+ *   draining, or this process is the child of a fork.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - what `function` returned.
  *
- * FAILED_PRECONDITION in another strategy's scope, and while the strategy is draining.
+ * `function` runs on this thread, in cross-replica context. What it assigns, to this variable and
+ * to others of the strategy, becomes central state if it succeeds and is dropped if it fails.
+ *
+ * In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+ * `function` then runs on the thread that called umbo_strategy_run(), with the arguments and user
+ * data of replica 0, and each replica gets its part of the result.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
     umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function, void *user_data,
@@ -505,9 +681,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
 typedef struct umbo_value_context {
   /** sizeof(umbo_value_context). */
   size_t struct_size;
-  /** The replica's id. */
+  /** The id of the replica: 0 to the number of replicas less one. */
   int32_t replica_id_in_sync_group;
-  /** How many replicas run in sync. */
+  /** The number of replicas. */
   int64_t num_replicas_in_sync;
 } umbo_value_context;
 
@@ -521,20 +697,35 @@ static inline umbo_value_context umbo_value_context_default(void) {
 }
 
 /**
- * Makes the value of one replica. `context` lives as long as the call. `*value` is NULL on entry;
- * the value stored there, which must be one, is taken over by the library.
+ * Makes the value of one replica.
+ *
+ * @param[in] context For which replica; valid for the call.
+ * @param[in] user_data What the caller passed.
+ * @param[out] value The place for the value; NULL on entry. A value must be stored there, and the
+ *   library takes it over.
+ * @return UMBO_OK, or why it failed.
  */
 typedef umbo_status (*umbo_value_fn)(
     const umbo_value_context *context, void *user_data, umbo_value **value);
 
 /**
- * Calls `function` once for each replica, in order, on this thread and in this thread's context,
- * and makes a per-replica value of the results. Structures are merged leaf by leaf
- * (INVALID_ARGUMENT if they differ); shapes and dtypes may differ. Leaves are always wrapped, even
- * the very same tensor, and also with one replica; the default strategy wraps nothing. Components
- * stay on the device they were made on. In every context.
+ * Makes a per-replica value, replica by replica.
  *
- * If `function` fails, so does this, with its status.
+ * @param[in] strategy The strategy.
+ * @param[in] function What to call: once for each replica, in replica order.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @param[out] result The per-replica value. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a call that stored no value, or
+ *   values whose structures differ.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - what `function` returned.
+ *
+ * All calls are on this thread and in the context that this thread is in; any context is fine.
+ * Structures are merged leaf by leaf. Shapes and dtypes may differ. Each leaf becomes a
+ * per-replica value, also with one replica, and also if all replicas give the very same tensor.
+ * Only the default strategy, which has one replica, gives its value as it is. Components stay on
+ * the devices that they were made on.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_values_from_function(
     umbo_strategy *strategy, umbo_value_fn function, void *user_data, umbo_value **result);

@@ -17,32 +17,34 @@ use crate::values::Value;
 /// How values are reduced.
 pub type umbo_reduce_op = i32;
 
-/// The sum. Integers wrap; 16-bit floats add up in 32 bits and 32-bit ones in 64, in replica
-/// order, rounded once.
+/// The sum. Integers wrap. Floats are added in replica order and rounded once: 16-bit ones in 32
+/// bits, 32-bit ones in 64.
 pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
-/// The sum divided by the count. Integers of 8 and 16 bits give float32, wider ones float64.
+/// The sum divided by the count. The mean of integers is a float: float32 for 8 and 16 bits,
+/// float64 for wider ones.
 pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
 
 pub(super) fn op_from(code: umbo_reduce_op) -> Result<ReduceOp> {
     constant(code, ReduceOp::from_code(code), "op", "UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)")
 }
 
-/// How a reduction or a gathering is done. Start from UMBO_REDUCE_OPTIONS_INIT.
+/// How a value is reduced or gathered. Start from UMBO_REDUCE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_reduce_options {
     /// sizeof(umbo_reduce_options).
     pub struct_size: usize,
-    /// Axes that are reduced within each replica too; negative ones count from the back. NULL:
-    /// reduce over the replicas only.
+    /// An array of `axis_count` axes to reduce along within each replica; negative ones count from
+    /// the back. NULL: reduce over the replicas only.
     pub axes: *const i32,
-    /// How many axes there are. With `axes` not NULL, 0 reduces over the replicas only.
+    /// The number of axes. If it is 0 and `axes` is not NULL, only the replicas are reduced over.
     pub axis_count: i64,
-    /// The device of the result. NULL: CPU:0; plain values, which are copied to a device that is
-    /// named, then stay where they are.
+    /// The name of the result's device. NULL: CPU:0, but a plain value that needs no reduction
+    /// stays where it is. Where a device is named, such a value is copied to it.
     pub destination: *const c_char,
-    /// A tensor of the result's dtype and shape to write the result into, which must not share
-    /// memory with the value. NULL: a fresh one. Not for nests.
+    /// A tensor of the result's dtype and shape, into which the result is written. It must not
+    /// share memory with the value, and nobody else may use it during the call. NULL: a new tensor.
+    /// Not possible for nests and indexed slices.
     pub output: *mut umbo_tensor,
 }
 
@@ -83,28 +85,39 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
     })
 }
 
-/// Reduces a value over the replicas and, if `options` names axes, within each replica along them.
-/// `options` may be NULL. Nests are reduced leaf by leaf.
+/// Adds up or averages a value over the replicas.
 ///
-/// Without axes the components of a per-replica value, which must agree in shape and dtype, are
-/// added element by element; MEAN divides by their number. With axes each component is summed
-/// along them and the sums are added, so components may differ in those dimensions: axis 0 is
-/// right for the last, partial batch. MEAN then divides by the number of elements that were added,
-/// over all replicas. Empty components count as nothing; the mean of nothing is NaN.
+/// @param[in] strategy The strategy.
+/// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
+/// @param[in] value The value, of which each leaf is reduced by itself. It stays as it is.
+/// @param[in] options Axes, device and output; `options` may be NULL: all defaults.
+/// @param[out] result The reduced value. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, shapes that
+///   differ (the message lists all of them), bool, the SUM of a plain value over several replicas
+///   without axes, or an output that does not fit.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside of the dense shape of indexed
+///   slices.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
+///   umbo_replica_context_all_reduce(), or from another strategy's scope.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
-/// A plain tensor or variable without axes is its own mean (of integers a float all the same, so that
-/// the dtype does not depend on the number of replicas); its SUM over several replicas is
-/// INVALID_ARGUMENT. With axes it counts once for each replica.
+/// Without axes, the components of a per-replica value are added element by element. They must
+/// agree in shape and dtype. MEAN divides by the number of components.
 ///
-/// Indexed slices without axes are concatenated in replica order, values and indices, with
-/// duplicates kept: a row's sum is the sum of its slices. MEAN divides the values by the number of
-/// components. Their dense shapes must agree. Where some components are tensors, and with axes,
-/// indexed slices count as the dense tensors that they stand for, and so does the result.
+/// With axes, each component is summed along them, and then the sums are added. So components may
+/// differ in those dimensions: axis 0 is right for a last, partial batch. MEAN divides by the
+/// number of elements that were added, over all replicas. An empty component adds nothing. The mean
+/// of no elements is NaN.
 ///
-/// INVALID_ARGUMENT for shapes that differ (the message lists all of them), for bool and for an
-/// output that does not fit; OUT_OF_RANGE for an axis that is not there, and for an index outside
-/// of the dense shape; FAILED_PRECONDITION in a
-/// replica's callback (use umbo_replica_context_all_reduce()) and in another strategy's scope.
+/// A plain tensor or variable counts once for each replica if there are axes. Without axes it is
+/// its own mean; the mean of integers is a float here too, so that the dtype does not depend on the
+/// number of replicas.
+///
+/// Indexed slices without axes are concatenated in replica order. Their dense shapes must agree. An
+/// index may occur several times; its row is then the sum of these slices. MEAN divides the values
+/// by the number of components. With axes, or if some components are tensors, indexed slices are
+/// reduced as the dense tensors that they stand for, and the result is dense.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
@@ -122,14 +135,25 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
     })
 }
 
-/// Concatenates the components of a per-replica value along `axis`, in replica order; a negative
-/// axis counts from the back. `options` may be NULL; of its fields destination and output count.
-/// Nests are gathered leaf by leaf; plain values, and values of one component, come back as they
-/// are. Indexed slices in a per-replica value are made dense first; a plain one is UNIMPLEMENTED.
+/// Concatenates the components of a per-replica value.
 ///
-/// The components must agree in rank, dtype and all other dimensions (INVALID_ARGUMENT, naming the
-/// replicas); they may be empty. Scalars are INVALID_ARGUMENT; OUT_OF_RANGE for an axis that is
-/// not there. Contexts as for umbo_strategy_reduce().
+/// @param[in] strategy The strategy.
+/// @param[in] value The value, of which each leaf is gathered by itself. It stays as it is.
+/// @param[in] axis The axis to concatenate along; negative ones count from the back.
+/// @param[in] options Device and output; its axes must not be set. `options` may be NULL: all
+///   defaults.
+/// @param[out] result The concatenation in replica order. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, scalars, axes in the options, an
+///   output that does not fit, or components that differ in rank, dtype or another dimension (the
+///   message names the replicas).
+/// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
+/// - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside of a per-replica value.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Components may be empty. Plain values and values of one component come back as they are. Indexed
+/// slices in a per-replica value are made dense first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
@@ -151,8 +175,17 @@ pub unsafe extern "C" fn umbo_strategy_gather(
     })
 }
 
-/// The local results of a value, as a tuple: the components of a per-replica value; for a nest one
-/// nest for each replica; anything else alone. In every context.
+/// Gives the components of a value as a tuple.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] value The value.
+/// @param[out] results A tuple: of the components of a per-replica value, of one nest for each
+///   replica of a nest, or of the value alone. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// It may be called in every context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,
@@ -168,18 +201,18 @@ pub unsafe extern "C" fn umbo_strategy_local_results(
     })
 }
 
-/// Where a reduction goes: exactly one of the fields is set. Start from UMBO_DESTINATION_INIT.
+/// Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_destination {
     /// sizeof(umbo_destination).
     pub struct_size: usize,
-    /// A device.
+    /// The name of a device.
     pub device: *const c_char,
-    /// The device of a tensor or of indexed slices; of a per-replica value the devices of all
-    /// components, each of which gets a copy.
+    /// A value on whose device the result shall lie: a tensor or indexed slices. With a per-replica
+    /// value the devices of all its components count, and each gets a copy.
     pub like: *const umbo_value,
-    /// The device of a variable.
+    /// A variable on whose device the result shall lie.
     pub variable: *const umbo_variable,
 }
 
@@ -222,9 +255,21 @@ pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Resul
     }
 }
 
-/// Reduces a value over the replicas onto a destination: a plain value on one device, or a
-/// per-replica value with one copy for each component of a per-replica destination. Otherwise as
-/// umbo_strategy_reduce() without axes.
+/// Reduces a value over the replicas onto a destination.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
+/// @param[in] value The value. It stays as it is.
+/// @param[in] destination Where the result goes.
+/// @param[out] result A plain value on one device; with a per-replica destination, a per-replica
+///   value with one copy for each of its components. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_strategy_reduce(), or a destination with no field or
+///   several fields set.
+/// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+/// - the others of umbo_strategy_reduce().
+///
+/// The numbers are those of umbo_strategy_reduce() without axes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,

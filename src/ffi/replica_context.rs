@@ -116,7 +116,11 @@ pub(crate) fn in_context<R>(
     })?
 }
 
-/// The replica's id: 0 to the number of replicas less one.
+/// Tells the id of the replica.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] replica The id: 0 to the number of replicas less one.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_replica_id(
     ctx: *const umbo_replica_context,
@@ -130,7 +134,11 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
     })
 }
 
-/// How many replicas run in sync.
+/// Tells how many replicas take part.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] count The number of replicas, this one included.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
@@ -144,7 +152,11 @@ pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     })
 }
 
-/// The canonical name of this replica's compute device. Lives as long as the process.
+/// Tells the name of the replica's compute device.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] name The canonical name of the device. Lives as long as the process.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_device(
     ctx: *const umbo_replica_context,
@@ -160,7 +172,13 @@ pub unsafe extern "C" fn umbo_replica_context_device(
     })
 }
 
-/// The strategy whose run this is. A new handle, to be released.
+/// Gives the strategy whose run this is.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] strategy A new handle to it. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_strategy(
     ctx: *const umbo_replica_context,
@@ -175,8 +193,11 @@ pub unsafe extern "C" fn umbo_replica_context_strategy(
     })
 }
 
-/// The stream on which this replica's device works: a CUstream on a GPU, NULL on a CPU, which
-/// needs none.
+/// Gives the stream on which the replica's device works.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_stream(
     ctx: *const umbo_replica_context,
@@ -191,30 +212,38 @@ pub unsafe extern "C" fn umbo_replica_context_stream(
     })
 }
 
-/// The place of a replica's part in the global batch, so that what depends on an example (dropout,
-/// say) can be keyed by it and come out the same for any number of replicas. Start from
-/// UMBO_BATCH_POSITION_INIT.
+/// Where a replica's part lies in the global batch. Start from UMBO_BATCH_POSITION_INIT.
+///
+/// What depends on an example (dropout, say) can use the example's number as its key. It then comes
+/// out the same for any number of replicas.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_batch_position {
     /// sizeof(umbo_batch_position).
     pub struct_size: usize,
-    /// How many examples of the global batch the replicas before this one have.
+    /// The number of examples that the replicas before this one have.
     pub first_example: i64,
-    /// How many this replica has; may be 0. -1 if the run's arguments do not tell: there is no
-    /// element of a distributed dataset and no per-replica value among them.
+    /// The number of examples of this replica; 0 is possible. -1 if the run's arguments do not tell
+    /// it: they contain neither an element of a distributed dataset nor a per-replica value.
     pub local_examples: i64,
-    /// How many all replicas have together; 0 if the arguments do not tell.
+    /// The number of examples of all replicas together; 0 if the run's arguments do not tell it.
     pub global_examples: i64,
-    /// The number of the step, counted from 1 over the strategy's life. The runs of
-    /// umbo_strategy_check_equivalence() have the number of the step after them and do not count.
+    /// The number of the step; the first step of the strategy is 1. The runs of
+    /// umbo_strategy_check_equivalence() have the number of the next step and are not counted.
     pub step: i64,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_batch_position {}
 
-/// The place of this replica's part in the global batch.
+/// Tells where the replica's part lies in the global batch.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] position The place of the part. Start from UMBO_BATCH_POSITION_INIT, which sets its
+///   size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_batch_position(
     ctx: *const umbo_replica_context,
@@ -237,9 +266,17 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
     })
 }
 
-/// Whether the callback should return early, since its result will not be used: another replica
-/// has failed, the run was cancelled, or its deadline has passed. 1 or 0. Cheap enough for every
-/// few thousand operations of a long loop; a callback that returns then returns UMBO_STATUS_CANCELLED.
+/// Tells whether the callback should return early.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] result 1 if its result will not be used, else 0.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+///
+/// The result is not used if another replica has failed, if the run was cancelled, or if its time
+/// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
+/// is cheap: a long loop can make it every few thousand operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,
@@ -254,10 +291,20 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     })
 }
 
-/// Memory for the callback's own use, until it returns: `bytes` bytes at a multiple of 64, of
-/// undefined contents. Each call grants another region. The memory is kept for the next step, so
-/// a step that asks for the same as the one before allocates nothing. RESOURCE_EXHAUSTED if there
-/// is not enough.
+/// Lends memory to the callback until it returns.
+///
+/// @param[in] ctx The replica's context.
+/// @param[in] bytes The size in bytes.
+/// @param[out] memory The memory, at a multiple of 64. Its contents are undefined. The library
+///   keeps it; do not free it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
+///   default one, which is in no run.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each call lends another region. The library keeps the memory for the next step, so a step that
+/// asks for the same sizes as the one before allocates nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_scratch(
     ctx: *mut umbo_replica_context,
@@ -273,10 +320,21 @@ pub unsafe extern "C" fn umbo_replica_context_scratch(
     })
 }
 
-/// Adds `sum` to the metric `name` of this step, and `weight` (usually a number of examples) to
-/// its weight. umbo_strategy_metric() tells the total over all replicas after the run. Names are
-/// copied; up to a few dozen are looked up fast. INVALID_ARGUMENT for a weight that is negative or
-/// not finite.
+/// Adds to a metric of this step.
+///
+/// @param[in] ctx The replica's context.
+/// @param[in] name The metric's name, which is copied.
+/// @param[in] sum What is added to the metric's sum.
+/// @param[in] weight What is added to the metric's weight, usually a number of examples; finite and
+///   0 or more.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
+///   not finite.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
+///   default one, which is in no run.
+///
+/// After the run umbo_strategy_metric() tells the total over all replicas. A few dozen different
+/// names are looked up fast.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_add_metric(
     ctx: *mut umbo_replica_context,
@@ -294,10 +352,17 @@ pub unsafe extern "C" fn umbo_replica_context_add_metric(
     })
 }
 
-/// What runs once for all replicas in a merge call, on the thread that called umbo_strategy_run(),
-/// in cross-replica context. `strategy` and `args` are borrowed for the call; `args` is what the
-/// replicas passed, merged as the results of a run are, or NULL. `*result` is NULL on entry; a
-/// value stored there is taken over by the library, and each replica gets its component of it.
+/// What runs once for all replicas in a merge call.
+///
+/// @param[in] strategy The strategy, lent for the call.
+/// @param[in] args What the replicas passed, lent for the call and merged as the results of a run
+///   are. NULL if they passed nothing.
+/// @param[in] user_data The user data of replica 0.
+/// @param[out] result The place for a value; NULL on entry. The library takes over a value that is
+///   stored there, and each replica gets its component of it.
+/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the run.
+///
+/// It runs on the thread that called umbo_strategy_run(), in cross-replica context.
 pub type umbo_merge_fn = Option<
     unsafe extern "C-unwind" fn(
         strategy: *mut umbo_strategy,
@@ -307,18 +372,31 @@ pub type umbo_merge_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Waits until all replicas have called this with the same function, has the function run once,
-/// and goes on with this replica's part of its result. `user_data` is that of replica 0. `args`
-/// may be NULL, on all replicas or on none. `result` may be NULL, which discards the part; a part
-/// is a new handle, NULL if the function stored no value.
+/// Waits for all replicas and calls a function once.
 ///
-/// All replicas must make the same synchronising calls in the same order: merge calls, all-reduce,
-/// all-gather, assignments to variables, applies. If they do not, all of them get
-/// FAILED_PRECONDITION, and so does the run; the message says who was where. CANCELLED if another
-/// replica failed, or the run ended. If `function` fails, the run fails with its status, and the
-/// replicas get CANCELLED.
+/// @param[in] ctx The replica's context.
+/// @param[in] function What to call; the same on all replicas.
+/// @param[in] user_data Passed to `function`, which gets that of replica 0; may be anything.
+/// @param[in] args This replica's arguments; `args` may be NULL, on all replicas or on none.
+/// @param[out] result This replica's part of what `function` stored: a new handle, which the caller
+///   releases. If it stored nothing, `*result` gets NULL. `result` may be NULL, which discards the
+///   part.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
+///   only.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, `ctx` is not
+///   the context that this thread is in, or this process is the child of a fork. The message says
+///   which call each replica made.
+/// - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
+///   ended.
 ///
-/// In the default context the function runs at once.
+/// It is a *synchronising call*: it blocks until every replica has made it. Synchronising calls are
+/// merge calls, all-reduces, all-gathers, assignments to variables, scatter updates, updates and
+/// applies. All replicas make the same ones in the same order. If they do not, all of them get
+/// UMBO_STATUS_FAILED_PRECONDITION, and so does the run.
+///
+/// If `function` fails, the run fails with its status. In the default context `function` runs at
+/// once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
@@ -373,12 +451,22 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
     Value::merge(&given, false, "args").map(Some)
 }
 
-/// Reduces a tensor, or a nest of tensors, over the replicas: SUM or MEAN, element by element.
-/// Each replica gets a value of its own, on its device. One synchronising call for the whole nest.
-/// The components must agree in shape and dtype (INVALID_ARGUMENT). Indexed slices are
-/// concatenated in replica order; MEAN divides their values by the number of replicas. MEAN of
-/// integers is a float for any number of replicas, one included. See
-/// umbo_replica_context_merge_call() for what synchronising calls have in common.
+/// Reduces a tensor or a nest of tensors over the replicas.
+///
+/// @param[in] ctx The replica's context.
+/// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
+/// @param[in] value This replica's tensor or indexed slices, or a nest of them.
+/// @param[out] result The reduced value, on this replica's device. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, another kind of
+///   value, or components that differ in shape or dtype.
+/// - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
+///   umbo_replica_context_merge_call().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each replica gets a value of its own. The whole nest is one synchronising call. Tensors are
+/// reduced element by element. Indexed slices are concatenated in replica order; MEAN divides their
+/// values by the number of replicas. MEAN of integers is a float, also with one replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
@@ -395,11 +483,23 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     })
 }
 
-/// Concatenates a tensor, or each tensor of a nest, over the replicas along `axis`, in replica
-/// order; negative axes count from the back. Each replica gets the whole, on its device. One
-/// synchronising call. The components must agree in rank, dtype and all other dimensions
-/// (INVALID_ARGUMENT); OUT_OF_RANGE for an axis that is not there; UNIMPLEMENTED for indexed
-/// slices.
+/// Concatenates a tensor or nest of tensors over the replicas.
+///
+/// @param[in] ctx The replica's context.
+/// @param[in] value This replica's tensor, or a nest of tensors.
+/// @param[in] axis The axis to concatenate along; negative ones count from the back.
+/// @param[out] result The concatenation in replica order, on this replica's device. The caller
+///   releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or
+///   components that differ in rank, dtype or another dimension.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
+/// - UMBO_STATUS_UNIMPLEMENTED: indexed slices.
+/// - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
+///   umbo_replica_context_merge_call().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each replica gets a value of its own. The whole nest is one synchronising call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,

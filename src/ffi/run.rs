@@ -20,15 +20,20 @@ use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext};
 use crate::values::Value;
 
-/// What runs on each replica, on a thread of its own (replica 0: on the calling thread, unless the
-/// run has a deadline or a token). `ctx` and `args` are borrowed for the call; `args` is this
-/// replica's part of the run's arguments (each per-replica value is replaced by this replica's
-/// component), NULL if the run was given none. `*result` is NULL on entry; a value that is stored
-/// there is taken over by the library. A status other than UMBO_OK fails the run; say why with
-/// umbo_set_last_error().
+/// What a run calls on each replica.
 ///
-/// Replicas run concurrently; they may wait for each other. A replica whose part of a batch is
-/// empty runs too.
+/// @param[in] ctx The replica's context, lent for the call.
+/// @param[in] args This replica's part of the run's arguments, lent for the call: each per-replica
+///   value is replaced by this replica's component. NULL if the run has no arguments.
+/// @param[in] user_data What the run was given. All replicas get the same pointer.
+/// @param[out] result The place for this replica's result; NULL on entry. The library takes over a
+///   value that is stored there.
+/// @return UMBO_OK, or why the callback fails. Any other status than UMBO_OK fails the run;
+///   umbo_set_last_error() says why.
+///
+/// Each replica runs on its own thread; replica 0 runs on the thread that called, unless the run
+/// has a deadline or a token. The replicas run at the same time and may wait for each other. A
+/// replica whose part of a batch is empty runs too.
 pub type umbo_replica_fn = Option<
     unsafe extern "C-unwind" fn(
         ctx: *mut umbo_replica_context,
@@ -38,22 +43,24 @@ pub type umbo_replica_fn = Option<
     ) -> umbo_status,
 >;
 
-/// A timeout that never comes.
+/// No time limit.
 pub const UMBO_NO_TIMEOUT: f64 = -1.0;
 
-/// How a run is done. Start from UMBO_RUN_OPTIONS_INIT.
+/// The limits of a run. Start from UMBO_RUN_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
     pub struct_size: usize,
-    /// The run returns after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
-    /// UMBO_NO_TIMEOUT, the default: it takes as long as it takes.
+    /// The time limit in seconds, 0 or more. When it is over, the run returns
+    /// UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_NO_TIMEOUT, the default: no
+    /// limit.
     pub timeout_seconds: f64,
-    /// The run returns, with CANCELLED, when this token is cancelled. NULL: no token.
+    /// A token. When it is cancelled, the run returns UMBO_STATUS_CANCELLED. NULL: no token.
     pub cancellation: *const umbo_cancellation,
-    /// Releases `user_data`, exactly once, when the last callback is back, which may be after the
-    /// run has returned, on another thread; also if the run could not start. May be NULL.
+    /// Releases `user_data`, exactly once, when the last callback has returned, or if the run
+    /// cannot start. It may be called after the run has returned, and on another thread. NULL:
+    /// nothing is released.
     pub user_data_destroy: umbo_destroy_fn,
 }
 
@@ -91,38 +98,51 @@ impl Passed {
     }
 }
 
-/// Runs `function` once on each replica, concurrently, and waits until all have returned.
+/// Calls a function on all replicas at the same time and waits for them.
 ///
-/// `args` may be NULL; to pass several arguments, or named ones, pass a tuple or a struct. Per
-/// replica values in it must have a component for each replica. `options` may be NULL.
+/// @param[in] strategy The strategy.
+/// @param[in] function What to call, once on each replica.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple or a struct.
+///   Each per-replica value in it has one component for each replica.
+/// @param[in] options The limits of the run; `options` may be NULL: none.
+/// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
+///   discards them. If no replica returned a value, `*result` gets NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, a
+///   per-replica value with the wrong number of components, or a result from some replicas only; or
+///   limits for a run inside a merge call.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
+///   strategy's scope; the strategy is draining; this process is the child of a fork; or the
+///   replicas made different synchronising calls.
+/// - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
+/// - UMBO_STATUS_CANCELLED: the token is cancelled.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - the status of a callback that failed. If several did, it is that of the first in replica order
+///   that failed by itself; the last error lists all of them.
 ///
-/// The replicas' results are merged into `*result`: structures leaf by leaf; a leaf for which all
-/// replicas returned the very same tensor stays a tensor, others become per-replica values; with
-/// one replica nothing is wrapped. All replicas return a value, or none does: then `*result` is
-/// NULL. `result` may be NULL, which discards the results.
+/// Results are merged leaf by leaf. A leaf for which all replicas returned the very same tensor is
+/// that tensor; any other leaf becomes a per-replica value. With one replica nothing is wrapped.
+/// Either all replicas return a value or none does.
 ///
-/// The run succeeds if all callbacks do, and only then do assignments and applies that were made
-/// in it change central state. If callbacks fail, the status is that of the first replica in
-/// replica order that failed by itself, and the last error lists all of them. When one fails,
-/// replicas that wait in a merge call are woken with CANCELLED; others run to their end, and
-/// umbo_replica_context_is_cancelled() tells them.
+/// The run succeeds if all callbacks do. Only then do the assignments and applies that were made in
+/// it change the variables. When a callback fails, replicas that wait in a merge call get
+/// UMBO_STATUS_CANCELLED. The others run to their end; they can ask
+/// umbo_replica_context_is_cancelled().
 ///
-/// With a deadline or a token every replica has a thread of its own and this thread watches. When
-/// the time is up the run returns, with all as it was before, and callbacks that have not returned
-/// are late: see umbo_strategy_late_replicas(). They must not use what the caller has released. One that
-/// has not begun by then is not called.
+/// With a time limit or a token each replica has a thread of its own, and the calling thread
+/// watches. When the run is stopped it returns, and all variables are as before it. Callbacks that
+/// have not returned are late (see umbo_strategy_late_replicas()) and must not use what the caller
+/// has released. A callback that has not started by then is not called.
 ///
-/// Runs of one strategy, from whichever thread, are taken in the order of asking, one at a time.
-/// Inside of a merge call a run is part of the step around it: it ends with that one's deadline or
-/// token, and what it assigns is committed with that step.
+/// Runs of one strategy happen one at a time, in the order of asking, from whatever thread. A run
+/// inside a merge call is part of the step around it: it ends with the limits of that step, and
+/// what it assigns is committed with that step.
 ///
-/// A callback must not wait for a thread that runs or assigns on the same strategy: that thread waits
-/// for the step, and the step for the thread, for ever. The library cannot tell this from a step that
-/// takes long, but a thread that has waited 10 seconds for another one's step says so in the log, with
-/// the step and its thread.
-///
-/// FAILED_PRECONDITION in a replica's callback, in another strategy's scope, and while the
-/// strategy is draining.
+/// A callback must not wait for a thread that runs or assigns on the same strategy: that thread
+/// waits for the step, so both would wait for ever. The library cannot tell this from a long step.
+/// A thread that has waited 10 seconds for another thread's step reports in the log which step and
+/// thread it waits for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run(
     strategy: *mut umbo_strategy,
@@ -234,7 +254,14 @@ fn limits_from(options: &umbo_run_options) -> Result<Limits> {
     Ok(Limits { deadline, cancellation })
 }
 
-/// Makes a token with which any thread can stop runs, each of them or several.
+/// Makes a token with which any thread can stop runs.
+///
+/// @param[out] cancellation The new token. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// A token can serve one run or several; see umbo_run_options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_create(
     cancellation: *mut *mut umbo_cancellation,
@@ -247,8 +274,13 @@ pub unsafe extern "C" fn umbo_cancellation_create(
     })
 }
 
-/// Stops the runs that have this token, now and later: they return CANCELLED. Does not wait, and
-/// cannot be undone. Any thread may call it, a callback too.
+/// Stops all runs that have a token.
+///
+/// @param[in] cancellation The token.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
+/// does not wait for them. It cannot be undone. Callbacks may call it too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_cancel(
     cancellation: *mut umbo_cancellation,
@@ -259,7 +291,11 @@ pub unsafe extern "C" fn umbo_cancellation_cancel(
     })
 }
 
-/// Whether umbo_cancellation_cancel() was called: 1 or 0.
+/// Tells whether a token was cancelled.
+///
+/// @param[in] cancellation The token.
+/// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     cancellation: *const umbo_cancellation,
@@ -274,8 +310,16 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same token.
+///
+/// @param[in] cancellation The token. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_retain(
     cancellation: *const umbo_cancellation,
@@ -287,7 +331,11 @@ pub unsafe extern "C" fn umbo_cancellation_retain(
     })
 }
 
-/// Releases a reference. Runs that have the token keep it until they end. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] cancellation The handle. NULL is fine: then nothing happens.
+///
+/// Runs that have the token keep it until they end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {
     quietly("umbo_cancellation_release", || handle::release(cancellation, "cancellation"));

@@ -16,7 +16,11 @@ use crate::executor::thread_end::AtThreadEnd;
 use crate::strategy::context::{Current, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
-/// What runs in a scope. `strategy` is the one whose scope it is.
+/// What runs in a scope.
+///
+/// @param[in] strategy The strategy whose scope it is.
+/// @param[in] user_data What the caller passed.
+/// @return UMBO_OK, or why it failed; the function that called it returns the same.
 pub type umbo_scope_fn = Option<
     unsafe extern "C-unwind" fn(
         strategy: *mut umbo_strategy,
@@ -24,14 +28,23 @@ pub type umbo_scope_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Calls `function` once, on this thread, in the strategy's scope: the strategy is current and the
-/// context is cross-replica context. Scopes that `function` entered and did not leave are left.
-/// Returns what `function` returned.
+/// Calls a function in the scope of a strategy.
 ///
-/// The own scope nests. FAILED_PRECONDITION in a replica's callback of this strategy, and in the
-/// scope or a run of another one. The scope of the default strategy is like no scope: the context
-/// stays the default one, and another strategy's scope may be entered inside of it; but variables
-/// of that one cannot be made there.
+/// @param[in] strategy The strategy.
+/// @param[in] function What to call: once, on this thread.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: this thread is in a callback of a replica, or in the scope or
+///   a run of another strategy.
+/// - what `function` returned.
+///
+/// In the scope the strategy is current and the thread is in cross-replica context. Scopes that
+/// `function` enters and does not leave are left for it.
+///
+/// A strategy's scope may be entered again inside itself. The scope of the default strategy changes
+/// nothing: the thread stays in the default context, and another strategy's scope may be entered
+/// inside it. But no variable of another strategy can be made inside it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_scope(
     strategy: *mut umbo_strategy,
@@ -53,8 +66,17 @@ pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
     function.ok_or_else(|| Error::invalid(argument, "is NULL; a function is expected"))
 }
 
-/// Makes the strategy current for this thread, in cross-replica context, until
-/// umbo_scope_exit(). Errors as for umbo_strategy_scope().
+/// Enters the scope of a strategy on this thread.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Until then the strategy is current for this thread, in cross-replica context. A scope that a
+/// callback enters and does not leave is left when the callback returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_enter(
     strategy: *mut umbo_strategy,
@@ -77,14 +99,18 @@ pub unsafe extern "C" fn umbo_scope_enter(
     })
 }
 
-/// Leaves a scope, of a strategy or of a variable creator, and releases its handle.
+/// Leaves a scope and releases its handle.
 ///
-/// FAILED_PRECONDITION if it is not the innermost scope that this thread has open, or was entered by
-/// another thread: then it stays open and its handle valid. NOT_FOUND if the end of the callback that
-/// entered it has left it already: then the handle is released.
+/// @param[in] scope The scope, of a strategy or of a variable creator.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
+///   open scope of this thread. The scope stays open and the handle valid.
+/// - UMBO_STATUS_NOT_FOUND: the scope was left when the callback that entered it returned. The
+///   handle is released.
 ///
-/// What the scope kept is released last: the `destroy` of a variable creator finds the scope left and
-/// its handle stale.
+/// The user data of a variable creator is destroyed last: at that time the scope is left and its
+/// handle is stale.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
     boundary_in_need("umbo_scope_exit", || {
@@ -99,14 +125,25 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
     })
 }
 
-/// Makes `strategy` current for this thread where no scope is open, until the next call; NULL
-/// clears, and so does the default strategy. The thread keeps a reference to it. FAILED_PRECONDITION inside of scopes and runs.
+/// Makes a strategy current for this thread wherever no scope is open.
+///
+/// @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL,
+///   which is the same as the default strategy: no other strategy is current any more.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
+///
+/// It holds until the next call of this function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
     boundary_in_need("umbo_set_strategy", || set_strategy(get_optional(strategy, "strategy")?))
 }
 
-/// Whether this thread is in the scope or a run of a strategy other than the default one: 1 or 0.
+/// Tells whether a strategy other than the default one is current.
+///
+/// @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
+///   umbo_set_strategy(); else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
     boundary_in_need("umbo_has_strategy", || {
@@ -125,8 +162,13 @@ fn current_strategy() -> Strategy {
     }
 }
 
-/// Whether this thread speaks for all replicas: in a scope, in a merge call, in an update. 1 or 0.
-/// Exactly one of this and "there is a replica context" is true.
+/// Tells whether this thread is in cross-replica context.
+///
+/// @param[out] result 1 in a scope, in a merge call and in an update, where the thread acts for all
+///   replicas; else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+///
+/// Where this is 0, umbo_current_replica_context() gives a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
     boundary_in_need("umbo_in_cross_replica_context", || {
@@ -137,7 +179,13 @@ pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo
     })
 }
 
-/// The current strategy; the default one where no other is current. A new handle, to be released.
+/// Gives the strategy that is current on this thread.
+///
+/// @param[out] strategy A new handle to it, which the caller releases. The default strategy where
+///   no other one is current.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
     boundary("umbo_current_strategy", || {
@@ -177,9 +225,16 @@ fn default_context() -> Result<*mut umbo_replica_context> {
     })
 }
 
-/// The context of the replica whose callback this thread runs; in the default context that of
-/// replica 0 of 1 of the default strategy; NULL in cross-replica context. Borrowed: it is of use
-/// on this thread and until the callback returns.
+/// Gives the replica context that this thread is in.
+///
+/// @param[out] context The context of the replica whose callback this thread runs. In the default
+///   context it is that of replica 0 of 1 of the default strategy. In cross-replica context
+///   `*context` gets NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// The context is lent: it is valid on this thread until the callback returns, and is not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_current_replica_context(
     context: *mut *mut umbo_replica_context,

@@ -12,41 +12,45 @@ use crate::error::{Error, Result};
 use crate::strategy::metrics::Metric;
 use crate::strategy::{Options, Strategy, variables};
 
-/// Whether replica threads are bound to the processors of their devices.
+/// Whether the threads of replicas stay on the processors of their devices.
 pub type umbo_thread_binding = i32;
 
-/// Each replica's thread runs on the processors of its device, and what it starts (OpenMP, BLAS)
-/// inherits them. The thread that calls umbo_strategy_run(), which runs replica 0, is left alone.
+/// Each replica's thread runs on the processors of its device. Threads that it starts (OpenMP,
+/// BLAS) inherit this. The thread that calls umbo_strategy_run(), which runs replica 0, is not
+/// bound.
 pub const UMBO_THREAD_BINDING_ON: umbo_thread_binding = 0;
-/// Threads run where the operating system puts them.
+/// The operating system places the threads.
 pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
 
-/// How a central storage strategy is set up. Start from UMBO_STRATEGY_OPTIONS_INIT.
+/// The settings of a new strategy. Start from UMBO_STRATEGY_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_strategy_options {
     /// sizeof(umbo_strategy_options).
     pub struct_size: usize,
-    /// Names of the compute devices, one replica each, all different. NULL: `cpu_replicas`
-    /// decides; if that is 0 too, CPU:0. (This version computes on CPU devices.)
+    /// An array of `compute_device_count` device names, one replica for each, all different; at
+    /// most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on CPU:0.
+    /// This version computes on CPU devices only.
     pub compute_devices: *const *const c_char,
-    /// How many names there are.
+    /// The number of names in `compute_devices`.
     pub compute_device_count: i64,
-    /// This many replicas, on CPU:0, CPU:1, ...; the CPU is split into at least as many logical
-    /// devices. Not together with `compute_devices`.
+    /// The number of replicas, on CPU:0, CPU:1 and so on; at most 1024. The CPU is split into at
+    /// least as many logical devices. 0, the default: not given. Cannot be combined with
+    /// `compute_devices`.
     pub cpu_replicas: i64,
-    /// The device that holds the variables. NULL: the compute device if there is exactly one, else
-    /// CPU:0.
+    /// The name of the device that holds the variables. NULL: the compute device if there is
+    /// exactly one, else CPU:0.
     pub parameter_device: *const c_char,
-    /// UMBO_THREAD_BINDING_ON or UMBO_THREAD_BINDING_OFF.
+    /// UMBO_THREAD_BINDING_ON, the default, or UMBO_THREAD_BINDING_OFF.
     pub thread_binding: umbo_thread_binding,
-    /// What umbo_strategy_cluster_resolver() is to give. NULL: none. The strategy keeps a reference.
+    /// What umbo_strategy_cluster_resolver() gives. NULL: nothing. The strategy keeps a reference
+    /// of its own.
     pub cluster_resolver: *const umbo_cluster_resolver,
-    /// The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) or more. 0: the size
-    /// of the stack of the thread that makes the strategy (for the process's first thread what
-    /// `ulimit -s` says, 8 MiB if that is unlimited), at least 2 MiB. Replica 0 usually runs on the
-    /// stack of the thread that calls. Below each stack 16 MiB of address space are closed, so that
-    /// an array that does not fit ends the process with SIGSEGV.
+    /// The size of the stack of each replica's thread, in bytes: 65536 (64 KiB) to 64 GiB. 0, the
+    /// default: the stack size of the thread that makes the strategy, but at least 2 MiB. For the
+    /// first thread of the process that is what `ulimit -s` says, or 8 MiB if that is unlimited.
+    /// Replica 0 usually runs on the stack of the thread that calls. Below each stack 16 MiB of
+    /// address space are closed, so that an array that does not fit ends the process with SIGSEGV.
     pub thread_stack_bytes: usize,
 }
 
@@ -68,18 +72,26 @@ impl Default for umbo_strategy_options {
     }
 }
 
-/// Makes a strategy that keeps every variable on one parameter device and replicates callbacks
-/// over the compute devices. `options` may be NULL. Starts a thread for each replica but the
-/// first, which runs on the thread that calls umbo_strategy_run().
+/// Makes a strategy with one replica for each compute device.
 ///
-/// Device names are taken in every form: "CPU:1", "/cpu:1", "/device:CPU:1" or the full
-/// "/job:localhost/replica:0/task:0/device:CPU:1". INVALID_ARGUMENT for an empty list, a duplicate
-/// or a name that cannot be read; NOT_FOUND for a device that is not there; UNIMPLEMENTED for a
-/// GPU in this version; RESOURCE_EXHAUSTED if a thread cannot be started.
+/// @param[in] options The settings; `options` may be NULL: one replica on CPU:0.
+/// @param[out] strategy The new strategy. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
+///   cannot be read, or another option that is out of range.
+/// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+/// - UMBO_STATUS_UNIMPLEMENTED: a GPU, which this version does not compute on.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
 ///
-/// The strategy is of use in this process. In the child of a fork its values can be read and it can be
-/// released; runs, assignments, making variables and umbo_strategy_synchronize() are
-/// FAILED_PRECONDITION there.
+/// All variables of the strategy lie on its one parameter device. The function starts a thread for
+/// each replica but the first, which runs on the thread that calls umbo_strategy_run().
+///
+/// Every form of a device name is accepted: "CPU:1", "/cpu:1", "/device:CPU:1" and the full
+/// "/job:localhost/replica:0/task:0/device:CPU:1".
+///
+/// A strategy works in the process that made it. In the child of a fork its values can be read and
+/// it can be released; runs, assignments, new variables and umbo_strategy_synchronize() give
+/// UMBO_STATUS_FAILED_PRECONDITION there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_create(
     options: *const umbo_strategy_options,
@@ -133,8 +145,15 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     })
 }
 
-/// The default strategy, which is current where no other one is: one replica on CPU:0. It cannot
-/// be copied and never ends; the handle is released like any other.
+/// Gives the default strategy: one replica, on CPU:0.
+///
+/// @param[out] strategy A new handle to it. The caller releases it like any other.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// It is current wherever no other strategy is. It cannot be copied, and it lives as long as the
+/// process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
     boundary("umbo_default_strategy", || {
@@ -145,7 +164,11 @@ pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy
     })
 }
 
-/// How many replicas run in sync: gradients are aggregated over this many.
+/// Tells how many replicas a strategy has.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     strategy: *const umbo_strategy,
@@ -159,7 +182,14 @@ pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     })
 }
 
-/// The canonical name of the compute device of `replica`. Lives as long as the process.
+/// Tells the name of the compute device of a replica.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] replica The replica's id: 0 to the number of replicas less one.
+/// @param[out] name The canonical name of the device. Lives as long as the process.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_compute_device(
     strategy: *const umbo_strategy,
@@ -181,7 +211,11 @@ pub unsafe extern "C" fn umbo_strategy_compute_device(
     })
 }
 
-/// The canonical name of the device that holds the variables. Lives as long as the process.
+/// Tells the name of the device of the variables.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] name The canonical name of the device. Lives as long as the process.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_parameter_device(
     strategy: *const umbo_strategy,
@@ -235,7 +269,12 @@ pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
     })
 }
 
-/// Whether two handles are of the same strategy: 1 or 0.
+/// Tells whether two handles are of the same strategy.
+///
+/// @param[in] a A strategy.
+/// @param[in] b A strategy.
+/// @param[out] same 1 if they are the same, else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_same(
     a: *const umbo_strategy,
@@ -251,7 +290,13 @@ pub unsafe extern "C" fn umbo_strategy_same(
     })
 }
 
-/// Whether the variable was made in the scope of this very strategy: 1 or 0.
+/// Tells whether a variable was made in a strategy.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] variable The variable.
+/// @param[out] result 1 if the variable belongs to this very strategy, else 0. Always 0 for the
+///   default strategy.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_created_variable(
     strategy: *const umbo_strategy,
@@ -267,9 +312,15 @@ pub unsafe extern "C" fn umbo_strategy_created_variable(
     })
 }
 
-/// How many replicas have not come back from the callback of a run that ended without them, by
-/// deadline or cancellation. While there are any the strategy is draining: values can be read;
-/// runs, assignments and applies give FAILED_PRECONDITION and name the replicas.
+/// Tells how many callbacks of a strategy are late.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] count How many replicas are still in the callback of a run that has ended without
+///   them, by its deadline or by cancellation.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// While there are any, the strategy is *draining*: values can be read; runs, assignments and
+/// applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_late_replicas(
     strategy: *const umbo_strategy,
@@ -283,21 +334,30 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
     })
 }
 
-/// Waits until all work of the strategy is done: late callbacks have come back, and runs of other
-/// threads that were under way have ended. FAILED_PRECONDITION in a callback of the strategy.
+/// Waits until a strategy has no work left.
+///
+/// @param[in] strategy The strategy.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the caller is a callback of the strategy, or the child of a
+///   fork.
+///
+/// Blocks until all late callbacks have returned and the runs that other threads had under way have
+/// ended. There is no time limit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) -> umbo_status {
     boundary_in_need("umbo_strategy_synchronize", || get(strategy, "strategy")?.synchronize())
 }
 
-/// A metric over all replicas. Start from UMBO_METRIC_INIT. Metrics of several steps are merged by
-/// adding sums and weights.
+/// The total of a metric over all replicas. Start from UMBO_METRIC_INIT.
+///
+/// To merge the metrics of several steps, add their sums and their weights.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_metric {
     /// sizeof(umbo_metric).
     pub struct_size: usize,
-    /// The sum that the replicas added up to, in replica order.
+    /// The sum of what the replicas added, in replica order.
     pub sum: f64,
     /// The sum of the weights.
     pub weight: f64,
@@ -319,8 +379,18 @@ fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
     ))
 }
 
-/// What the replicas added with umbo_replica_context_add_metric() in the last run that succeeded.
-/// NOT_FOUND, with the names that there are, if none of them added a metric of this name.
+/// Tells the total of a metric of the last run that succeeded.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] name The name of the metric.
+/// @param[out] metric The total over all replicas. Start from UMBO_METRIC_INIT, which sets its
+///   size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
+///   the names that there are.
+///
+/// Replicas add to metrics with umbo_replica_context_add_metric().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_metric(
     strategy: *const umbo_strategy,
@@ -340,8 +410,16 @@ pub unsafe extern "C" fn umbo_strategy_metric(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same strategy.
+///
+/// @param[in] strategy The strategy. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_retain(
     strategy: *const umbo_strategy,
@@ -353,8 +431,13 @@ pub unsafe extern "C" fn umbo_strategy_retain(
     })
 }
 
-/// Releases a reference. With the last one, and no run under way, the replica threads end before
-/// this returns; a thread whose callback is late is left to come back on its own. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] strategy The handle. NULL is fine: then nothing happens.
+///
+/// When the last reference goes and no run is under way, the replicas' threads end before this
+/// returns. The thread of a late callback is not waited for: it ends when the callback returns.
+/// Variables, datasets and optimizers that were made with the strategy keep it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_release(strategy: *const umbo_strategy) {
     quietly("umbo_strategy_release", || handle::release(strategy, "strategy"));

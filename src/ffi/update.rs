@@ -17,9 +17,15 @@ use crate::strategy::extended::Grouping;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// What runs in an update, once, in cross-replica context. `variable` and `args` are borrowed for
-/// the call; of per-replica values in the arguments it gets the first component. `*result` is NULL
-/// on entry; a value stored there is taken over by the library.
+/// What runs once in an update, in cross-replica context.
+///
+/// @param[in] variable The variable, lent for the call.
+/// @param[in] args The arguments, lent for the call: each per-replica value is replaced by its
+///   first component. NULL if there are none.
+/// @param[in] user_data What the caller passed.
+/// @param[out] result The place for a result; NULL on entry. The library takes over a value that is
+///   stored there.
+/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the update.
 pub type umbo_update_fn = Option<
     unsafe extern "C-unwind" fn(
         variable: *mut umbo_variable,
@@ -29,12 +35,13 @@ pub type umbo_update_fn = Option<
     ) -> umbo_status,
 >;
 
-/// How the result of an update comes back.
+/// In which form the result of an update comes back.
 pub type umbo_update_grouping = i32;
 
 /// As the function stored it.
 pub const UMBO_UPDATE_GROUPED: umbo_update_grouping = 0;
-/// Each leaf of it as a tuple of one item: one for each device that holds a copy of the variable.
+/// Each leaf as a tuple with one item for each device that has a copy of the variable. There is one
+/// such device.
 pub const UMBO_UPDATE_UNGROUPED: umbo_update_grouping = 1;
 
 /// How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
@@ -43,7 +50,7 @@ pub const UMBO_UPDATE_UNGROUPED: umbo_update_grouping = 1;
 pub struct umbo_update_options {
     /// sizeof(umbo_update_options).
     pub struct_size: usize,
-    /// UMBO_UPDATE_GROUPED or UMBO_UPDATE_UNGROUPED.
+    /// UMBO_UPDATE_GROUPED, the default, or UMBO_UPDATE_UNGROUPED.
     pub grouping: umbo_update_grouping,
 }
 
@@ -125,17 +132,29 @@ pub(crate) unsafe fn update(
     })
 }
 
-/// Calls `function` once with the variable, on this thread, in cross-replica context. What it
-/// assigns, to this or other variables of the strategy, becomes central state if it succeeds and
-/// is dropped if it fails. `args` may be NULL; of per-replica values in it the first component
-/// counts. `options` may be NULL. `result` may be NULL, which discards the result.
+/// Calls a function that changes a variable, for all replicas at once.
 ///
-/// In a replica's callback it is a synchronising call that all replicas make (see
-/// umbo_replica_context_merge_call()): `function` runs once, on the thread that called
-/// umbo_strategy_run(), with replica 0's arguments and user data, and each replica gets its part of
-/// the result.
+/// @param[in] strategy The strategy.
+/// @param[in] variable The variable, which `function` gets.
+/// @param[in] function What to call, once.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[in] args The arguments; `args` may be NULL.
+/// @param[in] options The form of the result; `options` may be NULL: grouped.
+/// @param[out] result What `function` stored, which the caller releases; if it stored nothing,
+///   `*result` gets NULL. `result` may be NULL, which discards it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown grouping.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
+///   draining, or this process is the child of a fork.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - what `function` returned.
 ///
-/// FAILED_PRECONDITION in another strategy's scope, and while the strategy is draining.
+/// `function` runs on this thread, in cross-replica context. What it assigns, to this variable and
+/// to others of the strategy, becomes central state if it succeeds and is dropped if it fails.
+///
+/// In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+/// `function` then runs on the thread that called umbo_strategy_run(), with the arguments and user
+/// data of replica 0, and each replica gets its part of the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_update(
     strategy: *mut umbo_strategy,

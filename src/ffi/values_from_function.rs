@@ -18,17 +18,22 @@ use crate::strategy::extended::ValueContext;
 pub struct umbo_value_context {
     /// sizeof(umbo_value_context).
     pub struct_size: usize,
-    /// The replica's id.
+    /// The id of the replica: 0 to the number of replicas less one.
     pub replica_id_in_sync_group: i32,
-    /// How many replicas run in sync.
+    /// The number of replicas.
     pub num_replicas_in_sync: i64,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
 unsafe impl Extensible for umbo_value_context {}
 
-/// Makes the value of one replica. `context` lives as long as the call. `*value` is NULL on entry;
-/// the value stored there, which must be one, is taken over by the library.
+/// Makes the value of one replica.
+///
+/// @param[in] context For which replica; valid for the call.
+/// @param[in] user_data What the caller passed.
+/// @param[out] value The place for the value; NULL on entry. A value must be stored there, and the
+///   library takes it over.
+/// @return UMBO_OK, or why it failed.
 pub type umbo_value_fn = Option<
     unsafe extern "C-unwind" fn(
         context: *const umbo_value_context,
@@ -37,13 +42,23 @@ pub type umbo_value_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Calls `function` once for each replica, in order, on this thread and in this thread's context,
-/// and makes a per-replica value of the results. Structures are merged leaf by leaf (INVALID_ARGUMENT
-/// if they differ); shapes and dtypes may differ. Leaves are always wrapped, even the very same
-/// tensor, and also with one replica; the default strategy wraps nothing. Components stay on the
-/// device they were made on. In every context.
+/// Makes a per-replica value, replica by replica.
 ///
-/// If `function` fails, so does this, with its status.
+/// @param[in] strategy The strategy.
+/// @param[in] function What to call: once for each replica, in replica order.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[out] result The per-replica value. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a call that stored no value, or
+///   values whose structures differ.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - what `function` returned.
+///
+/// All calls are on this thread and in the context that this thread is in; any context is fine.
+/// Structures are merged leaf by leaf. Shapes and dtypes may differ. Each leaf becomes a
+/// per-replica value, also with one replica, and also if all replicas give the very same tensor.
+/// Only the default strategy, which has one replica, gives its value as it is. Components stay on
+/// the devices that they were made on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_values_from_function(
     strategy: *mut umbo_strategy,
