@@ -16,40 +16,28 @@
  * view may be read until the variable is assigned: there the *caller locks*.
  *
  * Functions:
- * - umbo_variable_create(): Makes a variable on the strategy's parameter device.
- * - umbo_variable_view(): Where the variable's value lies right now, for reading: never write
- *   through it.
- * - umbo_variable_view_as(): As umbo_variable_view(), with the variable's current value in another
- *   type: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 for a float32 variable.
- * - umbo_variable_read(): A copy of the value that the variable has now: in a run or a merge call
- *   with what the step has written so far, elsewhere the value of the last step that succeeded.
- * - umbo_variable_assign(): Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if
- *   they differ).
- * - umbo_variable_assign_add(): Adds a value; otherwise as umbo_variable_assign().
- * - umbo_variable_assign_sub(): Subtracts a value; otherwise as umbo_variable_assign().
- * - umbo_variable_name(): The variable's name.
- * - umbo_variable_dtype(): The type of the variable's elements.
- * - umbo_variable_trainable(): Whether an optimizer should change the variable: 1 or 0.
- * - umbo_variable_aggregation(): How values that replicas assign are combined.
- * - umbo_variable_synchronization(): The synchronisation that the variable was made with.
- * - umbo_variable_device(): The canonical name of the device that holds the variable.
- * - umbo_variable_retain(): Another handle to the same object, to be released like the first; also
- *   of what a callback was only lent, which then stays.
- * - umbo_variable_release(): Releases a reference.
- * - umbo_variable_scatter_add(): Adds each row of the slices to the row of the variable that it
- *   belongs to.
- * - umbo_variable_scatter_sub(): Subtracts each row of the slices; otherwise as
- *   umbo_variable_scatter_add().
- * - umbo_variable_scatter_mul(): Multiplies by each row of the slices; otherwise as
- *   umbo_variable_scatter_add().
- * - umbo_variable_scatter_div(): Divides by each row of the slices; otherwise as
- *   umbo_variable_scatter_add().
- * - umbo_variable_scatter_min(): Takes the smaller of each pair of elements, NaN if either is;
- *   otherwise as umbo_variable_scatter_add().
- * - umbo_variable_scatter_max(): Takes the larger of each pair of elements, NaN if either is;
- *   otherwise as umbo_variable_scatter_add().
- * - umbo_variable_scatter_update(): Replaces the rows of the variable by those of the slices;
- *   otherwise as umbo_variable_scatter_add().
+ * - umbo_variable_create(): Makes a variable on a strategy's parameter device.
+ * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
+ * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
+ * - umbo_variable_read(): Copies the value of a variable.
+ * - umbo_variable_assign(): Gives a variable a new value.
+ * - umbo_variable_assign_add(): Adds to a variable.
+ * - umbo_variable_assign_sub(): Subtracts from a variable.
+ * - umbo_variable_name(): Tells the name of a variable.
+ * - umbo_variable_dtype(): Tells the type of a variable's elements.
+ * - umbo_variable_trainable(): Tells whether an optimizer should change a variable.
+ * - umbo_variable_aggregation(): Tells how values that replicas assign are combined.
+ * - umbo_variable_synchronization(): Tells the synchronisation that a variable was made with.
+ * - umbo_variable_device(): Tells the name of the device that holds a variable.
+ * - umbo_variable_retain(): Makes another handle to the same variable.
+ * - umbo_variable_release(): Releases a handle.
+ * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
+ * - umbo_variable_scatter_sub(): Subtracts rows from the rows of a variable.
+ * - umbo_variable_scatter_mul(): Multiplies the rows of a variable by rows.
+ * - umbo_variable_scatter_div(): Divides the rows of a variable by rows.
+ * - umbo_variable_scatter_min(): Takes the smaller one of each pair of elements.
+ * - umbo_variable_scatter_max(): Takes the larger one of each pair of elements.
+ * - umbo_variable_scatter_update(): Replaces rows of a variable.
  *
  * Example:
  * ```c
@@ -70,12 +58,19 @@
 extern "C" {
 #endif
 
-/** Writes a variable's initial value: all elements of `memory`, which is contiguous and zero. */
+/**
+ * Writes the initial value of a variable.
+ *
+ * @param[in] memory The variable's elements, for writing: contiguous, and zero at first. Valid for
+ *   the call.
+ * @param[in] user_data `initializer_user_data` of the options.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+ */
 typedef umbo_status (*umbo_initializer_fn)(const umbo_view *memory, void *user_data);
 
 /** Whether an optimizer should change a variable. */
 UMBO_ENUM(umbo_trainable) {
-  /** Yes, unless the variable is synchronised on reading. */
+  /** Yes, except with UMBO_SYNCHRONIZATION_ON_READ. */
   UMBO_TRAINABLE_DEFAULT = 0,
   /** Yes. */
   UMBO_TRAINABLE_YES = 1,
@@ -84,8 +79,10 @@ UMBO_ENUM(umbo_trainable) {
 };
 
 /**
- * When copies of a variable would be synchronised. There is one copy, so this has no effect on
- * its value; it is recorded, and ON_READ makes `trainable` default to no.
+ * When copies of a variable are to be synchronised.
+ *
+ * A variable has one copy, so its value does not depend on this. It is recorded, and with ON_READ
+ * the default of `trainable` is no.
  */
 UMBO_ENUM(umbo_synchronization) {
   /** The strategy decides. */
@@ -100,35 +97,44 @@ UMBO_ENUM(umbo_synchronization) {
 
 /** How values that replicas assign to a variable are combined. */
 UMBO_ENUM(umbo_aggregation) {
-  /** Assigning in replica context is INVALID_ARGUMENT. */
+  /**
+   * Not at all: with several replicas an assignment in a replica's callback is
+   * UMBO_STATUS_INVALID_ARGUMENT.
+   */
   UMBO_AGGREGATION_NONE = 0,
-  /** The replicas' values are added. */
+  /** The values are added. */
   UMBO_AGGREGATION_SUM = 1,
-  /** The sum is divided by the number of replicas. Not for integer variables. */
+  /**
+   * The values are added, and the sum is divided by the number of replicas. Not for integer
+   * variables.
+   */
   UMBO_AGGREGATION_MEAN = 2,
-  /** Replica 0's value counts. */
+  /** Replica 0's value is taken. */
   UMBO_AGGREGATION_ONLY_FIRST_REPLICA = 3
 };
 
-/** What a new variable is to be. Start from UMBO_VARIABLE_OPTIONS_INIT. */
+/** The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT. */
 typedef struct umbo_variable_options {
   /** sizeof(umbo_variable_options). */
   size_t struct_size;
-  /** Called once, during the call, in place of an initial value. */
+  /**
+   * Writes the initial value, in place of a tensor. It is called once, before
+   * umbo_variable_create() returns. NULL: none.
+   */
   umbo_initializer_fn initializer;
-  /** Given to `initializer`. */
+  /** Passed to `initializer` unchanged. */
   void *initializer_user_data;
-  /** The element type; with an initializer. */
+  /** The type of the elements. Only with `initializer`: a tensor brings its own. */
   umbo_dtype dtype;
-  /** The rank; with an initializer. */
+  /** The number of dimensions. Only with `initializer`. */
   int32_t rank;
-  /** The sizes of the dimensions; with an initializer. */
+  /** The sizes of the dimensions, `rank` of them. Only with `initializer`. */
   const int64_t *shape;
-  /** One of the UMBO_TRAINABLE_ constants. */
+  /** Whether an optimizer should change the variable. By default UMBO_TRAINABLE_DEFAULT. */
   umbo_trainable trainable;
-  /** One of the UMBO_SYNCHRONIZATION_ constants. */
+  /** Recorded only; see umbo_synchronization. By default UMBO_SYNCHRONIZATION_AUTO. */
   umbo_synchronization synchronization;
-  /** One of the UMBO_AGGREGATION_ constants. */
+  /** How values that replicas assign are combined. By default UMBO_AGGREGATION_NONE. */
   umbo_aggregation aggregation;
 } umbo_variable_options;
 
@@ -144,178 +150,355 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
 }
 
 /**
- * Makes a variable on the strategy's parameter device. `strategy` may be NULL: then it is made in
- * the current strategy, so that a function which makes variables can be called in a scope.
- * `name` may be NULL; names need not differ. `initial_value`, of which the variable gets a copy,
- * is NULL if the options have an initializer; exactly one of the two is given. `options` may be
- * NULL.
+ * Makes a variable on a strategy's parameter device.
  *
- * In the callback of several replicas, with `strategy` NULL, replica 0 makes the variable, and each
- * other replica's call waits for it and gives the same variable: by name and by position among the
- * variables of that name, whatever its own initial value. A name that ends in an underscore and one
- * digit counts as the name without them. FAILED_PRECONDITION, naming the device, if replica 0 makes
- * no such variable before it returns or waits in a synchronising call. A variable that replica 0
- * alone makes is fine.
+ * @param[in] strategy The strategy; `strategy` may be NULL: the current one. So a function that
+ *   makes variables can be called in a scope.
+ * @param[in] name The name; `name` may be NULL: "Variable". Several variables may have the same
+ *   name.
+ * @param[in] initial_value The initial value, which is copied; its dtype and shape become the
+ *   variable's. `initial_value` is NULL if the options have an initializer: exactly one of the two
+ *   is given.
+ * @param[in] options The properties; `options` may be NULL: all defaults.
+ * @param[out] variable The new variable. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
+ *   options, both an initial value and an initializer, or neither.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
+ *   callback; it comes from another strategy's scope; the variable is not for the default strategy
+ *   and the call comes from inside a scope of that; or this process is the child of a fork and the
+ *   strategy was made before it.
+ * - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
+ *   (see below).
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - what the initializer or a variable creator returned.
  *
- * FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
- * and, unless for the default strategy, in a scope of the default strategy.
+ * In a replica's callback `strategy` is left out. With several replicas, replica 0 makes the
+ * variable. The call of each other replica waits for it and gives the same variable. It is found
+ * by its name and by its position among the variables of that name; the other replicas' initial
+ * values are not used. A name that ends in an underscore and one digit counts as the name without
+ * them. If replica 0 returns, or waits in a synchronising call, without having made the variable,
+ * the others get UMBO_STATUS_FAILED_PRECONDITION, and the message names the device. Replica 0 may
+ * make variables that the others do not ask for.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
     umbo_strategy *strategy, const char *name, const umbo_tensor *initial_value,
     const umbo_variable_options *options, umbo_variable **variable);
 
 /**
- * Where the variable's value lies right now, for reading: never write through it. In a replica's
- * callback `ctx` is its context: the view is on the replica's device, shows what this step has
- * written so far, and is valid until the callback returns or the variable is written. Outside of
- * runs `ctx` is NULL, and the view is valid until the variable is written next or released; no
- * other thread may write it meanwhile.
+ * Shows where the value of a variable lies, for reading.
+ *
+ * @param[in] variable The variable.
+ * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+ * @param[out] view The value. Never write through it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ *
+ * In a replica's callback the view is on the replica's device and shows what this step has written
+ * so far. It is valid until the callback returns or the variable is written.
+ *
+ * Outside of runs it is valid until the variable is written or released. No other thread may write
+ * the variable meanwhile.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view(
     const umbo_variable *variable, const umbo_replica_context *ctx, umbo_view *view);
 
 /**
- * As umbo_variable_view(), with the variable's current value in another type: UMBO_DTYPE_FLOAT16 or
- * UMBO_DTYPE_BFLOAT16 for a float32 variable. (The variable's own type gives what
- * umbo_variable_view() gives; all others are INVALID_ARGUMENT.) `ctx` is the replica's context, or
- * NULL outside of runs.
+ * Shows the value of a variable in another type, for reading.
  *
- * The variable stays float32: it is what updates and assignments act on. Beside it lies a
- * contiguous copy, each element rounded to the nearest value, ties to even. The first call for a
- * type makes the copy (RESOURCE_EXHAUSTED if there is no memory) and it stays as long as the
- * variable; from then on an apply of an optimizer writes it along with the variable, at the cost of
- * its own bytes. After other writes the next call converts the variable anew. Replicas may call at
- * the same time: one converts, the others wait for it.
+ * @param[in] variable The variable.
+ * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+ * @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
+ *   variable its own type, which gives what umbo_variable_view() gives.
+ * @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
+ *   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
+ * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
+ *
+ * The variable itself stays float32; updates and assignments act on that. The view shows a copy
+ * beside it. The first call for a type makes the copy, which stays as long as the variable. From
+ * then on each apply of an optimizer writes the copy along with the variable, which costs as much
+ * memory traffic as the copy has bytes. After any other write the next call converts the whole
+ * variable.
+ *
+ * Replicas may call at the same time. If the copy has to be made or converted, one thread does it
+ * and the others wait.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view_as(
     const umbo_variable *variable, const umbo_replica_context *ctx, umbo_dtype dtype,
     umbo_view *view);
 
 /**
- * A copy of the value that the variable has now: in a run or a merge call with what the step has
- * written so far, elsewhere the value of the last step that succeeded. A new tensor on the
- * variable's device.
+ * Copies the value of a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] value A new tensor on the variable's device. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
+ * the value of the last step that succeeded.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
     const umbo_variable *variable, umbo_tensor **value);
 
 /**
- * Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+ * Gives a variable a new value.
  *
- * In cross-replica and default context it acts once; of a per-replica value the first component
- * counts, and the log gets one warning for each variable. In a replica's callback it is a
- * synchronising call that all replicas make (see umbo_replica_context_merge_call()): their values
- * are combined as the variable's aggregation says and the result is assigned once. Later reads in
- * the step see it; it becomes central state when the run succeeds, and is dropped when it fails.
- * With SUM the very same tensor on all replicas is INVALID_ARGUMENT. A variable of the default
- * strategy is written by each replica in turn, at once.
+ * @param[in] variable The variable.
+ * @param[in] value A value of the variable's dtype and shape.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
+ *   that the variable's aggregation cannot combine.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
+ *   the variable's strategy is draining, the replicas made different synchronising calls, or this
+ *   process is the child of a fork.
+ * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
- * FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
- * its strategy is draining.
+ * In cross-replica and default context the value is assigned once. Of a per-replica value the
+ * first component is taken; the first time for each variable, the log gets a warning.
+ *
+ * In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+ * The replicas' values are combined by the variable's aggregation, and the result is assigned
+ * once. With SUM it is UMBO_STATUS_INVALID_ARGUMENT to pass the very same tensor on all replicas.
+ * Later reads in the step see the new value. It becomes central state if the run succeeds and is
+ * dropped if not.
+ *
+ * Each replica writes a variable of the default strategy by itself, one after the other, at once.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign(
     umbo_variable *variable, const umbo_value *value);
 
-/** Adds a value; otherwise as umbo_variable_assign(). */
+/**
+ * Adds to a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[in] value A value of the variable's dtype and shape, which is added.
+ * @return UMBO_OK, or the statuses of umbo_variable_assign().
+ *
+ * Contexts, aggregation and commit are those of umbo_variable_assign().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
     umbo_variable *variable, const umbo_value *value);
 
-/** Subtracts a value; otherwise as umbo_variable_assign(). */
+/**
+ * Subtracts from a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[in] value A value of the variable's dtype and shape, which is subtracted.
+ * @return UMBO_OK, or the statuses of umbo_variable_assign().
+ *
+ * Contexts, aggregation and commit are those of umbo_variable_assign().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
 /**
- * The variable's name. Lives as long as the variable.
+ * Tells the name of a variable.
  *
- * @param variable The variable.
- * @param name Gets the name.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for what is no variable.
+ * @param[in] variable The variable.
+ * @param[out] name The name. Lives as long as the process.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
     const umbo_variable *variable, const char **name);
 
-/** The type of the variable's elements. */
+/**
+ * Tells the type of a variable's elements.
+ *
+ * @param[in] variable The variable.
+ * @param[out] dtype The type.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_dtype(
     const umbo_variable *variable, umbo_dtype *dtype);
 
-/** Whether an optimizer should change the variable: 1 or 0. */
+/**
+ * Tells whether an optimizer should change a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] trainable 1 if it should, else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_trainable(
     const umbo_variable *variable, int32_t *trainable);
 
-/** How values that replicas assign are combined. */
+/**
+ * Tells how values that replicas assign are combined.
+ *
+ * @param[in] variable The variable.
+ * @param[out] aggregation The aggregation.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_aggregation(
     const umbo_variable *variable, umbo_aggregation *aggregation);
 
-/** The synchronisation that the variable was made with. */
+/**
+ * Tells the synchronisation that a variable was made with.
+ *
+ * @param[in] variable The variable.
+ * @param[out] synchronization The synchronisation; see umbo_synchronization.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_synchronization(
     const umbo_variable *variable, umbo_synchronization *synchronization);
 
-/** The canonical name of the device that holds the variable. Lives as long as the process. */
+/**
+ * Tells the name of the device that holds a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] name The canonical name of the device. Lives as long as the process.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_device(
     const umbo_variable *variable, const char **name);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same variable.
+ *
+ * @param[in] variable The variable. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_retain(
     const umbo_variable *variable, umbo_variable **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle.
+ *
+ * @param[in] variable The handle. NULL is fine: then nothing happens.
+ *
+ * Gradients and values that have the variable keep it.
+ */
 UMBO_API void umbo_variable_release(const umbo_variable *variable);
 
 /**
- * Adds each row of the slices to the row of the variable that it belongs to.
+ * Adds rows to the rows of a variable.
  *
- * `slices` is indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
- * Rows are taken in order; one that is named several times is changed several times. An index
- * that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
- * Integers wrap; bool is INVALID_ARGUMENT.
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   add to each.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
+ *   dtype or shape, bool, a per-replica value outside of a replica's callback, or slices that the
+ *   variable's aggregation cannot combine.
+ * - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
+ * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
+ *   umbo_variable_assign().
  *
- * In cross-replica and default context it acts once, and a per-replica value is INVALID_ARGUMENT.
- * In a replica's callback it is a synchronising call that all replicas make (see
- * umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
- * SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
- * replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.
- * The very same value on all replicas is INVALID_ARGUMENT with SUM and counts once with MEAN.
- * Later reads in the step see the result; it becomes central state when the run succeeds, and is
- * dropped when it fails. Other errors as for umbo_variable_assign().
+ * Rows are processed in the order of the slices. A row that is named several times is changed
+ * several times. If the call fails, no row is changed. Integers wrap.
+ *
+ * In cross-replica and default context the slices are applied once.
+ *
+ * In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+ * The variable's aggregation says which slices are applied:
+ * - UMBO_AGGREGATION_SUM: those of all replicas, in replica order. It is
+ *   UMBO_STATUS_INVALID_ARGUMENT to pass the very same value on all replicas.
+ * - UMBO_AGGREGATION_MEAN: the same, with the values divided by the number of replicas. The very
+ *   same value on all replicas is applied once, as it is.
+ * - UMBO_AGGREGATION_ONLY_FIRST_REPLICA: those of replica 0.
+ * - UMBO_AGGREGATION_NONE: with several replicas UMBO_STATUS_INVALID_ARGUMENT.
+ *
+ * Later reads in the step see the result. It becomes central state if the run succeeds and is
+ * dropped if not.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_add(
     umbo_variable *variable, const umbo_value *slices);
 
-/** Subtracts each row of the slices; otherwise as umbo_variable_scatter_add(). */
+/**
+ * Subtracts rows from the rows of a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   subtract from each.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_sub(
     umbo_variable *variable, const umbo_value *slices);
 
-/** Multiplies by each row of the slices; otherwise as umbo_variable_scatter_add(). */
+/**
+ * Multiplies the rows of a variable by rows.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   multiply each by.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_mul(
     umbo_variable *variable, const umbo_value *slices);
 
 /**
- * Divides by each row of the slices; otherwise as umbo_variable_scatter_add(). Integers are
- * truncated towards zero; a divisor of 0 is INVALID_ARGUMENT for them.
+ * Divides the rows of a variable by rows.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   divide each by.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add(), and
+ *   UMBO_STATUS_INVALID_ARGUMENT: an integer is divided by 0.
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ *
+ * Quotients of integers are rounded towards zero.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_div(
     umbo_variable *variable, const umbo_value *slices);
 
 /**
- * Takes the smaller of each pair of elements, NaN if either is; otherwise as
- * umbo_variable_scatter_add().
+ * Takes the smaller one of each pair of elements.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   compare each with.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ *
+ * If one of the two is NaN, so is the result.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_min(
     umbo_variable *variable, const umbo_value *slices);
 
 /**
- * Takes the larger of each pair of elements, NaN if either is; otherwise as
- * umbo_variable_scatter_add().
+ * Takes the larger one of each pair of elements.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+ *   compare each with.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ *
+ * If one of the two is NaN, so is the result.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_max(
     umbo_variable *variable, const umbo_value *slices);
 
 /**
- * Replaces the rows of the variable by those of the slices; otherwise as
- * umbo_variable_scatter_add(). Takes bool as well.
+ * Replaces rows of a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and the new
+ *   rows.
+ * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+ *
+ * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+ *
+ * Bool is allowed here.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_update(
     umbo_variable *variable, const umbo_value *slices);

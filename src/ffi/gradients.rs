@@ -13,27 +13,27 @@ use super::tensor::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_
 use crate::error::{Error, Result};
 use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 
-/// How the callback reduces the losses of its examples, and so what its gradients stand for.
+/// How the callback reduces the losses of its examples, which says what its gradients mean.
 pub type umbo_loss_reduction = i32;
 
-/// Not said yet; no function takes it.
+/// Not chosen; no function accepts it.
 pub const UMBO_LOSS_UNSET: umbo_loss_reduction = 0;
-/// The callback sums over its examples. The update takes the sum over replicas, divided by the
+/// The callback sums over its examples. The update uses the sum over the replicas, divided by the
 /// total weight.
 pub const UMBO_LOSS_SUM: umbo_loss_reduction = 1;
-/// The callback takes the mean over its examples. The update takes the mean over replicas, weighted
-/// by their weights.
+/// The callback takes the mean over its examples. The update uses the mean over the replicas,
+/// weighted by their weights.
 pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
-/// The callback divides by the examples of the global batch itself. The update takes the sum over
-/// replicas.
+/// The callback sums over its examples and divides by the number of examples of the global batch.
+/// The update uses the sum over the replicas.
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
 /// What a replica does with its gradient buffer.
 pub type umbo_gradient_mode = i32;
 
-/// It writes every element; the buffer holds whatever it held before.
+/// It writes every element. The buffer contains old data before.
 pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
-/// It adds to the elements, which are zero at its first view in a step.
+/// It adds to the elements. They are zero when the replica first views the buffer in a step.
 pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
@@ -42,22 +42,25 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 pub struct umbo_gradients_options {
     /// sizeof(umbo_gradients_options).
     pub struct_size: usize,
-    /// UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. Must be given: there is no default.
+    /// UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. There is no default: it must be set.
     pub loss_reduction: umbo_loss_reduction,
-    /// How many runs make one update; umbo_optimizer_apply() is called after each of them. Their
-    /// contributions are one sum, divided by the weight of all these runs, as if one run had submitted
-    /// them; with UMBO_LOSS_GLOBAL_MEAN the callback divides by the examples of all of them. More than
-    /// 1 costs 8 bytes for each element of the variables, on their device (of row-sparse ones: of the
-    /// rows that were touched). 1 or more; by default 1.
+    /// How many runs make one update; 1 or more, by default 1. Call umbo_optimizer_apply() after
+    /// each run. The contributions of all these runs are added and divided by their total weight,
+    /// as if one run had submitted them. With UMBO_LOSS_GLOBAL_MEAN the callback divides by the
+    /// examples of all of these runs. More than 1 costs 8 bytes for each element of the variables,
+    /// on their device; for row-sparse variables only the rows that were named count.
     pub accumulation_steps: i64,
-    /// NULL, or as many numbers as there are variables: 1 for a variable, of one dimension or more, of
-    /// which a step contributes some rows only, such as an embedding table; 0 for the others. Replicas
-    /// contribute to it by umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() instead
-    /// of umbo_gradients_view(). It has no buffers of its size, and an apply costs by the rows.
+    /// An array with a number for each variable: 1 for a row-sparse variable, 0 for any other.
+    /// NULL: none is row-sparse. A row-sparse variable, such as an embedding table, has one
+    /// dimension or more, and a step contributes to some of its rows only. Replicas do so with
+    /// umbo_gradients_add_rows() and umbo_gradients_add_indexed_slices() and do not call
+    /// umbo_gradients_view(). There are no buffers of the variable's size, and the costs of an
+    /// apply are those of the rows.
     pub row_sparse: *const i32,
-    /// The element type of the gradients: UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16 for float32 variables, so that
-    /// replicas write, and an update reads, half as much. Sums over replicas are float64 all the same,
-    /// and weights and state stay what they are. UMBO_DTYPE_NONE, the default: the type of each variable.
+    /// The element type of the gradients. UMBO_DTYPE_NONE, the default: that of each variable.
+    /// UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, for float32 variables: replicas write half as
+    /// many bytes, and an apply reads half as many. Sums over replicas are float64 in every case,
+    /// and the variables and the optimizer's state keep their type.
     pub dtype: umbo_dtype,
 }
 
@@ -82,10 +85,21 @@ const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN)
 const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_GRADIENT_OVERWRITE);
 const _: () = assert!(GradientMode::Add as i32 == UMBO_GRADIENT_ADD);
 
-/// Gradient buffers for `count` variables, one for each variable and replica of a strategy.
+/// Makes gradient buffers, one for each variable and replica.
 ///
-/// The variables must differ, have been made by the strategy, and be float32 or float64; they stay
-/// the caller's to release. `options` must say what the callback's gradients stand for.
+/// @param[in] strategy The strategy whose replicas write them.
+/// @param[in] count The number of variables, 1 or more.
+/// @param[in] variables The variables: all different, made by `strategy`, and of float32 or
+///   float64. Gradients keep a reference of their own.
+/// @param[in] options What the gradients mean, and their type; must be given, since
+///   `loss_reduction` has no default.
+/// @param[out] gradients The new gradients. The caller releases them.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, a variable named
+///   twice or made by another strategy, a scalar that is row-sparse, `loss_reduction` unset, or
+///   another option that is out of range or does not fit.
+/// - UMBO_STATUS_UNIMPLEMENTED: a variable that is neither float32 nor float64.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_create(
     strategy: *mut umbo_strategy,
@@ -137,14 +151,25 @@ pub unsafe extern "C" fn umbo_gradients_create(
     })
 }
 
-/// This replica's own buffer for variable `index`, of the variable's shape, and of its dtype unless
-/// the options say another, on the replica's device; to be written until the replica submits. `mode` is UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
-/// A variable that a replica does not view in a step counts as zero from it; one that no replica
-/// views is not updated.
+/// Gives this replica's buffer for the gradient of a variable.
 ///
-/// Replicas call this at the same time; nothing is allocated and nobody waits. OUT_OF_RANGE: no
-/// such variable. FAILED_PRECONDITION: a row-sparse variable, not in a run of the strategy that the gradients were made
-/// for, or submitted already. CANCELLED: the run has returned without this replica.
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
+/// @param[out] view The buffer, to be written until the replica submits. It has the variable's
+///   shape, and its dtype unless the options give another one. It is on the replica's device.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown `mode`.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
+///   that the gradients were made for, the replica has submitted already, what an earlier run
+///   submitted was not applied, or this process is the child of a fork.
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+///
+/// If a replica does not view a variable in a step, its gradient counts as zero. If no replica
+/// views it, the variable is not updated. Replicas call at the same time; the call allocates
+/// nothing and does not wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_view(
     gradients: *mut umbo_gradients,
@@ -172,26 +197,42 @@ pub unsafe extern "C" fn umbo_gradients_view(
     })
 }
 
-/// Adds `rows` rows (0 or more) to what this replica contributes to row-sparse variable `index` in
-/// this step, and gives room to write them, on the replica's device, until the replica submits:
-/// `indices`, int64 of shape [rows], takes which rows of the variable they are, and `values`, of the
-/// gradients' dtype and the variable's shape but for the number of rows, their gradients. Both hold whatever they
-/// held before. A further call in the step adds further rows; the first views stay valid.
+/// Adds rows to this replica's gradient of a row-sparse variable.
 ///
-/// Rows may come in any order. One that is named several times, in a call, in several or by several
-/// replicas, stands for the sum of what is given for it; what is done with sums is the same as for
-/// other variables. But the update is lazy: rows that nobody named, and what the optimizer keeps for
-/// them, stay as they are, so that momentum and weight decay act on the rows that were named alone.
-/// Adam's t counts the updates of the variable. An apply with LAMB is INVALID_ARGUMENT. A variable to
-/// which replicas add 0 rows counts as updated; one to which none adds any, not even 0, does not.
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] rows How many rows to add; 0 or more.
+/// @param[out] indices Room for the numbers of the rows in the variable: int64, of shape [rows].
+/// @param[out] values Room for their gradients: of the gradients' dtype, and of the variable's
+///   shape with `rows` in place of the first dimension.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative number of rows.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the variable is not row-sparse, or as for
+///   umbo_gradients_view().
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for so many rows.
 ///
-/// Sums are in replica order, then in the order in which rows were added, so the bits depend neither
-/// on threads nor on who comes first.
+/// Write all of both views before the replica submits; they contain old data before. They are on
+/// the replica's device. A further call in the step adds further rows, and the earlier views stay
+/// valid.
 ///
-/// Replicas call this at the same time, and nobody waits; nothing is allocated once a step had as
-/// many rows in as many calls. An index that is no row of the variable is OUT_OF_RANGE from the call
-/// that submits with a weight other than 0. FAILED_PRECONDITION: not declared row-sparse; else as
-/// for umbo_gradients_view(). RESOURCE_EXHAUSTED: no memory for as many rows.
+/// Rows may come in any order. A row may be named several times, in one call, in several calls or
+/// by several replicas: its gradient is then the sum. Sums are in replica order, and for each
+/// replica in the order in which it added the rows. So their bits do not depend on threads or
+/// timing. Sums are then treated as the gradients of other variables are.
+///
+/// The update is *lazy*: it changes only the rows that were named and the optimizer's state for
+/// them. So momentum and weight decay act on these rows only. Adam's t counts the updates of the
+/// variable. An apply with LAMB is UMBO_STATUS_INVALID_ARGUMENT. A variable to which a replica adds
+/// 0 rows counts as updated; one for which no replica makes this call does not.
+///
+/// Indices are checked by the call that submits, unless its weight is 0. An index that is no row of
+/// the variable is UMBO_STATUS_OUT_OF_RANGE there.
+///
+/// Replicas call at the same time, and the call does not wait. It allocates nothing if an earlier
+/// step had as many rows in as many calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_rows(
     gradients: *mut umbo_gradients,
@@ -214,9 +255,19 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
     })
 }
 
-/// Adds copies of the rows of `slices` to what this replica contributes to row-sparse variable
-/// `index` in this step: indexed slices of the gradients' dtype and the variable's shape (INVALID_ARGUMENT if they
-/// differ). Otherwise as umbo_gradients_add_rows().
+/// Adds rows as umbo_gradients_add_rows(), from slices.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] slices Indexed slices of the gradients' dtype and the variable's shape. They stay the
+///   caller's.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or another
+///   dtype or shape.
+/// - the others of umbo_gradients_add_rows().
+///
+/// The rows count as those of umbo_gradients_add_rows().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     gradients: *mut umbo_gradients,
@@ -377,14 +428,22 @@ fn row_count(rows: i64) -> Result<usize> {
     usize::try_from(rows).map_err(|_| Error::invalid("rows", format!("{rows}; must be 0 or more")))
 }
 
-/// Submits what this replica wrote into its buffers in this step, once, weighted by the examples of
-/// its part of the run's arguments. A replica without examples submits too, and what it wrote is not
-/// read.
+/// Submits this replica's gradients, weighted by its number of examples.
 ///
-/// FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells how many
-/// examples there are (umbo_gradients_submit_weighted() says the weight), submitted already, or
-/// as for umbo_gradients_view(). OUT_OF_RANGE: an index among the rows that this replica added is no
-/// row of its variable; the replica has not submitted then.
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
+///   the number of examples (umbo_gradients_submit_weighted() takes a weight), the replica has
+///   submitted already, or as for umbo_gradients_view().
+/// - UMBO_STATUS_OUT_OF_RANGE: an index among the rows that this replica added is no row of its
+///   variable. The replica has not submitted then.
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+///
+/// Each replica submits once in a step, after all of its gradients are written. The number of
+/// examples is that of its part of the run's arguments. A replica without examples submits too;
+/// what it wrote is not read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit(
     gradients: *mut umbo_gradients,
@@ -393,8 +452,19 @@ pub unsafe extern "C" fn umbo_gradients_submit(
     boundary("umbo_gradients_submit", || submit(ctx, gradients, None))
 }
 
-/// As umbo_gradients_submit(), with a weight of the caller's, which is finite and 0 or more. With
-/// weight 0 nothing of what this replica wrote is read.
+/// Submits this replica's gradients with a given weight.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] weight The weight of this replica; finite and 0 or more. With 0 nothing that this
+///   replica wrote is read.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
+///   not finite.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replica has submitted already, or as for
+///   umbo_gradients_view().
+/// - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit_weighted(
     gradients: *mut umbo_gradients,
@@ -414,8 +484,16 @@ fn submit(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same gradients.
+///
+/// @param[in] gradients The gradients. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_retain(
     gradients: *const umbo_gradients,
@@ -427,7 +505,11 @@ pub unsafe extern "C" fn umbo_gradients_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] gradients The handle. NULL is fine: then nothing happens.
+///
+/// The object ends when its last handle is released and nothing else keeps it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {
     quietly("umbo_gradients_release", || handle::release(gradients, "gradients"));

@@ -17,21 +17,35 @@ fn scatter(
     })
 }
 
-/// Adds each row of the slices to the row of the variable that it belongs to.
+/// Adds rows to the rows of a variable.
 ///
-/// `slices` is indexed slices of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
-/// Rows are taken in order; one that is named several times is changed several times. An index
-/// that is no row of the variable is OUT_OF_RANGE. Whatever is wrong, nothing is changed then.
-/// Integers wrap; bool is INVALID_ARGUMENT.
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   add to each.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
+///   dtype or shape, bool, a per-replica value outside of a replica's callback, or slices that the
+///   variable's aggregation cannot combine.
+/// - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
+///   umbo_variable_assign().
 ///
-/// In cross-replica and default context it acts once, and a per-replica value is INVALID_ARGUMENT. In a
-/// replica's callback it is a synchronising call that all replicas make (see
-/// umbo_replica_context_merge_call()), and the variable's aggregation says which slices count: with
-/// SUM all replicas' in replica order, with MEAN the same with the values divided by the number of
-/// replicas, with ONLY_FIRST_REPLICA replica 0's; NONE is INVALID_ARGUMENT with several replicas.
-/// The very same value on all replicas is INVALID_ARGUMENT with SUM and counts once with MEAN.
-/// Later reads in the step see the result; it becomes central state when the run succeeds, and is
-/// dropped when it fails. Other errors as for umbo_variable_assign().
+/// Rows are processed in the order of the slices. A row that is named several times is changed
+/// several times. If the call fails, no row is changed. Integers wrap.
+///
+/// In cross-replica and default context the slices are applied once.
+///
+/// In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+/// The variable's aggregation says which slices are applied:
+/// - UMBO_AGGREGATION_SUM: those of all replicas, in replica order. It is
+///   UMBO_STATUS_INVALID_ARGUMENT to pass the very same value on all replicas.
+/// - UMBO_AGGREGATION_MEAN: the same, with the values divided by the number of replicas. The very
+///   same value on all replicas is applied once, as it is.
+/// - UMBO_AGGREGATION_ONLY_FIRST_REPLICA: those of replica 0.
+/// - UMBO_AGGREGATION_NONE: with several replicas UMBO_STATUS_INVALID_ARGUMENT.
+///
+/// Later reads in the step see the result. It becomes central state if the run succeeds and is
+/// dropped if not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_add(
     variable: *mut umbo_variable,
@@ -40,7 +54,14 @@ pub unsafe extern "C" fn umbo_variable_scatter_add(
     scatter("umbo_variable_scatter_add", variable, ScatterOp::Add, slices)
 }
 
-/// Subtracts each row of the slices; otherwise as umbo_variable_scatter_add().
+/// Subtracts rows from the rows of a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   subtract from each.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_sub(
     variable: *mut umbo_variable,
@@ -49,7 +70,14 @@ pub unsafe extern "C" fn umbo_variable_scatter_sub(
     scatter("umbo_variable_scatter_sub", variable, ScatterOp::Subtract, slices)
 }
 
-/// Multiplies by each row of the slices; otherwise as umbo_variable_scatter_add().
+/// Multiplies the rows of a variable by rows.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   multiply each by.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_mul(
     variable: *mut umbo_variable,
@@ -58,8 +86,17 @@ pub unsafe extern "C" fn umbo_variable_scatter_mul(
     scatter("umbo_variable_scatter_mul", variable, ScatterOp::Multiply, slices)
 }
 
-/// Divides by each row of the slices; otherwise as umbo_variable_scatter_add(). Integers are
-/// truncated towards zero; a divisor of 0 is INVALID_ARGUMENT for them.
+/// Divides the rows of a variable by rows.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   divide each by.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add(), and
+///   UMBO_STATUS_INVALID_ARGUMENT: an integer is divided by 0.
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+///
+/// Quotients of integers are rounded towards zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_div(
     variable: *mut umbo_variable,
@@ -68,8 +105,16 @@ pub unsafe extern "C" fn umbo_variable_scatter_div(
     scatter("umbo_variable_scatter_div", variable, ScatterOp::Divide, slices)
 }
 
-/// Takes the smaller of each pair of elements, NaN if either is; otherwise as
-/// umbo_variable_scatter_add().
+/// Takes the smaller one of each pair of elements.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   compare each with.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+///
+/// If one of the two is NaN, so is the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_min(
     variable: *mut umbo_variable,
@@ -78,8 +123,16 @@ pub unsafe extern "C" fn umbo_variable_scatter_min(
     scatter("umbo_variable_scatter_min", variable, ScatterOp::Minimum, slices)
 }
 
-/// Takes the larger of each pair of elements, NaN if either is; otherwise as
-/// umbo_variable_scatter_add().
+/// Takes the larger one of each pair of elements.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
+///   compare each with.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+///
+/// If one of the two is NaN, so is the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_max(
     variable: *mut umbo_variable,
@@ -88,8 +141,16 @@ pub unsafe extern "C" fn umbo_variable_scatter_max(
     scatter("umbo_variable_scatter_max", variable, ScatterOp::Maximum, slices)
 }
 
-/// Replaces the rows of the variable by those of the slices; otherwise as
-/// umbo_variable_scatter_add(). Takes bool as well.
+/// Replaces rows of a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and the new
+///   rows.
+/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
+///
+/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
+///
+/// Bool is allowed here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_update(
     variable: *mut umbo_variable,

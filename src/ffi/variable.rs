@@ -23,17 +23,21 @@ use crate::values::variable::{Aggregation, Synchronization, Variable};
 /// How values that replicas assign to a variable are combined.
 pub type umbo_aggregation = i32;
 
-/// Assigning in replica context is INVALID_ARGUMENT.
+/// Not at all: with several replicas an assignment in a replica's callback is
+/// UMBO_STATUS_INVALID_ARGUMENT.
 pub const UMBO_AGGREGATION_NONE: umbo_aggregation = 0;
-/// The replicas' values are added.
+/// The values are added.
 pub const UMBO_AGGREGATION_SUM: umbo_aggregation = 1;
-/// The sum is divided by the number of replicas. Not for integer variables.
+/// The values are added, and the sum is divided by the number of replicas. Not for integer
+/// variables.
 pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 2;
-/// Replica 0's value counts.
+/// Replica 0's value is taken.
 pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 3;
 
-/// When copies of a variable would be synchronised. There is one copy, so this has no effect on
-/// its value; it is recorded, and ON_READ makes `trainable` default to no.
+/// When copies of a variable are to be synchronised.
+///
+/// A variable has one copy, so its value does not depend on this. It is recorded, and with ON_READ
+/// the default of `trainable` is no.
 pub type umbo_synchronization = i32;
 
 /// The strategy decides.
@@ -48,39 +52,45 @@ pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
 /// Whether an optimizer should change a variable.
 pub type umbo_trainable = i32;
 
-/// Yes, unless the variable is synchronised on reading.
+/// Yes, except with UMBO_SYNCHRONIZATION_ON_READ.
 pub const UMBO_TRAINABLE_DEFAULT: umbo_trainable = 0;
 /// Yes.
 pub const UMBO_TRAINABLE_YES: umbo_trainable = 1;
 /// No.
 pub const UMBO_TRAINABLE_NO: umbo_trainable = 2;
 
-/// Writes a variable's initial value: all elements of `memory`, which is contiguous and zero.
+/// Writes the initial value of a variable.
+///
+/// @param[in] memory The variable's elements, for writing: contiguous, and zero at first. Valid for
+///   the call.
+/// @param[in] user_data `initializer_user_data` of the options.
+/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
 pub type umbo_initializer_fn = Option<
     unsafe extern "C-unwind" fn(memory: *const umbo_view, user_data: *mut c_void) -> umbo_status,
 >;
 
-/// What a new variable is to be. Start from UMBO_VARIABLE_OPTIONS_INIT.
+/// The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_variable_options {
     /// sizeof(umbo_variable_options).
     pub struct_size: usize,
-    /// Called once, during the call, in place of an initial value.
+    /// Writes the initial value, in place of a tensor. It is called once, before
+    /// umbo_variable_create() returns. NULL: none.
     pub initializer: umbo_initializer_fn,
-    /// Given to `initializer`.
+    /// Passed to `initializer` unchanged.
     pub initializer_user_data: *mut c_void,
-    /// The element type; with an initializer.
+    /// The type of the elements. Only with `initializer`: a tensor brings its own.
     pub dtype: umbo_dtype,
-    /// The rank; with an initializer.
+    /// The number of dimensions. Only with `initializer`.
     pub rank: i32,
-    /// The sizes of the dimensions; with an initializer.
+    /// The sizes of the dimensions, `rank` of them. Only with `initializer`.
     pub shape: *const i64,
-    /// One of the UMBO_TRAINABLE_ constants.
+    /// Whether an optimizer should change the variable. By default UMBO_TRAINABLE_DEFAULT.
     pub trainable: umbo_trainable,
-    /// One of the UMBO_SYNCHRONIZATION_ constants.
+    /// Recorded only; see umbo_synchronization. By default UMBO_SYNCHRONIZATION_AUTO.
     pub synchronization: umbo_synchronization,
-    /// One of the UMBO_AGGREGATION_ constants.
+    /// How values that replicas assign are combined. By default UMBO_AGGREGATION_NONE.
     pub aggregation: umbo_aggregation,
 }
 
@@ -132,21 +142,36 @@ fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<N
     })
 }
 
-/// Makes a variable on the strategy's parameter device. `strategy` may be NULL: then it is made in
-/// the current strategy, so that a function which makes variables can be called in a scope.
-/// `name` may be NULL; names need not differ. `initial_value`, of which the variable gets a copy,
-/// is NULL if the options have an initializer; exactly one of the two is given. `options` may be
-/// NULL.
+/// Makes a variable on a strategy's parameter device.
 ///
-/// In the callback of several replicas, with `strategy` NULL, replica 0 makes the variable, and each
-/// other replica's call waits for it and gives the same variable: by name and by position among the
-/// variables of that name, whatever its own initial value. A name that ends in an underscore and one
-/// digit counts as the name without them. FAILED_PRECONDITION, naming the device, if replica 0 makes
-/// no such variable before it returns or waits in a synchronising call. A variable that replica 0
-/// alone makes is fine.
+/// @param[in] strategy The strategy; `strategy` may be NULL: the current one. So a function that
+///   makes variables can be called in a scope.
+/// @param[in] name The name; `name` may be NULL: "Variable". Several variables may have the same
+///   name.
+/// @param[in] initial_value The initial value, which is copied; its dtype and shape become the
+///   variable's. `initial_value` is NULL if the options have an initializer: exactly one of the two
+///   is given.
+/// @param[in] options The properties; `options` may be NULL: all defaults.
+/// @param[out] variable The new variable. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
+///   options, both an initial value and an initializer, or neither.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
+///   callback; it comes from another strategy's scope; the variable is not for the default strategy
+///   and the call comes from inside a scope of that; or this process is the child of a fork and the
+///   strategy was made before it.
+/// - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
+///   (see below).
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - what the initializer or a variable creator returned.
 ///
-/// FAILED_PRECONDITION in a replica's callback if `strategy` is given, in another strategy's scope,
-/// and, unless for the default strategy, in a scope of the default strategy.
+/// In a replica's callback `strategy` is left out. With several replicas, replica 0 makes the
+/// variable. The call of each other replica waits for it and gives the same variable. It is found
+/// by its name and by its position among the variables of that name; the other replicas' initial
+/// values are not used. A name that ends in an underscore and one digit counts as the name without
+/// them. If replica 0 returns, or waits in a synchronising call, without having made the variable,
+/// the others get UMBO_STATUS_FAILED_PRECONDITION, and the message names the device. Replica 0 may
+/// make variables that the others do not ask for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create(
     strategy: *mut umbo_strategy,
@@ -199,11 +224,20 @@ pub unsafe extern "C" fn umbo_variable_create(
     })
 }
 
-/// Where the variable's value lies right now, for reading: never write through it. In a replica's
-/// callback `ctx` is its context: the view is on the replica's device, shows what this step has
-/// written so far, and is valid until the callback returns or the variable is written. Outside of
-/// runs `ctx` is NULL, and the view is valid until the variable is written next or released; no
-/// other thread may write it meanwhile.
+/// Shows where the value of a variable lies, for reading.
+///
+/// @param[in] variable The variable.
+/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[out] view The value. Never write through it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+///
+/// In a replica's callback the view is on the replica's device and shows what this step has written
+/// so far. It is valid until the callback returns or the variable is written.
+///
+/// Outside of runs it is valid until the variable is written or released. No other thread may write
+/// the variable meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view(
     variable: *const umbo_variable,
@@ -225,16 +259,27 @@ pub unsafe extern "C" fn umbo_variable_view(
     })
 }
 
-/// As umbo_variable_view(), with the variable's current value in another type: UMBO_DTYPE_FLOAT16 or
-/// UMBO_DTYPE_BFLOAT16 for a float32 variable. (The variable's own type gives what umbo_variable_view()
-/// gives; all others are INVALID_ARGUMENT.) `ctx` is the replica's context, or NULL outside of runs.
+/// Shows the value of a variable in another type, for reading.
 ///
-/// The variable stays float32: it is what updates and assignments act on. Beside it lies a contiguous
-/// copy, each element rounded to the nearest value, ties to even. The first call for a type makes the
-/// copy (RESOURCE_EXHAUSTED if there is no memory) and it stays as long as the variable; from then on
-/// an apply of an optimizer writes it along with the variable, at the cost of its own bytes. After
-/// other writes the next call converts the variable anew. Replicas may call at the same time: one
-/// converts, the others wait for it.
+/// @param[in] variable The variable.
+/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
+///   variable its own type, which gives what umbo_variable_view() gives.
+/// @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
+///   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
+///
+/// The variable itself stays float32; updates and assignments act on that. The view shows a copy
+/// beside it. The first call for a type makes the copy, which stays as long as the variable. From
+/// then on each apply of an optimizer writes the copy along with the variable, which costs as much
+/// memory traffic as the copy has bytes. After any other write the next call converts the whole
+/// variable.
+///
+/// Replicas may call at the same time. If the copy has to be made or converted, one thread does it
+/// and the others wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view_as(
     variable: *const umbo_variable,
@@ -272,9 +317,16 @@ pub unsafe extern "C" fn umbo_variable_view_as(
     })
 }
 
-/// A copy of the value that the variable has now: in a run or a merge call with what the step has
-/// written so far, elsewhere the value of the last step that succeeded. A new tensor on the
-/// variable's device.
+/// Copies the value of a variable.
+///
+/// @param[in] variable The variable.
+/// @param[out] value A new tensor on the variable's device. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
+/// the value of the last step that succeeded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_read(
     variable: *const umbo_variable,
@@ -299,18 +351,29 @@ fn assign(
     })
 }
 
-/// Assigns a value of the variable's dtype and shape (INVALID_ARGUMENT if they differ).
+/// Gives a variable a new value.
 ///
-/// In cross-replica and default context it acts once; of a per-replica value the first component
-/// counts, and the log gets one warning for each variable. In a replica's callback it is a synchronising call that all replicas make (see
-/// umbo_replica_context_merge_call()): their values are combined as the variable's aggregation
-/// says and the result is assigned once. Later reads in the step see it; it becomes central state
-/// when the run succeeds, and is dropped when it fails. With SUM the very same tensor on all
-/// replicas is INVALID_ARGUMENT. A variable of the default strategy is written by each replica in
-/// turn, at once.
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
+///   that the variable's aggregation cannot combine.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
+///   the variable's strategy is draining, the replicas made different synchronising calls, or this
+///   process is the child of a fork.
+/// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
-/// FAILED_PRECONDITION in the scope or a run of another strategy than the variable's, and while
-/// its strategy is draining.
+/// In cross-replica and default context the value is assigned once. Of a per-replica value the
+/// first component is taken; the first time for each variable, the log gets a warning.
+///
+/// In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+/// The replicas' values are combined by the variable's aggregation, and the result is assigned
+/// once. With SUM it is UMBO_STATUS_INVALID_ARGUMENT to pass the very same tensor on all replicas.
+/// Later reads in the step see the new value. It becomes central state if the run succeeds and is
+/// dropped if not.
+///
+/// Each replica writes a variable of the default strategy by itself, one after the other, at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign(
     variable: *mut umbo_variable,
@@ -319,7 +382,13 @@ pub unsafe extern "C" fn umbo_variable_assign(
     assign("umbo_variable_assign", variable, Assignment::Assign, value)
 }
 
-/// Adds a value; otherwise as umbo_variable_assign().
+/// Adds to a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape, which is added.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign().
+///
+/// Contexts, aggregation and commit are those of umbo_variable_assign().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_add(
     variable: *mut umbo_variable,
@@ -328,7 +397,13 @@ pub unsafe extern "C" fn umbo_variable_assign_add(
     assign("umbo_variable_assign_add", variable, Assignment::Add, value)
 }
 
-/// Subtracts a value; otherwise as umbo_variable_assign().
+/// Subtracts from a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape, which is subtracted.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign().
+///
+/// Contexts, aggregation and commit are those of umbo_variable_assign().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_sub(
     variable: *mut umbo_variable,
@@ -337,11 +412,11 @@ pub unsafe extern "C" fn umbo_variable_assign_sub(
     assign("umbo_variable_assign_sub", variable, Assignment::Subtract, value)
 }
 
-/// The variable's name. Lives as long as the variable.
+/// Tells the name of a variable.
 ///
-/// @param variable The variable.
-/// @param name Gets the name.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for what is no variable.
+/// @param[in] variable The variable.
+/// @param[out] name The name. Lives as long as the variable.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_name(
     variable: *const umbo_variable,
@@ -370,7 +445,11 @@ fn number(
     })
 }
 
-/// The type of the variable's elements.
+/// Tells the type of a variable's elements.
+///
+/// @param[in] variable The variable.
+/// @param[out] dtype The type.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_dtype(
     variable: *const umbo_variable,
@@ -379,7 +458,11 @@ pub unsafe extern "C" fn umbo_variable_dtype(
     number("umbo_variable_dtype", variable, dtype, "dtype", |variable| variable.dtype() as i32)
 }
 
-/// Whether an optimizer should change the variable: 1 or 0.
+/// Tells whether an optimizer should change a variable.
+///
+/// @param[in] variable The variable.
+/// @param[out] trainable 1 if it should, else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_trainable(
     variable: *const umbo_variable,
@@ -390,7 +473,11 @@ pub unsafe extern "C" fn umbo_variable_trainable(
     })
 }
 
-/// How values that replicas assign are combined.
+/// Tells how values that replicas assign are combined.
+///
+/// @param[in] variable The variable.
+/// @param[out] aggregation The aggregation.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_aggregation(
     variable: *const umbo_variable,
@@ -401,7 +488,11 @@ pub unsafe extern "C" fn umbo_variable_aggregation(
     })
 }
 
-/// The synchronisation that the variable was made with.
+/// Tells the synchronisation that a variable was made with.
+///
+/// @param[in] variable The variable.
+/// @param[out] synchronization The synchronisation; see umbo_synchronization.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_synchronization(
     variable: *const umbo_variable,
@@ -416,7 +507,11 @@ pub unsafe extern "C" fn umbo_variable_synchronization(
     )
 }
 
-/// The canonical name of the device that holds the variable. Lives as long as the process.
+/// Tells the name of the device that holds a variable.
+///
+/// @param[in] variable The variable.
+/// @param[out] name The canonical name of the device. Lives as long as the process.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_device(
     variable: *const umbo_variable,
@@ -430,8 +525,16 @@ pub unsafe extern "C" fn umbo_variable_device(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same variable.
+///
+/// @param[in] variable The variable. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_retain(
     variable: *const umbo_variable,
@@ -443,7 +546,11 @@ pub unsafe extern "C" fn umbo_variable_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] variable The handle. NULL is fine: then nothing happens.
+///
+/// Gradients and values that have the variable keep it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_release(variable: *const umbo_variable) {
     quietly("umbo_variable_release", || handle::release(variable, "variable"));
