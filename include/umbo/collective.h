@@ -6,11 +6,10 @@
  * @file collective.h
  * @brief Reducing and gathering values over the replicas, outside of their callbacks.
  *
- * The results are new values, which the caller releases; what is reduced stays as it is. Within a
- * replica's callback use the all-reduce and all-gather of replica_context.h.
+ * The results are new values, which the caller releases. The values that are reduced do not change.
+ * In a replica's callback use the all-reduce and all-gather of replica_context.h.
  *
- * Threads: all functions are *concurrent*. They read the components of the value: nobody may write
- * them meanwhile.
+ * Threads: all functions are *concurrent*. They read the value, so nobody may write it meanwhile.
  *
  * Functions:
  * - umbo_strategy_reduce(): Adds up or averages a value over the replicas.

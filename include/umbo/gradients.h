@@ -6,18 +6,20 @@
  * @file gradients.h
  * @brief Gradients: buffers that replicas write, one for each variable and replica.
  *
- * What a replica's gradients mean (sums, means) is declared when they are made; the library
- * combines them so that an update does not depend on the number of replicas. The caller releases
- * gradients, which keep their variables. A view is valid until its replica's callback returns.
+ * In each step a replica writes its gradients into its own buffers and submits them. After the run
+ * umbo_optimizer_apply() combines and uses them. What they are (sums or means over a replica's
+ * examples) is declared when the buffers are made. So an update does not depend on the number of
+ * replicas. The caller releases gradients, which keep their variables. A view is written until its
+ * replica submits, and is valid until the replica's callback returns.
  *
- * Threads: each replica uses the gradients with its own context; functions with a context are
- * *concurrent*, and nobody waits.
+ * Threads: each replica uses the gradients with its own context. Functions that take a context are
+ * *concurrent* and do not wait for other replicas.
  *
  * Functions:
  * - umbo_gradients_create(): Makes gradient buffers, one for each variable and replica.
  * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
  * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
- * - umbo_gradients_add_indexed_slices(): Adds rows as umbo_gradients_add_rows(), from slices.
+ * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
  * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
  * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
@@ -204,7 +206,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_rows(
     umbo_view *indices, umbo_view *values);
 
 /**
- * Adds rows as umbo_gradients_add_rows(), from slices.
+ * Adds copies of indexed slices to a gradient.
  *
  * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.

@@ -6,71 +6,34 @@
  * @file optimizer.h
  * @brief Optimizers: rules that change variables by gradients, with their state.
  *
- * The caller releases an optimizer. Its state is made on the parameter device when it meets a
- * variable, and belongs to it. An apply takes part in a step: what it changes becomes central state
- * with the step, or at once between steps, all of it or nothing.
+ * The caller releases an optimizer. It makes its state for a variable when it first updates that
+ * variable, on the parameter device. An apply outside of a run changes the variables at once; in a
+ * run it changes them at the run's commit point. It changes everything that it should or nothing.
  *
- * Threads: all functions are *serialised* on one optimizer, and applies with the strategy's steps
- * too.
+ * Threads: all functions on one optimizer are *serialised*. Applies are also serialised with the
+ * strategy's steps.
  *
  * Functions:
- * - umbo_optimizer_create_sgd(): Stochastic gradient descent, for variables of the strategy: w = w
- *   - learning_rate * g.
- * - umbo_optimizer_create_momentum(): Gradient descent with momentum, for variables of the
- *   strategy: a = momentum * a + g, then w = w - learning_rate * a, or with Nesterov's momentum w
- *   = w - learning_rate * (g + momentum * a).
- * - umbo_optimizer_create_adam(): Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the
- *   strategy: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and with both
- *   corrected for their start at zero, w = w - learning_rate * m / (sqrt(v) + epsilon).
- * - umbo_optimizer_create_adamw(): AdamW (Loshchilov and Hutter, 2019), for variables of the
- *   strategy: w = (1 - learning_rate * weight_decay) * w, then the step of Adam, whose states "m"
- *   and "v" have nothing of the decay.
- * - umbo_optimizer_create_lamb(): LAMB (You et al., 2020), for variables of the strategy: with
- *   Adam's direction r = m / (sqrt(v) + epsilon), corrected, and u = r + weight_decay * w, it is
- *   w = w - learning_rate * |w| / |u| * u for each variable, where |w| / |u| is 1 if one of the
- *   norms is 0.
- * - umbo_optimizer_create_adagrad(): Adagrad (Duchi, Hazan and Singer, 2011), for variables of the
- *   strategy: n = n + g * g, then w = w - learning_rate * g / (sqrt(n) + epsilon).
- * - umbo_optimizer_create_rmsprop(): RMSprop (Tieleman and Hinton, 2012), for variables of the
- *   strategy: v = rho * v + (1 - rho) * g * g and d = sqrt(v) + epsilon; centered (Graves, 2013),
- *   a = rho * a + (1 - rho) * g and d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g
- *   / d, or with momentum b = momentum * b + g / d and w = w - learning_rate * b.
- * - umbo_optimizer_create_ftrl(): FTRL-Proximal (McMahan et al., 2013, Algorithm 1), for variables
- *   of the strategy: s = (sqrt(n + g * g) - sqrt(n)) / learning_rate, z = z + g - s * w, n = n +
- *   g * g, then w = 0 where |z| <= l1, else w = -(z - sign(z) * l1) / ((beta + sqrt(n)) /
- *   learning_rate + l2).
- * - umbo_optimizer_configure(): Replaces all settings of the optimizer, from the next apply on.
- * - umbo_optimizer_add_group(): Treats `count` variables, from the next apply on, as `options`
- *   (NULL: all defaults) say.
- * - umbo_optimizer_set_schedule(): Takes the learning rate of each update from `schedule`, in
- *   place of the one before.
- * - umbo_optimizer_loss_scale(): What callbacks multiply their loss (or their gradients) with, in
- *   this run and until the next apply.
- * - umbo_optimizer_apply(): Reduces the gradients that the replicas submitted and updates the
- *   variables, in one pass over memory; a norm or a look for values that are not finite is a pass
- *   over the gradients before it.
- * - umbo_optimizer_last_report(): What the last apply did that was carried out, also if it was
- *   deferred; all 0 before the first.
- * - umbo_optimizer_set_learning_rate(): Sets the learning rate, from the next apply on: finite and
- *   0 or more.
- * - umbo_optimizer_learning_rate(): The learning rate of the next apply; while there is a
- *   schedule, that of the last one.
- * - umbo_optimizer_iterations(): How many applies have taken effect.
- * - umbo_optimizer_state(): A copy of what the optimizer keeps for a variable under `name`, such
- *   as "momentum"; the function that makes the optimizer lists the names.
- * - umbo_optimizer_retain(): Another handle to the same object, to be released like the first;
- *   also of what a callback was only lent, which then stays.
- * - umbo_optimizer_release(): Releases a reference.
- * - umbo_optimizer_rule(): The name of the optimizer's rule: "sgd", "momentum", "adam", "adamw",
- *   "lamb", "adagrad", "rmsprop", "ftrl", or what umbo_custom_rule_options says.
- * - umbo_optimizer_setting(): A number of the options that the optimizer was made with, by the
- *   name of its field: "learning_rate", which is what umbo_optimizer_learning_rate() says, or one
- *   of the rule's own, such as "beta1".
- * - umbo_optimizer_get_options(): What the optimizer does around its rule, as it takes effect:
- *   `weight_decay` is a number, that of the rule if umbo_optimizer_configure() gave none, and
- *   `non_finite` is not UMBO_NON_FINITE_AUTO.
- * - umbo_optimizer_get_group_options(): How the optimizer treats a variable: as its group says, or
- *   as those in no group.
+ * - umbo_optimizer_create_sgd(): Makes an optimizer: stochastic gradient descent.
+ * - umbo_optimizer_create_momentum(): Makes an optimizer: gradient descent with momentum.
+ * - umbo_optimizer_create_adam(): Makes an optimizer: Adam.
+ * - umbo_optimizer_create_adamw(): Makes an optimizer: Adam with decoupled weight decay (AdamW).
+ * - umbo_optimizer_create_lamb(): Makes an optimizer: LAMB.
+ * - umbo_optimizer_create_adagrad(): Makes an optimizer: Adagrad.
+ * - umbo_optimizer_create_rmsprop(): Makes an optimizer: RMSprop.
+ * - umbo_optimizer_create_ftrl(): Makes an optimizer: FTRL-Proximal.
+ * - umbo_optimizer_configure(): Replaces all settings of an optimizer.
+ * - umbo_optimizer_add_group(): Treats some variables differently from the others.
+ * - umbo_optimizer_set_schedule(): Sets a function that computes the learning rate of each update.
+ * - umbo_optimizer_loss_scale(): Tells the factor that callbacks multiply their loss by.
+ * - umbo_optimizer_apply(): Combines the submitted gradients and updates the variables.
+ * - umbo_optimizer_last_report(): Tells what the last apply did.
+ * - umbo_optimizer_set_learning_rate(): Sets the learning rate and ends a schedule.
+ * - umbo_optimizer_learning_rate(): Tells the learning rate.
+ * - umbo_optimizer_iterations(): Tells how many applies have taken effect.
+ * - umbo_optimizer_state(): Copies what an optimizer keeps for a variable.
+ * - umbo_optimizer_retain(): Makes another handle to the same optimizer.
+ * - umbo_optimizer_release(): Releases a handle.
  *
  * Example:
  * ```c
@@ -91,11 +54,11 @@ extern "C" {
 #endif
 
 
-/** Options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT sets all to default. */
+/** The options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_sgd_options {
   /** sizeof(umbo_sgd_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.01. */
+  /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
 } umbo_sgd_options;
 
@@ -108,15 +71,15 @@ static inline umbo_sgd_options umbo_sgd_options_default(void) {
   return value;
 }
 
-/** Options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT sets all to default. */
+/** The options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_momentum_options {
   /** sizeof(umbo_momentum_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.01. */
+  /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
-  /** The decay factor of the sum of gradients, less than 1. By default 0.9. */
+  /** The decay factor of the sum of gradients: 0 or more, less than 1. By default 0.9. */
   double momentum;
-  /** 1: Nesterov's momentum. */
+  /** 1: Nesterov's momentum. 0, the default: plain momentum. */
   int32_t nesterov;
 } umbo_momentum_options;
 
@@ -129,17 +92,17 @@ static inline umbo_momentum_options umbo_momentum_options_default(void) {
   return value;
 }
 
-/** Options of Adam. UMBO_ADAM_OPTIONS_INIT sets all to default. */
+/** The options of Adam. UMBO_ADAM_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adam_options {
   /** sizeof(umbo_adam_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.001. */
+  /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
-  /** The decay factor of the first moment, less than 1. By default 0.9. */
+  /** The decay factor of the first moment: 0 or more, less than 1. By default 0.9. */
   double beta1;
-  /** The decay factor of the second moment, less than 1. By default 0.999. */
+  /** The decay factor of the second moment: 0 or more, less than 1. By default 0.999. */
   double beta2;
-  /** What is added to the square root of the second moment. By default 1e-8. */
+  /** Added to the square root of the second moment; more than 0. By default 1e-8. */
   double epsilon;
 } umbo_adam_options;
 
@@ -152,19 +115,22 @@ static inline umbo_adam_options umbo_adam_options_default(void) {
   return value;
 }
 
-/** Options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT sets all to default. */
+/** The options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adamw_options {
   /** sizeof(umbo_adamw_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.001. */
+  /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
-  /** The decay factor of the first moment, less than 1. By default 0.9. */
+  /** The decay factor of the first moment: 0 or more, less than 1. By default 0.9. */
   double beta1;
-  /** The decay factor of the second moment, less than 1. By default 0.999. */
+  /** The decay factor of the second moment: 0 or more, less than 1. By default 0.999. */
   double beta2;
-  /** What is added to the square root of the second moment. By default 1e-8. */
+  /** Added to the square root of the second moment; more than 0. By default 1e-8. */
   double epsilon;
-  /** The decay, which is multiplied with the learning rate. By default 0.01. */
+  /**
+   * The weight decay, which is multiplied by the learning rate; finite and 0 or more. By default
+   * 0.01.
+   */
   double weight_decay;
 } umbo_adamw_options;
 
@@ -177,19 +143,22 @@ static inline umbo_adamw_options umbo_adamw_options_default(void) {
   return value;
 }
 
-/** Options of LAMB. UMBO_LAMB_OPTIONS_INIT sets all to default. */
+/** The options of LAMB. UMBO_LAMB_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_lamb_options {
   /** sizeof(umbo_lamb_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.001. */
+  /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
-  /** The decay factor of the first moment, less than 1. By default 0.9. */
+  /** The decay factor of the first moment: 0 or more, less than 1. By default 0.9. */
   double beta1;
-  /** The decay factor of the second moment, less than 1. By default 0.999. */
+  /** The decay factor of the second moment: 0 or more, less than 1. By default 0.999. */
   double beta2;
-  /** What is added to the square root of the second moment. By default 1e-6. */
+  /** Added to the square root of the second moment; more than 0. By default 1e-6. */
   double epsilon;
-  /** The decay, as a part of the direction whose norm is adapted. By default 0.01. */
+  /**
+   * The weight decay, which is part of the direction whose norm is adapted; finite and 0 or
+   * more. By default 0.01.
+   */
   double weight_decay;
 } umbo_lamb_options;
 
@@ -202,15 +171,15 @@ static inline umbo_lamb_options umbo_lamb_options_default(void) {
   return value;
 }
 
-/** Options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT sets all to default. */
+/** The options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adagrad_options {
   /** sizeof(umbo_adagrad_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.01. */
+  /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
-  /** Where the sums of squares start; 0 or more. */
+  /** The first value of the sums of squares; finite and 0 or more. By default 0. */
   double initial_accumulator;
-  /** What is added to the square root of the sum of squares. By default 1e-10. */
+  /** Added to the square root of the sum of squares; more than 0. By default 1e-10. */
   double epsilon;
 } umbo_adagrad_options;
 
@@ -223,19 +192,19 @@ static inline umbo_adagrad_options umbo_adagrad_options_default(void) {
   return value;
 }
 
-/** Options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT sets all to default. */
+/** The options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_rmsprop_options {
   /** sizeof(umbo_rmsprop_options). */
   size_t struct_size;
-  /** Finite and 0 or more. By default 0.01. */
+  /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
-  /** The decay factor of the moments, less than 1. By default 0.99. */
+  /** The decay factor of the moments: 0 or more, less than 1. By default 0.9. */
   double rho;
-  /** The decay factor of the sum of steps, less than 1; 0: no momentum. */
+  /** The decay factor of the sum of steps: 0 or more, less than 1. 0, the default: no momentum. */
   double momentum;
-  /** What is added to the square root of the second moment. By default 1e-8. */
+  /** Added to the square root of the second moment; more than 0. By default 1e-8. */
   double epsilon;
-  /** 1: the second moment is taken about the mean. */
+  /** 1: the second moment is taken about the mean. 0, the default: about zero. */
   int32_t centered;
 } umbo_rmsprop_options;
 
@@ -248,19 +217,23 @@ static inline umbo_rmsprop_options umbo_rmsprop_options_default(void) {
   return value;
 }
 
-/** Options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT sets all to default. */
+/**
+ * The options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT gives the defaults.
+ *
+ * `beta`, `l2` and `initial_accumulator` must not all be 0.
+ */
 typedef struct umbo_ftrl_options {
   /** sizeof(umbo_ftrl_options). */
   size_t struct_size;
-  /** Finite and more than 0. By default 0.1. */
+  /** The learning rate; finite and more than 0. By default 0.1. */
   double learning_rate;
-  /** What is added to the square root of the sum of squares. By default 1. */
+  /** Added to the square root of the sum of squares; finite and 0 or more. By default 1. */
   double beta;
-  /** The strength of the L1 regularisation; 0 or more. */
+  /** The strength of the L1 regularisation; finite and 0 or more. By default 0. */
   double l1;
-  /** The strength of the L2 regularisation; 0 or more. */
+  /** The strength of the L2 regularisation; finite and 0 or more. By default 0. */
   double l2;
-  /** Where the sums of squares start; 0 or more. */
+  /** The first value of the sums of squares; finite and 0 or more. By default 0. */
   double initial_accumulator;
 } umbo_ftrl_options;
 
@@ -274,162 +247,330 @@ static inline umbo_ftrl_options umbo_ftrl_options_default(void) {
 }
 
 /**
- * Stochastic gradient descent, for variables of the strategy: w = w - learning_rate * g.
- * `options` may be NULL.
+ * Makes an optimizer: stochastic gradient descent.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g:
+ *
+ * ```text
+ * w = w - learning_rate * g
+ * ```
+ *
+ * It keeps no state.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_sgd(
     umbo_strategy *strategy, const umbo_sgd_options *options, umbo_optimizer **optimizer);
 
 /**
- * Gradient descent with momentum, for variables of the strategy: a = momentum * a + g, then
- * w = w - learning_rate * a, or with Nesterov's momentum w = w - learning_rate * (g + momentum *
- * a). The state "momentum" is a. `options` may be NULL.
+ * Makes an optimizer: gradient descent with momentum.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g:
+ *
+ * ```text
+ * a = momentum * a + g
+ * w = w - learning_rate * a
+ * ```
+ *
+ * With Nesterov's momentum the second line is:
+ *
+ * ```text
+ * w = w - learning_rate * (g + momentum * a)
+ * ```
+ *
+ * The state is "momentum" (a), which starts at 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_momentum(
     umbo_strategy *strategy, const umbo_momentum_options *options, umbo_optimizer **optimizer);
 
 /**
- * Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the strategy: m = beta1 * m +
- * (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and with both corrected for their start
- * at zero, w = w - learning_rate * m / (sqrt(v) + epsilon). The states are "m" and "v", before the
- * correction. `options` may be NULL.
+ * Makes an optimizer: Adam.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g, in update t (1, 2, ...) of its variable:
+ *
+ * ```text
+ * m = beta1 * m + (1 - beta1) * g
+ * v = beta2 * v + (1 - beta2) * g * g
+ * w = w - learning_rate * m' / (sqrt(v') + epsilon)
+ * ```
+ *
+ * m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) correct for the start at zero. The states are
+ * "m" and "v", without the correction.
+ *
+ * Source: Kingma and Ba, 2015, Algorithm 1.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adam(
     umbo_strategy *strategy, const umbo_adam_options *options, umbo_optimizer **optimizer);
 
 /**
- * AdamW (Loshchilov and Hutter, 2019), for variables of the strategy: w = (1 - learning_rate *
- * weight_decay) * w, then the step of Adam, whose states "m" and "v" have nothing of the decay.
- * `options` may be NULL.
+ * Makes an optimizer: Adam with decoupled weight decay (AdamW).
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w:
+ *
+ * ```text
+ * w = (1 - learning_rate * weight_decay) * w
+ * ```
+ *
+ * Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v". They do not
+ * contain the decay.
+ *
+ * Source: Loshchilov and Hutter, 2019.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adamw(
     umbo_strategy *strategy, const umbo_adamw_options *options, umbo_optimizer **optimizer);
 
 /**
- * LAMB (You et al., 2020), for variables of the strategy: with Adam's direction r = m / (sqrt(v) +
- * epsilon), corrected, and u = r + weight_decay * w, it is w = w - learning_rate * |w| / |u| * u
- * for each variable, where |w| / |u| is 1 if one of the norms is 0. The states are "m" and "v". The
- * norms cost one more pass over memory. `options` may be NULL.
+ * Makes an optimizer: LAMB.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each variable w, with m' and v' as in umbo_optimizer_create_adam():
+ *
+ * ```text
+ * r = m' / (sqrt(v') + epsilon)
+ * u = r + weight_decay * w
+ * w = w - learning_rate * |w| / |u| * u
+ * ```
+ *
+ * If one of the norms |w| and |u| is 0, their quotient counts as 1. The states are "m" and "v".
+ * The norms cost one more pass over memory. Row-sparse gradients are not possible, since they need
+ * the norms of whole variables.
+ *
+ * Source: You et al., 2020.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lamb(
     umbo_strategy *strategy, const umbo_lamb_options *options, umbo_optimizer **optimizer);
 
 /**
- * Adagrad (Duchi, Hazan and Singer, 2011), for variables of the strategy: n = n + g * g, then
- * w = w - learning_rate * g / (sqrt(n) + epsilon). The state "accumulator" is n. `options` may be
- * NULL.
+ * Makes an optimizer: Adagrad.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g:
+ *
+ * ```text
+ * n = n + g * g
+ * w = w - learning_rate * g / (sqrt(n) + epsilon)
+ * ```
+ *
+ * The state is "accumulator" (n), which starts at `initial_accumulator`.
+ *
+ * Source: Duchi, Hazan and Singer, 2011.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adagrad(
     umbo_strategy *strategy, const umbo_adagrad_options *options, umbo_optimizer **optimizer);
 
 /**
- * RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = rho * v + (1 - rho) *
- * g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = rho * a + (1 - rho) * g and
- * d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g / d, or with momentum b = momentum
- * * b + g / d and w = w - learning_rate * b. The states are "v", "mean" (a) and "momentum" (b), as
- * far as there are any. `options` may be NULL.
+ * Makes an optimizer: RMSprop.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g:
+ *
+ * ```text
+ * v = rho * v + (1 - rho) * g * g
+ * d = sqrt(v) + epsilon
+ * w = w - learning_rate * g / d
+ * ```
+ *
+ * With `centered`, the second moment is taken about the mean a:
+ *
+ * ```text
+ * a = rho * a + (1 - rho) * g
+ * d = sqrt(v - a * a) + epsilon
+ * ```
+ *
+ * With momentum, the last step is:
+ *
+ * ```text
+ * b = momentum * b + g / d
+ * w = w - learning_rate * b
+ * ```
+ *
+ * The states are "v", with `centered` also "mean" (a), and with momentum also "momentum" (b).
+ *
+ * Source: Tieleman and Hinton, 2012; the centered form: Graves, 2013.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_rmsprop(
     umbo_strategy *strategy, const umbo_rmsprop_options *options, umbo_optimizer **optimizer);
 
 /**
- * FTRL-Proximal (McMahan et al., 2013, Algorithm 1), for variables of the strategy: s = (sqrt(n + g
- * * g) - sqrt(n)) / learning_rate, z = z + g - s * w, n = n + g * g, then w = 0 where |z| <= l1,
- * else w = -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2). The states are "z" and
- * "n". Weights follow from the states alone: start them at 0. `options` may be NULL.
+ * Makes an optimizer: FTRL-Proximal.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] options The options; `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range,
+ *   or `beta`, `l2` and `initial_accumulator` that are all 0.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * For each element w with gradient g:
+ *
+ * ```text
+ * s = (sqrt(n + g * g) - sqrt(n)) / learning_rate
+ * z = z + g - s * w
+ * n = n + g * g
+ * w = 0 if |z| <= l1, else -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2)
+ * ```
+ *
+ * The states are "z" and "n". An update computes the elements from the states alone: let variables
+ * start at 0.
+ *
+ * Source: McMahan et al., 2013, Algorithm 1.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
     umbo_strategy *strategy, const umbo_ftrl_options *options, umbo_optimizer **optimizer);
 
-/** The weight decay that the options of the rule say. */
+/** Use the weight decay in the options of the update rule. */
 #define UMBO_WEIGHT_DECAY_OF_RULE (-1.0)
 
-/** The weight decay of all variables that are in no group. */
+/** Use the weight decay of the variables that are in no group. */
 #define UMBO_WEIGHT_DECAY_OF_OPTIMIZER (-1.0)
 
-/** A bound that clips nothing. */
+/** No bound: nothing is clipped. */
 #define UMBO_NO_CLIPPING (-1.0)
 
-/** What an apply does with gradients that are not finite. */
+/** What an apply does with a gradient that is not finite (infinite or NaN). */
 UMBO_ENUM(umbo_non_finite) {
   /**
-   * UMBO_NON_FINITE_SKIP with a dynamic loss scale, UMBO_NON_FINITE_FAIL with `global_clip_norm`,
-   * since one element would spoil all variables, else UMBO_NON_FINITE_IGNORE.
+   * SKIP with a dynamic loss scale. FAIL with `global_clip_norm`, where one such element would
+   * spoil all variables. Otherwise IGNORE.
    */
   UMBO_NON_FINITE_AUTO = 0,
   /**
-   * It applies them like any others, so that NaN and infinity get into the weights. The report
-   * names the first variable, and the log gets one warning for each optimizer.
+   * It uses the gradient like any other, so infinity and NaN get into the variables. The report
+   * names the first such variable, and the log gets one warning for each optimizer.
    */
   UMBO_NON_FINITE_IGNORE = 1,
-  /** It changes no variable and no state, uses the gradients up and reports `skipped`. */
+  /** It changes no variable and no state, uses the gradients up, and reports `skipped`. */
   UMBO_NON_FINITE_SKIP = 2,
   /**
-   * It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is
-   * changed.
+   * It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
+   * the step, the replica and the first such element.
    */
   UMBO_NON_FINITE_FAIL = 3
 };
 
 /**
- * Whether losses are multiplied with a factor, so that small gradients of 16 bits do not vanish.
+ * Whether losses are multiplied by a factor, which keeps small 16-bit gradients from becoming
+ * zero.
  */
 UMBO_ENUM(umbo_loss_scaling) {
-  /** They are not. */
+  /** There is no factor. */
   UMBO_LOSS_SCALING_NONE = 0,
-  /** By the same factor in all runs. */
+  /** The factor is the same in all runs. */
   UMBO_LOSS_SCALING_FIXED = 1,
-  /** The factor grows after applies that took effect, and backs off when one is skipped. */
+  /**
+   * The factor grows after a number of applies that took effect, and shrinks when one is skipped.
+   */
   UMBO_LOSS_SCALING_DYNAMIC = 2
 };
 
 /**
- * What an optimizer does around its rule; for umbo_optimizer_configure(). An apply sums what the
- * replicas submitted, takes the loss scale out, clips by the norm, then by the value, adds the
- * weight decay, and updates. UMBO_OPTIMIZER_OPTIONS_INIT sets all to default: everything is off.
+ * What an optimizer does besides its update rule. Start from UMBO_OPTIMIZER_OPTIONS_INIT.
+ *
+ * An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
+ * clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
+ * first and the last is off.
  */
 typedef struct umbo_optimizer_options {
   /** sizeof(umbo_optimizer_options). */
   size_t struct_size;
   /**
-   * The weight decay. AdamW and LAMB decay weights beside the gradient (decoupled); for all other
-   * rules weight_decay * w is added to the gradient (L2). UMBO_WEIGHT_DECAY_OF_RULE, the default:
-   * what the options of the rule say, and where they say nothing, none.
+   * The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
+   * (decoupled); all other rules add weight_decay * w to the gradient (L2).
+   * UMBO_WEIGHT_DECAY_OF_RULE, the default: that in the options of the rule; none if the rule
+   * has no such option.
    */
   double weight_decay;
   /**
-   * The largest norm of all gradients of an apply together; if it is larger, all of them are
-   * scaled down to it. UMBO_NO_CLIPPING, the default: no bound. The norm is found in a pass of its
-   * own, and likewise whether all gradients are finite where `non_finite` asks for that. With more
-   * than two replicas, or several accumulated runs, that pass keeps the aggregated gradients, which
-   * takes as much memory as the variables, from the first apply on until the gradients are
-   * released; where there is no such memory, it takes time instead.
+   * The largest allowed norm of all gradients of an apply together. If the norm is larger, all
+   * gradients are scaled down to it. More than 0; UMBO_NO_CLIPPING, the default: no bound.
+   *
+   * The norm costs a pass over the gradients. With more than two replicas, or several
+   * accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
+   * from the first apply until the gradients are released. If that memory is not available, an
+   * apply takes more time instead. The same holds for the search for values that are not finite,
+   * where `non_finite` asks for it.
    */
   double global_clip_norm;
   /**
-   * The largest magnitude of each element of a gradient. UMBO_NO_CLIPPING, the default: no bound.
+   * The largest allowed magnitude of each element of a gradient. More than 0; UMBO_NO_CLIPPING,
+   * the default: no bound.
    */
   double clip_value;
   /**
-   * What an apply does with gradients that are not finite. A dynamic loss scale cannot be had with
-   * another than SKIP. Where runs are accumulated, FAIL looks at each of them before it is added,
-   * SKIP at the sum when it is applied.
+   * What an apply does with gradients that are not finite. By default UMBO_NON_FINITE_AUTO. A
+   * dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
+   * it is added, and SKIP checks the sum when it is applied.
    */
   umbo_non_finite non_finite;
-  /** Whether there is a loss scale, and whether it adapts. By default there is none. */
+  /** Whether there is a loss scale, and whether it adapts. By default UMBO_LOSS_SCALING_NONE. */
   umbo_loss_scaling loss_scaling;
   /**
-   * What the callbacks multiply their loss with, and an apply divides by, where there is a loss
-   * scale; see umbo_optimizer_loss_scale(). A dynamic one starts there. By default 65536.
+   * The factor that callbacks multiply their loss by and an apply divides by, if there is a loss
+   * scale; see umbo_optimizer_loss_scale(). A dynamic loss scale starts with it. More than 0; by
+   * default 65536.
    */
   double loss_scale;
-  /** What a dynamic loss scale is multiplied with to grow, more than 1. By default 2. */
+  /** The factor by which a dynamic loss scale grows; more than 1. By default 2. */
   double loss_scale_growth_factor;
-  /** What it is multiplied with to back off, less than 1. By default 0.5. */
+  /**
+   * The factor by which a dynamic loss scale shrinks; more than 0 and less than 1. By default
+   * 0.5.
+   */
   double loss_scale_backoff_factor;
-  /** The least that it becomes. By default 1. */
+  /**
+   * The smallest value of a dynamic loss scale; more than 0, and at most `loss_scale`. By
+   * default 1.
+   */
   double loss_scale_minimum;
-  /** It grows after so many applies in a row that took effect. By default 2000. */
+  /**
+   * A dynamic loss scale grows after so many applies in a row that took effect; 1 or more. By
+   * default 2000.
+   */
   int64_t loss_scale_growth_interval;
 } umbo_optimizer_options;
 
@@ -448,14 +589,17 @@ static inline umbo_optimizer_options umbo_optimizer_options_default(void) {
 typedef struct umbo_group_options {
   /** sizeof(umbo_group_options). */
   size_t struct_size;
-  /** What the learning rate is multiplied with, 0 or more. By default 1. */
+  /** The factor that the learning rate is multiplied by; finite and 0 or more. By default 1. */
   double learning_rate_factor;
   /**
-   * Their weight decay; 0, as is usual for biases and normalisation: none.
-   * UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
+   * The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
+   * and normalisation. UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
    */
   double weight_decay;
-  /** 1: they are not updated, and their gradients are neither looked at nor part of the norm. */
+  /**
+   * 1: these variables are not updated, and their gradients are not read: they are not part of
+   * the norm either. 0, the default: they are updated.
+   */
   int32_t frozen;
 } umbo_group_options;
 
@@ -470,28 +614,34 @@ static inline umbo_group_options umbo_group_options_default(void) {
 }
 
 /**
- * Tells the learning rate of an update. `step` counts the updates of the optimizer before it;
- * `learning_rate` is to be written, finite and 0 or more. Called by each apply that is to update
- * (also if that then finds a gradient that is not finite and is skipped), on the thread that
- * carries it out. Functions of the strategy that run steps or change its state (runs, applies,
- * assignments, umbo_strategy_synchronize()) fail with UMBO_STATUS_FAILED_PRECONDITION here. A
- * status other than UMBO_OK makes the apply fail, which changes nothing.
+ * Computes the learning rate of an update.
+ *
+ * @param[in] step How many updates the optimizer has made before this one.
+ * @param[in] user_data What umbo_optimizer_set_schedule() was given.
+ * @param[out] learning_rate The learning rate, which must be written; finite and 0 or more.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the apply, which then
+ *   changes nothing.
+ *
+ * Each apply that is to update calls it, on the thread that carries out the apply; an apply that
+ * is then skipped because of a gradient that is not finite has called it too. Inside it, functions
+ * that run steps of the strategy or change its state (runs, applies, assignments,
+ * umbo_strategy_synchronize()) give UMBO_STATUS_FAILED_PRECONDITION.
  */
 typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
 
-/** Options of an apply. UMBO_APPLY_OPTIONS_INIT sets all to default. */
+/** The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_apply_options {
   /** sizeof(umbo_apply_options). */
   size_t struct_size;
   /**
-   * 1: update now, also if the gradients have accumulated fewer runs than their
-   * `accumulation_steps`: at the end of an epoch, say. Runs that earlier applies have accumulated
-   * are applied without another run, after the loop.
+   * 1: update now, even if fewer runs than `accumulation_steps` are accumulated, as at the end
+   * of an epoch. Runs that earlier applies have accumulated are then applied without another
+   * run. 0, the default: update after every `accumulation_steps` runs.
    */
   int32_t flush;
   /**
-   * 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
-   * gradients, and the memory that it says at `global_clip_norm`.
+   * 1: report the norm of the gradients even if clipping does not need it. That costs time and
+   * memory as `global_clip_norm` does. 0, the default: report it only if it is needed.
    */
   int32_t measure_norm;
 } umbo_apply_options;
@@ -510,30 +660,30 @@ typedef struct umbo_apply_report {
   /** sizeof(umbo_apply_report). */
   size_t struct_size;
   /**
-   * 1: the apply took effect, and `variables_updated` variables were updated. 0: not yet
-   * (`deferred`, or `accumulated_runs` is not 0), or not at all (`skipped`, or the total weight was
-   * 0), in which case the gradients are used up.
+   * 1: the apply took effect and updated `variables_updated` variables. 0: it has not done so
+   * yet (`deferred` is 1, or `accumulated_runs` is not 0), or it will not (`skipped` is 1, or
+   * the total weight was 0) and the gradients are used up.
    */
   int32_t applied;
   /**
-   * 1: the apply was called inside of a run and waits for its commit point; all other fields
-   * are 0. umbo_optimizer_last_report() says later what it did.
+   * 1: the apply was called inside a run and happens at the run's commit point. All other fields
+   * are 0 then; umbo_optimizer_last_report() tells later what it did.
    */
   int32_t deferred;
   /**
-   * How many variables were updated: those that a replica of non-zero weight viewed and that are
-   * not frozen. There may be none.
+   * How many variables were updated: those that are not frozen and that a replica viewed whose
+   * weight is not 0. 0 is possible.
    */
   int64_t variables_updated;
   /** 1: a gradient was not finite, so nothing was updated. */
   int32_t skipped;
   /** The sum of the replicas' weights, over all accumulated runs. */
   double total_weight;
-  /** How many applies of this optimizer have taken effect, with this one. */
+  /** How many applies of this optimizer have taken effect, this one included. */
   int64_t iterations;
   /**
-   * The norm of all gradients together, without the loss scale, before clipping and without
-   * weight decay; -1 if it was not measured.
+   * The norm of all gradients together: without the loss scale, before clipping and without
+   * weight decay. -1 if it was not measured.
    */
   double gradient_norm;
   /** The learning rate of the update; 0 if there was none. */
@@ -541,11 +691,12 @@ typedef struct umbo_apply_report {
   /** The loss scale of the next run. */
   double loss_scale;
   /**
-   * The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not
-   * finite, also if it was applied; NULL if all are finite. Lives as long as the variable.
+   * The name of the first variable whose gradient was not finite, even if it was applied; NULL
+   * if all were finite. With `global_clip_norm` a norm that is not finite counts too. Lives as
+   * long as the process.
    */
   const char *non_finite_variable;
-  /** 1: the norm was larger than global_clip_norm. */
+  /** 1: the norm was larger than `global_clip_norm`. */
   int32_t clipped;
   /** How many runs are accumulated and wait for an update. */
   int64_t accumulated_runs;
@@ -562,100 +713,208 @@ static inline umbo_apply_report umbo_apply_report_default(void) {
 }
 
 /**
- * Replaces all settings of the optimizer, from the next apply on. `options` may be NULL: everything
- * is off. The loss scale starts anew if its settings are other ones than before. INVALID_ARGUMENT:
- * settings that are out of range or exclude each other.
+ * Replaces all settings of an optimizer.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
+ *   or exclude each other.
+ * - UMBO_STATUS_FAILED_PRECONDITION: this process is the child of a fork, and another thread was
+ *   changing the optimizer when it forked.
+ *
+ * The settings are used from the next apply on. If a setting of the loss scale changes, the loss
+ * scale starts again at `loss_scale`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_configure(
     umbo_optimizer *optimizer, const umbo_optimizer_options *options);
 
 /**
- * Treats `count` variables, from the next apply on, as `options` (NULL: all defaults) say. A
- * variable is in one group at most; those in none are treated as umbo_optimizer_configure() says.
+ * Treats some variables differently from the others.
  *
- * INVALID_ARGUMENT: a variable of another strategy or in a group already (none of the variables is
- * then in the group), options that are out of range or exclude each other.
+ * @param[in] optimizer The optimizer.
+ * @param[in] count The number of variables.
+ * @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
+ *   most.
+ * @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
+ *   the next apply on; `options` may be NULL: all defaults.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
+ *   one that is in a group already, or an option that is out of range. None of the variables is in
+ *   the group then.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Variables in no group are treated as umbo_optimizer_configure() says.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_add_group(
     umbo_optimizer *optimizer, int64_t count, umbo_variable *const *variables,
     const umbo_group_options *options);
 
 /**
- * Takes the learning rate of each update from `schedule`, in place of the one before. NULL keeps
- * the learning rate where it is, as umbo_optimizer_set_learning_rate() does. `destroy` (or NULL)
- * releases `user_data` when the schedule is replaced or the optimizer is gone, and also if this
- * function fails.
+ * Sets a function that computes the learning rate of each update.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
+ *   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
+ * @param[in] user_data Passed to the function unchanged; may be anything.
+ * @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
+ *   and if this call fails; may be left out.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
     umbo_optimizer *optimizer, umbo_schedule_fn schedule, void *user_data,
     umbo_destroy_fn destroy);
 
 /**
- * What callbacks multiply their loss (or their gradients) with, in this run and until the next
- * apply. May be called inside of a run. 1 where no loss scale was configured. Several gradients of
- * one run may be applied after it, one by one: each apply divides by the scale that the run had.
+ * Tells the factor that callbacks multiply their loss by.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
+ *   scale.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ *
+ * It may be called inside a run. A callback may multiply its gradients instead of its loss.
+ * Several gradients of one run may be applied one after the other: each apply divides by the scale
+ * that the run had.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_loss_scale(
     const umbo_optimizer *optimizer, double *loss_scale);
 
 /**
- * Reduces the gradients that the replicas submitted and updates the variables, in one pass over
- * memory; a norm or a look for values that are not finite is a pass over the gradients before it.
- * Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
+ * Combines the submitted gradients and updates the variables.
  *
- * With gradients whose `accumulation_steps` is k, every k-th apply updates; the others add what was
- * submitted to a sum, and report `accumulated_runs`.
+ * @param[in] optimizer The optimizer.
+ * @param[in] gradients The gradients, of the optimizer's strategy. They are used up: apply once
+ *   for each run.
+ * @param[in] options How; `options` may be NULL: all defaults.
+ * @param[out] report What the apply did. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
+ *   `report` may be NULL.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an optimizer and gradients of
+ *   different strategies, row-sparse gradients with LAMB, weights whose sum is not finite, or a
+ *   gradient that is not finite where UMBO_NON_FINITE_FAIL holds.
+ * - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
+ *   submitted (the message names it), the last run failed, the call comes from the context of
+ *   another strategy, the strategy was released or is draining, or this process is the child of a
+ *   fork.
+ * - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
+ *   ended.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - what the schedule returned.
  *
- * After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
- * run it is deferred to the commit point, takes what the replicas have submitted by then, and is
- * reported as `deferred`; called by a replica's callback it synchronises, and all replicas call
- * it. If the run fails, nothing is applied; if a deferred apply fails, so does the run. An apply
- * that fails changes nothing.
+ * An apply that fails changes nothing. It takes one pass over memory; a norm, or a search for
+ * values that are not finite, is a pass over the gradients before that. With `accumulation_steps`
+ * k every k-th apply updates. The others add what was submitted to a sum, and report
+ * `accumulated_runs`.
  *
- * FAILED_PRECONDITION: nothing was submitted since the last apply, a replica did not submit (it is
- * named), the last run failed, the context of another strategy, a strategy that was released.
- * INVALID_ARGUMENT: optimizer and gradients of different strategies, or a gradient that is not
- * finite where that was to fail (umbo_optimizer_options). Also whatever a schedule fails with.
+ * Outside of a run it acts at once, after waiting for a run that another thread has under way.
+ *
+ * Inside a run it is deferred to the run's commit point, uses what the replicas have submitted by
+ * then, and reports `deferred`. In a replica's callback it is a synchronising call that all
+ * replicas make (see umbo_replica_context_merge_call()). If the run fails, nothing is applied. If
+ * a deferred apply fails, the run fails.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_apply(
     umbo_optimizer *optimizer, umbo_gradients *gradients, const umbo_apply_options *options,
     umbo_apply_report *report);
 
 /**
- * What the last apply did that was carried out, also if it was deferred; all 0 before the first.
+ * Tells what the last apply did.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[out] report The report of the last apply that was carried out, deferred ones included;
+ *   all fields are 0 before the first. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
     const umbo_optimizer *optimizer, umbo_apply_report *report);
 
-/** Sets the learning rate, from the next apply on: finite and 0 or more. Ends a schedule. */
+/**
+ * Sets the learning rate and ends a schedule.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
+ *   range.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
     umbo_optimizer *optimizer, double learning_rate);
 
-/** The learning rate of the next apply; while there is a schedule, that of the last one. */
+/**
+ * Tells the learning rate.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[out] learning_rate That of the next apply; with a schedule that of the last one.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_learning_rate(
     const umbo_optimizer *optimizer, double *learning_rate);
 
-/** How many applies have taken effect. */
+/**
+ * Tells how many applies have taken effect.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[out] iterations Their number.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_iterations(
     const umbo_optimizer *optimizer, int64_t *iterations);
 
 /**
- * A copy of what the optimizer keeps for a variable under `name`, such as "momentum"; the function
- * that makes the optimizer lists the names. It is of the variable's dtype and shape. NOT_FOUND: a
- * name that its rule does not have, or a variable that it has not updated yet.
+ * Copies what an optimizer keeps for a variable.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] variable The variable.
+ * @param[in] name The name of the state, such as "momentum". The function that made the optimizer
+ *   lists the names.
+ * @param[out] state A new tensor of the variable's dtype and shape. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
+ *   updated the variable yet.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_state(
     const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
     umbo_tensor **state);
 
 /**
- * Another handle to the same object, to be released like the first; also of what a callback was
- * only lent, which then stays.
+ * Makes another handle to the same optimizer.
+ *
+ * @param[in] optimizer The optimizer. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_retain(
     const umbo_optimizer *optimizer, umbo_optimizer **retained);
 
-/** Releases a reference. NULL is fine. */
+/**
+ * Releases a handle.
+ *
+ * @param[in] optimizer The handle. NULL is fine: then nothing happens.
+ *
+ * The object ends when its last handle is released and nothing else keeps it.
+ */
 UMBO_API void umbo_optimizer_release(const umbo_optimizer *optimizer);
 
 /**

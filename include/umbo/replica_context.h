@@ -4,15 +4,16 @@
 
 /**
  * @file replica_context.h
- * @brief Replica contexts: what a replica's callback knows of its place in the step, and the calls
- * by which replicas meet.
+ * @brief Replica contexts: what a replica's callback can ask about its step, and the calls in
+ * which replicas exchange values.
  *
- * A context is lent to the callback of a run. It can be neither retained nor released, and is stale
- * when the callback has returned.
+ * A context is lent to the callback of a run. It is not retained or released, and is stale once the
+ * callback has returned.
  *
- * Threads: each replica uses its own context, on the thread that was given it; all functions are
- * *concurrent* in that sense. Merge calls, all-reduces and all-gathers wait for all replicas, which
- * must make the same ones in the same order; their functions are *serialised*.
+ * Threads: each replica uses its own context, on the thread of its callback. Different replicas may
+ * call at the same time: all functions are *concurrent* in that sense. Merge calls, all-reduces and
+ * all-gathers wait for all replicas, which must make the same calls in the same order. The function
+ * of a merge call runs once, on one thread.
  *
  * Functions:
  * - umbo_replica_context_replica_id(): Tells the id of the replica.

@@ -4,16 +4,24 @@
 
 /**
  * @file strategy.h
- * @brief Strategies: how a step is replicated over devices; scopes, runs, cancelling, updates.
+ * @brief Strategies: how a step runs on several devices; scopes, runs, cancelling, updates.
  *
- * A strategy has one replica for each of its compute devices, and a device that holds its
- * variables. The caller releases it; variables, datasets and optimizers that were made with it keep
- * it. A step is a run with all that happens in it: what it assigns becomes central state when all
- * replicas have returned UMBO_OK, all of it at once, or not at all.
+ * A strategy has one replica for each of its compute devices, and one device that holds its
+ * variables. The caller releases it. Variables, datasets and optimizers that were made with it keep
+ * it.
+ *
+ * A *step* is a run with everything that happens in it. When all replicas have returned UMBO_OK,
+ * everything that the step has assigned becomes *central state* at once: from then on all readers
+ * see it. This is the *commit point*. If a replica fails, the step changes no variable.
+ *
+ * A thread is in one of three contexts:
+ * - the *default context*: no scope is open, and the default strategy is current;
+ * - *cross-replica context*, in scopes, merge calls and updates: it acts for all replicas;
+ * - *replica context*, in the callback of a run: it acts for one replica.
  *
  * Threads: functions that only ask are *concurrent*. Runs, updates and umbo_strategy_synchronize()
- * are *serialised*: one step of a strategy at a time, in the order of asking. A callback that runs
- * on replicas is called by several threads at once. Scopes belong to the thread that entered them.
+ * are *serialised*: one step of a strategy at a time, in the order of asking. The callback of a run
+ * is called by several threads at once. A scope belongs to the thread that entered it.
  * umbo_cancellation_cancel() is *concurrent*.
  *
  * Functions:

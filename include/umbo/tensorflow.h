@@ -4,78 +4,51 @@
 
 /**
  * @file tensorflow.h
- * @brief What only programs need that follow TensorFlow's strategy call by call; umbo.h does not
- * include it.
+ * @brief For programs that follow TensorFlow's strategy call by call; umbo.h does not include it.
  *
- * Here are other names for what other headers offer, deep copies, variable creators, and functions
- * that a central storage strategy answers with UMBO_STATUS_UNIMPLEMENTED, as the reference does.
+ * It has other names for functions of other headers, deep copies, variable creators, and functions
+ * that give UMBO_STATUS_UNIMPLEMENTED with a central storage strategy, as in TensorFlow.
  *
- * Ownership is as in the headers of the nouns: what a function gives is released by the caller. A
- * variable request is lent to the creator for the call.
+ * Ownership is as in the other headers: the caller releases what a function gives. A variable
+ * request is lent to the creator for the call.
  *
- * Threads: functions that only ask are *concurrent*. What runs or changes something is *serialised*
- * with the strategy's steps. A variable creator belongs to the thread that entered its scope; it is
- * called on that thread, or on replica 0's.
+ * Threads: functions that only ask are *concurrent*. Functions that run or change something are
+ * *serialised* with the strategy's steps. A variable creator belongs to the thread that entered its
+ * scope. It is called on that thread or on that of replica 0.
  *
  * Functions:
- * - umbo_strategy_copy(): An independent strategy with the same devices.
- * - umbo_strategy_call_for_each_replica(): umbo_strategy_run() without options.
- * - umbo_strategy_run_steps_on_iterator(): Not offered by this strategy: UNIMPLEMENTED.
- * - umbo_strategy_read_var(): The value that the variable has now; see umbo_variable_read().
- * - umbo_strategy_value_container(): The value that contains `value`: itself, since a variable has
- *   one copy, which is it.
- * - umbo_strategy_worker_devices(): The canonical names of the compute devices, in replica order:
- *   as many of them as `names`, which is an array of `capacity` pointers, has room for (NULL if
- *   it has none).
- * - umbo_strategy_parameter_devices(): The canonical names of the devices that hold variables, of
- *   which there is one; otherwise as umbo_strategy_worker_devices().
- * - umbo_variable_copy(): An independent variable of the same strategy, with the same name and
- *   modes and the value that this one has now.
- * - umbo_variable_creator_scope_enter(): Has `creator` called for each variable that this thread
- *   makes, until the scope is left with umbo_scope_exit().
- * - umbo_variable_request_next(): Goes on with the request as it now is: to the next creator, in
- *   the end to the variable itself.
- * - umbo_variable_request_name(): The name that the variable is to have.
- * - umbo_variable_request_set_name(): Gives the variable another name, which is copied.
- * - umbo_variable_request_initial_value(): The initial value: its dtype and shape become the
- *   variable's.
- * - umbo_variable_request_set_initial_value(): Gives the variable another initial value, of any
- *   dtype and shape.
- * - umbo_variable_request_trainable(): Whether an optimizer should change the variable: one of the
- *   UMBO_TRAINABLE_ constants.
+ * - umbo_strategy_copy(): Makes an independent strategy with the same devices.
+ * - umbo_strategy_call_for_each_replica(): Calls umbo_strategy_run() without options.
+ * - umbo_strategy_run_steps_on_iterator(): Not available: use umbo_strategy_run().
+ * - umbo_strategy_read_var(): Copies the value of a variable, as umbo_variable_read() does.
+ * - umbo_strategy_value_container(): Gives the value that contains a value: itself.
+ * - umbo_strategy_worker_devices(): Lists the names of the compute devices in replica order.
+ * - umbo_strategy_parameter_devices(): Lists the name of the device of the variables.
+ * - umbo_variable_copy(): Makes an independent variable with the value of another one.
+ * - umbo_variable_creator_scope_enter(): Has a creator called for each new variable of this thread.
+ * - umbo_variable_request_next(): Makes the variable of a request.
+ * - umbo_variable_request_name(): Tells the name that the variable is to have.
+ * - umbo_variable_request_set_name(): Gives the variable another name.
+ * - umbo_variable_request_initial_value(): Gives the initial value that the variable is to have.
+ * - umbo_variable_request_set_initial_value(): Gives the variable another initial value.
+ * - umbo_variable_request_trainable(): Tells whether an optimizer should change the variable.
  * - umbo_variable_request_set_trainable(): Says whether an optimizer should change the variable.
- * - umbo_variable_request_aggregation(): How values that replicas assign are to be combined.
- * - umbo_variable_request_set_aggregation(): Says how values that replicas assign are to be
- *   combined.
- * - umbo_variable_request_synchronization(): The synchronisation that is asked for.
- * - umbo_variable_request_set_synchronization(): Asks for another synchronisation.
- * - umbo_variable_request_device(): The canonical name of the device that the variable will lie
- *   on; NULL for creators that run before the strategy's own has chosen it.
- * - umbo_strategy_update_non_slot(): As umbo_strategy_update(), for state that is kept where the
- *   variable is but is not the variable itself, such as an optimizer's step count.
- * - umbo_strategy_non_slot_devices(): The variable beside which state of all of `variables`
- *   together is kept: the one whose name comes first.
- * - umbo_strategy_colocate_vars_with(): Calls `function` once, on this thread; variables that it
- *   makes lie on the device of `variable`.
- * - umbo_strategy_batch_reduce_to(): Reduces each of `count` values onto its destination, as
- *   umbo_strategy_reduce_to() does; `results` gets a tuple.
- * - umbo_strategy_broadcast_to(): Copies a tensor, indexed slices or a variable's value to a
- *   destination: a plain value on one device, or a per-replica value with one copy for each
- *   component of a per-replica destination.
- * - umbo_strategy_assign_to_logical_device(): Annotates a tensor with the logical device, of those
- *   of its replica, that it is to lie on.
- * - umbo_strategy_replicate_to_logical_devices(): Annotates a tensor as replicated to all logical
- *   devices of its replica.
- * - umbo_strategy_split_to_logical_devices(): Annotates a tensor as split over the logical devices
- *   of its replica, dimension i in `partition_dimensions[i]` parts.
- * - umbo_input_context_per_replica_batch_size(): The elements of a batch of one replica, if all
- *   replicas together have `global_batch_size`.
- * - umbo_strategy_make_numpy_dataset(): A dataset of the slices of arrays along dimension 0, as of
- *   umbo_dataset_from_tensor_slices(), of copies that are made at this call: the arrays may be
- *   changed afterwards.
- * - umbo_iterator_next_as_optional(): As umbo_iterator_next(), with a word on whether there was an
- *   element: `*has_value` is 1, or 0 at the end of the pass and ever after; then `*element` is
- *   NULL.
+ * - umbo_variable_request_aggregation(): Tells how values that replicas assign are to be combined.
+ * - umbo_variable_request_set_aggregation(): Says how values that replicas assign are combined.
+ * - umbo_variable_request_synchronization(): Tells the synchronisation that was asked for.
+ * - umbo_variable_request_set_synchronization(): Gives the variable another synchronisation.
+ * - umbo_variable_request_device(): Tells the device that the variable will lie on.
+ * - umbo_strategy_update_non_slot(): Calls a function that changes state beside a variable.
+ * - umbo_strategy_non_slot_devices(): Gives the variable beside which shared state lies.
+ * - umbo_strategy_colocate_vars_with(): Calls a function that makes variables beside another.
+ * - umbo_strategy_batch_reduce_to(): Reduces several values, each onto its own destination.
+ * - umbo_strategy_broadcast_to(): Copies a value to a destination.
+ * - umbo_strategy_assign_to_logical_device(): Not available: logical devices of a replica.
+ * - umbo_strategy_replicate_to_logical_devices(): Not available: logical devices of a replica.
+ * - umbo_strategy_split_to_logical_devices(): Not available: logical devices of a replica.
+ * - umbo_input_context_per_replica_batch_size(): Computes the batch size of one replica.
+ * - umbo_strategy_make_numpy_dataset(): Makes a dataset of the slices of arrays along dimension 0.
+ * - umbo_iterator_next_as_optional(): Gives the next element and tells whether there was one.
  *
  * Example:
  * ```c
@@ -95,156 +68,319 @@ extern "C" {
 #endif
 
 /**
- * An independent strategy with the same devices. Variables stay those of the strategy they were
- * made in. FAILED_PRECONDITION for the default strategy.
+ * Makes an independent strategy with the same devices.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] copy The new strategy. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
+ *
+ * Variables stay those of the strategy that they were made in.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
     const umbo_strategy *strategy, umbo_strategy **copy);
 
 /**
- * umbo_strategy_run() without options. `args` may be NULL. `result` may be NULL, which discards the
- * results.
+ * Calls umbo_strategy_run() without options.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] function What to call, once on each replica.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @param[in] args The arguments; `args` may be NULL.
+ * @param[out] result The merged results, which the caller releases; `result` may be NULL, which
+ *   discards them.
+ * @return UMBO_OK, or the statuses of umbo_strategy_run().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_call_for_each_replica(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
     umbo_value **result);
 
 /**
- * Not offered by this strategy: UNIMPLEMENTED. Call umbo_strategy_run() for each element of the
- * iterator.
+ * Not available: use umbo_strategy_run().
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] function A function.
+ * @param[in] user_data Not used.
+ * @param[in] iterator An iterator.
+ * @param[in] steps Not used.
+ * @param[out] result Never written.
+ * @return Why it fails, in every case:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: else. Call umbo_strategy_run() for each element of the iterator.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run_steps_on_iterator(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, umbo_iterator *iterator,
     int64_t steps, umbo_value **result);
 
-/** The value that the variable has now; see umbo_variable_read(). In every context. */
+/**
+ * Copies the value of a variable, as umbo_variable_read() does.
+ *
+ * @param[in] strategy A strategy; any one.
+ * @param[in] variable The variable.
+ * @param[out] value A new tensor on the variable's device. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * It may be called in every context.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_read_var(
     const umbo_strategy *strategy, const umbo_variable *variable, umbo_tensor **value);
 
 /**
- * The value that contains `value`: itself, since a variable has one copy, which is it. A new
- * handle.
+ * Gives the value that contains a value: itself.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] value The value.
+ * @param[out] container A new handle to the same value. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * A variable has one copy only, and that copy is the variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_value_container(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **container);
 
 /**
- * The canonical names of the compute devices, in replica order: as many of them as `names`, which
- * is an array of `capacity` pointers, has room for (NULL if it has none). `count` gets how many
- * there are. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which
- * was given none.
+ * Lists the names of the compute devices in replica order.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] capacity How many names there is room for; 0 or more.
+ * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
+ *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
+ * @param[out] count The number of compute devices, which may be more than `capacity`.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_worker_devices(
     const umbo_strategy *strategy, int64_t capacity, const char **names, int64_t *count);
 
 /**
- * The canonical names of the devices that hold variables, of which there is one; otherwise as
- * umbo_strategy_worker_devices().
+ * Lists the name of the device of the variables.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] capacity How many names there is room for; 0 or more.
+ * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
+ *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
+ * @param[out] count The number of devices: 1.
+ * @return UMBO_OK, or the statuses of umbo_strategy_worker_devices().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_devices(
     const umbo_strategy *strategy, int64_t capacity, const char **names, int64_t *count);
 
 /**
- * An independent variable of the same strategy, with the same name and modes and the value that
- * this one has now. FAILED_PRECONDITION in another strategy's scope or run.
+ * Makes an independent variable with the value of another one.
+ *
+ * @param[in] variable The variable.
+ * @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
+ *   synchronisation and trainable flag. It starts with the value that `variable` has now. The
+ *   caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
- * Sees a variable that is about to be made. It may look at the request and change it; make the
- * variable with umbo_variable_request_next() and store it in `*variable`; or store another variable
- * there. `*variable` is NULL on entry; what is stored there is taken over by the library. If it
- * stays NULL, the variable is made from the request as it now is. A status other than UMBO_OK
- * makes the creation fail with it.
+ * Is called for a variable that is about to be made.
  *
- * `request` is borrowed for the call. A creator that makes variables of its own is called for them
- * too.
+ * @param[in] request What the variable is to be, lent for the call.
+ * @param[in] user_data What umbo_variable_creator_scope_enter() was given.
+ * @param[out] variable The place for a variable; NULL on entry. The library takes over a variable
+ *   that is stored there.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+ *
+ * The creator can read and change the request. It can then do one of three things: store the
+ * variable that umbo_variable_request_next() makes; store another variable; or store nothing, and
+ * the variable is made from the request. If a creator makes variables of its own, it is called for
+ * them too.
  */
 typedef umbo_status (*umbo_variable_creator_fn)(
     umbo_variable_request *request, void *user_data, umbo_variable **variable);
 
 /**
- * Has `creator` called for each variable that this thread makes, until the scope is left with
- * umbo_scope_exit(). Creators are called from the innermost scope outwards. A strategy's own
- * creator, which places variables on the parameter device, stands where the strategy's scope was
- * entered: creators entered inside of it run before, creators entered around it run after.
+ * Has a creator called for each new variable of this thread.
  *
- * Runs that this thread starts meanwhile are inside of the scope too; with several replicas only
+ * @param[in] creator The creator.
+ * @param[in] user_data Passed to `creator` unchanged; may be anything.
+ * @param[in] destroy Releases the user data when the scope is left and its last variable is made,
+ *   and if this call fails; may be left out.
+ * @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Creators are called from the innermost scope outwards. A strategy has a creator of its own,
+ * which places variables on the parameter device. Its turn is where the strategy's scope was
+ * entered: creators entered inside that scope run before it, creators entered around the scope run
+ * after it.
+ *
+ * Runs that this thread starts meanwhile are inside the scope too. With several replicas only
  * replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
  * called before the creators, which see the initial value.
- *
- * `destroy` (or NULL) releases `user_data` when the scope is left and the last variable of it is
- * made, and also if this function fails.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_creator_scope_enter(
     umbo_variable_creator_fn creator, void *user_data, umbo_destroy_fn destroy,
     umbo_scope **scope);
 
 /**
- * Goes on with the request as it now is: to the next creator, in the end to the variable itself.
- * Each call makes a variable.
+ * Makes the variable of a request.
+ *
+ * @param[in] request The request, as it is now.
+ * @param[out] variable The variable. The caller releases it or stores it as the creator's result.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - what another creator returned.
+ *
+ * It calls the next creator; after the last one the variable itself is made. Each call makes a
+ * variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_next(
     umbo_variable_request *request, umbo_variable **variable);
 
 /**
- * The name that the variable is to have. Lives as long as the call of the creator, or until
- * umbo_variable_request_set_name().
+ * Tells the name that the variable is to have.
+ *
+ * @param[in] request The request.
+ * @param[out] name The name. Lives as long as the process.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(
     const umbo_variable_request *request, const char **name);
 
-/** Gives the variable another name, which is copied. */
+/**
+ * Gives the variable another name.
+ *
+ * @param[in] request The request.
+ * @param[in] name The name, which is copied.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_name(
     umbo_variable_request *request, const char *name);
 
-/** The initial value: its dtype and shape become the variable's. A new handle; do not write it. */
+/**
+ * Gives the initial value that the variable is to have.
+ *
+ * @param[in] request The request.
+ * @param[out] tensor A new handle to the initial value, whose dtype and shape become the
+ *   variable's. Do not write it. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
     const umbo_variable_request *request, umbo_tensor **tensor);
 
 /**
- * Gives the variable another initial value, of any dtype and shape. The variable gets a copy, made
- * when it is made; the tensor stays the caller's to release.
+ * Gives the variable another initial value.
+ *
+ * @param[in] request The request.
+ * @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
+ *   It is copied when the variable is made.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_initial_value(
     umbo_variable_request *request, const umbo_tensor *tensor);
 
-/** Whether an optimizer should change the variable: one of the UMBO_TRAINABLE_ constants. */
+/**
+ * Tells whether an optimizer should change the variable.
+ *
+ * @param[in] request The request.
+ * @param[out] trainable One of the UMBO_TRAINABLE_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_trainable(
     const umbo_variable_request *request, umbo_trainable *trainable);
 
-/** Says whether an optimizer should change the variable. */
+/**
+ * Says whether an optimizer should change the variable.
+ *
+ * @param[in] request The request.
+ * @param[in] trainable One of the UMBO_TRAINABLE_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+ *   constant.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_trainable(
     umbo_variable_request *request, umbo_trainable trainable);
 
-/** How values that replicas assign are to be combined. */
+/**
+ * Tells how values that replicas assign are to be combined.
+ *
+ * @param[in] request The request.
+ * @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_aggregation(
     const umbo_variable_request *request, umbo_aggregation *aggregation);
 
-/** Says how values that replicas assign are to be combined. */
+/**
+ * Says how values that replicas assign are combined.
+ *
+ * @param[in] request The request.
+ * @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+ *   constant.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_aggregation(
     umbo_variable_request *request, umbo_aggregation aggregation);
 
-/** The synchronisation that is asked for. */
+/**
+ * Tells the synchronisation that was asked for.
+ *
+ * @param[in] request The request.
+ * @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_synchronization(
     const umbo_variable_request *request, umbo_synchronization *synchronization);
 
-/** Asks for another synchronisation. */
+/**
+ * Gives the variable another synchronisation.
+ *
+ * @param[in] request The request.
+ * @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+ *   constant.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_synchronization(
     umbo_variable_request *request, umbo_synchronization synchronization);
 
 /**
- * The canonical name of the device that the variable will lie on; NULL for creators that run before
- * the strategy's own has chosen it. Lives as long as the process.
+ * Tells the device that the variable will lie on.
+ *
+ * @param[in] request The request.
+ * @param[out] name The canonical name of the device, which lives as long as the process. Before
+ *   the strategy's own creator has run, `*name` gets NULL.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_device(
     const umbo_variable_request *request, const char **name);
 
 /**
- * As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
- * itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result`
- * may be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
+ * Calls a function that changes state beside a variable.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] colocate_with The variable beside which the state lies; `function` gets it.
+ * @param[in] function What to call, once.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @param[in] args The arguments; `args` may be NULL.
+ * @param[in] options The form of the result; `options` may be NULL: grouped.
+ * @param[out] result What `function` stored, which the caller releases; if it stored nothing,
+ *   `*result` gets NULL. `result` may be NULL, which discards it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback.
+ * - else the statuses of umbo_strategy_update().
+ *
+ * It is for state that lies where a variable does but is not the variable itself, such as the step
+ * count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
+ * callback.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update_non_slot(
     umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function,
@@ -252,88 +388,182 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update_non_slot(
     umbo_value **result);
 
 /**
- * The variable beside which state of all of `variables` together is kept: the one whose name comes
- * first. A new handle. INVALID_ARGUMENT if there are none.
+ * Gives the variable beside which shared state lies.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] count The number of variables.
+ * @param[in] variables The variables.
+ * @param[out] variable A new handle to the variable whose name is the first in byte order. The
+ *   caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or no variables.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Shared state is what belongs to all of the variables together, such as a step count. See
+ * umbo_strategy_update_non_slot().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_non_slot_devices(
     const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
     umbo_variable **variable);
 
 /**
- * Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
- * (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
- * what `function` returned.
+ * Calls a function that makes variables beside another.
  *
- * FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
- * variable that was not made in this strategy's scope.
+ * @param[in] strategy The strategy.
+ * @param[in] variable The variable, made in `strategy`.
+ * @param[in] function What to call: once, on this thread.
+ * @param[in] user_data Passed to `function` unchanged; may be anything.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable that was not made in
+ *   this strategy.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from outside the strategy's scope and its
+ *   callbacks.
+ * - what `function` returned.
+ *
+ * All variables of a strategy lie on its parameter device anyway, so this changes nothing for
+ * `function`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_colocate_vars_with(
     umbo_strategy *strategy, const umbo_variable *variable, umbo_scope_fn function,
     void *user_data);
 
 /**
- * Reduces each of `count` values onto its destination, as umbo_strategy_reduce_to() does; `results`
- * gets a tuple. A plain value counts as one component, so that its SUM is itself.
- * INVALID_ARGUMENT if `count` is less than 1.
+ * Reduces several values, each onto its own destination.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
+ * @param[in] count The number of values, 1 or more.
+ * @param[in] values The values. They stay as they are.
+ * @param[in] destinations As many destinations: where the result of each value goes.
+ * @param[out] results A tuple of the results. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or as for umbo_strategy_reduce_to().
+ * - the others of umbo_strategy_reduce_to().
+ *
+ * Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
+ * as one component, so its SUM is the value itself.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
     umbo_strategy *strategy, umbo_reduce_op op, int64_t count, const umbo_value *const *values,
     const umbo_destination *const *destinations, umbo_value **results);
 
 /**
- * Copies a tensor, indexed slices or a variable's value to a destination: a plain value on one
- * device, or a per-replica value with one copy for each component of a per-replica destination.
- * INVALID_ARGUMENT for other values; UNIMPLEMENTED for the default strategy. Contexts as for
- * umbo_strategy_reduce().
+ * Copies a value to a destination.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] value A tensor, indexed slices or a variable.
+ * @param[in] destination Where the copy goes.
+ * @param[out] result A plain value on one device; with a per-replica destination, a per-replica
+ *   value with one copy for each of its components. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or a
+ *   destination with no field or several fields set.
+ * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+ * - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
     umbo_value **result);
 
 /**
- * Annotates a tensor with the logical device, of those of its replica, that it is to lie on. A
- * central storage strategy has one logical device per replica: OUT_OF_RANGE for an id other than
- * 0, else UNIMPLEMENTED.
+ * Not available: logical devices of a replica.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] tensor The tensor.
+ * @param[in] logical_device_id The logical device. A replica of a central storage strategy has
+ *   one, with id 0.
+ * @param[out] annotated Never written.
+ * @return Why it fails, in every case:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: an id other than 0.
+ * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+ *   call out.
+ *
+ * In other strategies such a call marks a tensor as lying on one of the logical devices of its
+ * replica.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_assign_to_logical_device(
     const umbo_strategy *strategy, const umbo_tensor *tensor, int32_t logical_device_id,
     umbo_tensor **annotated);
 
-/** Annotates a tensor as replicated to all logical devices of its replica. UNIMPLEMENTED. */
+/**
+ * Not available: logical devices of a replica.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] tensor The tensor.
+ * @param[out] annotated Never written.
+ * @return Why it fails, in every case:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+ *   call out.
+ *
+ * In other strategies such a call marks a tensor as copied to all logical devices of its replica.
+ */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_replicate_to_logical_devices(
     const umbo_strategy *strategy, const umbo_tensor *tensor, umbo_tensor **annotated);
 
 /**
- * Annotates a tensor as split over the logical devices of its replica, dimension i in
- * `partition_dimensions[i]` parts. INVALID_ARGUMENT if there is not one number, of 1 or more, for
- * each dimension, if a dimension is not divisible by its number, or if the product is not 1, the
- * number of logical devices of a replica; else UNIMPLEMENTED.
+ * Not available: logical devices of a replica.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] tensor The tensor.
+ * @param[in] count The number of elements of `partition_dimensions`.
+ * @param[in] partition_dimensions Into how many parts each dimension is split: a number of 1 or
+ *   more for each.
+ * @param[out] annotated Never written.
+ * @return Why it fails, in every case:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, not one number of 1 or more for
+ *   each dimension, a dimension that its number does not divide, or a product of all numbers other
+ *   than 1, the number of logical devices of a replica.
+ * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+ *   call out.
+ *
+ * In other strategies such a call marks a tensor as split over the logical devices of its replica.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_to_logical_devices(
     const umbo_strategy *strategy, const umbo_tensor *tensor, int64_t count,
     const int64_t *partition_dimensions, umbo_tensor **annotated);
 
 /**
- * The elements of a batch of one replica, if all replicas together have `global_batch_size`.
- * INVALID_ARGUMENT if the number of replicas does not divide it.
+ * Computes the batch size of one replica.
+ *
+ * @param[in] context The input context that a dataset function was given.
+ * @param[in] global_batch_size The number of examples of all replicas together.
+ * @param[out] size The number of examples of one replica.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
+ *   replicas does not divide `global_batch_size`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
     const umbo_input_context *context, int64_t global_batch_size, int64_t *size);
 
 /**
- * A dataset of the slices of arrays along dimension 0, as of umbo_dataset_from_tensor_slices(), of
- * copies that are made at this call: the arrays may be changed afterwards. It is an ordinary
- * dataset, to be batched and then distributed.
+ * Makes a dataset of the slices of arrays along dimension 0.
  *
- * FAILED_PRECONDITION in a replica's callback and in another strategy's scope. INVALID_ARGUMENT: a
- * scalar, dimensions 0 that differ, a per-replica value, a variable.
+ * @param[in] strategy The strategy.
+ * @param[in] arrays A tensor or a nest of tensors, which are copied. They may be changed after the
+ *   call.
+ * @param[out] dataset The new dataset, to be batched and then distributed. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a scalar, arrays that differ in
+ *   dimension 0, a per-replica value, or a variable.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
+ *   strategy's scope.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Its elements are those of umbo_dataset_from_tensor_slices().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_make_numpy_dataset(
     umbo_strategy *strategy, const umbo_value *arrays, umbo_dataset **dataset);
 
 /**
- * As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
- * the end of the pass and ever after; then `*element` is NULL.
+ * Gives the next element and tells whether there was one.
+ *
+ * @param[in] iterator The iterator.
+ * @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
+ * @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
+ * @return UMBO_OK, or the statuses of umbo_iterator_next().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next_as_optional(
     umbo_iterator *iterator, int32_t *has_value, umbo_value **element);

@@ -6,14 +6,14 @@
  * @file variable.h
  * @brief Variables: values on the parameter device of a strategy, which steps read and change.
  *
- * A variable is stored once. The caller releases it; gradients and values that have it keep it.
- * Replicas read it in place, through a view. What they assign is combined as the variable's
- * aggregation says, and what a step assigns becomes central state when all replicas have returned
+ * A variable is stored once. The caller releases it. Gradients and values that contain it keep it.
+ * Replicas read it in place, through a view. The values that they assign are combined by the
+ * variable's aggregation. What a step assigns becomes central state when all replicas have returned
  * UMBO_OK.
  *
  * Threads: functions that only ask are *concurrent*. Assignments outside of a step are *serialised*
- * with the strategy's steps; within a step they are synchronising calls that all replicas make. A
- * view may be read until the variable is assigned: there the *caller locks*.
+ * with the strategy's steps. Assignments in a step are synchronising calls that all replicas make.
+ * A view may be read until the variable is assigned; here the *caller locks*.
  *
  * Functions:
  * - umbo_variable_create(): Makes a variable on a strategy's parameter device.

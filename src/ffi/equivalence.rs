@@ -30,42 +30,47 @@ pub const UMBO_EQUIVALENCE_OF_METRIC: umbo_equivalence_subject = 3;
 pub const UMBO_EQUIVALENCE_OF_VARIABLE: umbo_equivalence_subject = 4;
 
 /// What a check has found.
+///
+/// UMBO_EQUIVALENCE_EQUAL, UMBO_EQUIVALENCE_NOT_WRITTEN and UMBO_EQUIVALENCE_SIZE_DEPENDENT do not
+/// count against the equivalence. All others do.
 pub type umbo_equivalence_verdict = i32;
 
-/// The same, however the batch is split.
+/// The same for every split of the batch.
 pub const UMBO_EQUIVALENCE_EQUAL: umbo_equivalence_verdict = 1;
 /// No replica writes the gradient, so the variable would not be updated. Does not count against the
 /// equivalence.
 pub const UMBO_EQUIVALENCE_NOT_WRITTEN: umbo_equivalence_verdict = 2;
-/// The callback fails when the batch is split in another way, with empty parts for instance.
+/// The callback fails for another split of the batch, for instance with empty parts.
 pub const UMBO_EQUIVALENCE_CALLBACK_FAILED: umbo_equivalence_verdict = 3;
 /// A replica does not submit its gradients.
 pub const UMBO_EQUIVALENCE_NOT_SUBMITTED: umbo_equivalence_verdict = 4;
-/// Weights do not follow the examples.
+/// The weights are not in proportion to the examples.
 pub const UMBO_EQUIVALENCE_WRONG_WEIGHT: umbo_equivalence_verdict = 5;
 /// A buffer that was viewed with UMBO_GRADIENT_OVERWRITE is not written in full, or is added to.
 pub const UMBO_EQUIVALENCE_NOT_OVERWRITTEN: umbo_equivalence_verdict = 6;
-/// Infinite or NaN.
+/// A number is infinite or NaN.
 pub const UMBO_EQUIVALENCE_NOT_FINITE: umbo_equivalence_verdict = 7;
-/// Two runs with the same parts differ.
+/// Two runs with the same parts of the batch differ.
 pub const UMBO_EQUIVALENCE_NOT_REPEATABLE: umbo_equivalence_verdict = 8;
-/// The callback reduces over its examples in another way than was declared.
+/// The callback does not reduce over its examples in the way that was declared.
 pub const UMBO_EQUIVALENCE_WRONG_REDUCTION: umbo_equivalence_verdict = 9;
 /// Each replica contributes the gradient of the whole batch.
 pub const UMBO_EQUIVALENCE_WHOLE_BATCH: umbo_equivalence_verdict = 10;
-/// Replicas with different examples contribute the very same.
+/// Replicas that have different examples contribute the very same gradient.
 pub const UMBO_EQUIVALENCE_SAME_EXAMPLES: umbo_equivalence_verdict = 11;
 /// Only some of the replicas that have examples write the gradient.
 pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 12;
-/// Each replica adds a term that is no example's, such as weight decay: that belongs to the optimizer.
+/// Each replica adds a term that does not come from an example, such as weight decay. Such a term
+/// belongs to the optimizer.
 pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 13;
-/// Different, for a reason that the numbers do not tell; the text lists what is likely.
+/// Different, and the numbers do not show why. The text lists likely causes.
 pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 14;
-/// The callback writes a variable through a view of it, which is for reading. The check puts the value
-/// back.
+/// The callback writes a variable through a view of it, which is for reading. The check restores
+/// the value.
 pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
-/// The same however a batch is split, but other for a smaller batch: the callback uses statistics of the
-/// whole batch, or its size for more than the mean. Does not count against the equivalence.
+/// The same for every split of the batch, but different for a smaller batch: the callback uses
+/// statistics of the whole batch, or uses the batch's size for more than the mean. Does not count
+/// against the equivalence.
 pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 16;
 
 const _: () = assert!(Verdict::Equal as i32 == UMBO_EQUIVALENCE_EQUAL);
@@ -85,7 +90,7 @@ const _: () = assert!(Verdict::Different as i32 == UMBO_EQUIVALENCE_DIFFERENT);
 const _: () = assert!(Verdict::VariableWritten as i32 == UMBO_EQUIVALENCE_VARIABLE_WRITTEN);
 const _: () = assert!(Verdict::SizeDependent as i32 == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
 
-/// What sums in another order differ by in the gradients' dtype.
+/// A tolerance that suits the dtype of the gradients.
 pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
 
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
@@ -94,11 +99,12 @@ pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
 pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
     pub struct_size: usize,
-    /// The largest difference, as a fraction of the terms that a gradient is the sum of; 0: the same
-    /// bits. UMBO_TOLERANCE_OF_DTYPE, the default: what a sum over the batch may differ by in the gradients' dtype when it is added in another order:
-    /// 0.0001 to 0.01 for float32, as the batch grows, 0.012 for float16, 0.026 for bfloat16.
+    /// The largest allowed difference, as a fraction of the terms that are added up to a gradient.
+    /// 0 or more; 0: the same bits. UMBO_TOLERANCE_OF_DTYPE, the default: as much as a sum over the
+    /// batch in the gradients' dtype can change when it is added in another order. That is 0.0001
+    /// to 0.01 for float32, more for larger batches; 0.012 for float16; and 0.026 for bfloat16.
     pub relative_tolerance: f64,
-    /// A difference that never counts.
+    /// A difference up to this never counts. 0 or more; by default 0.
     pub absolute_tolerance: f64,
 }
 
@@ -115,30 +121,32 @@ impl Default for umbo_equivalence_options {
     }
 }
 
-/// One thing that was found. Start from UMBO_EQUIVALENCE_FINDING_INIT. The texts live as long as
-/// the umbo_equivalence.
+/// One finding of a check. Start from UMBO_EQUIVALENCE_FINDING_INIT.
+///
+/// The texts live as long as the umbo_equivalence.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_equivalence_finding {
     /// sizeof(umbo_equivalence_finding).
     pub struct_size: usize,
-    /// UMBO_EQUIVALENCE_OF_STEP, UMBO_EQUIVALENCE_OF_GRADIENT, UMBO_EQUIVALENCE_OF_METRIC or
-    /// UMBO_EQUIVALENCE_OF_VARIABLE.
+    /// What the finding is about.
     pub subject: umbo_equivalence_subject,
     /// UMBO_EQUIVALENCE_EQUAL, or what is wrong.
     pub verdict: umbo_equivalence_verdict,
-    /// The place of the variable among the gradients; -1 if it is about none, or has no place there.
+    /// The place of the variable among the gradients. -1 if the finding is not about a variable, or
+    /// if the variable is not among them.
     pub variable: i64,
-    /// The element of the gradient or variable, in row-major order, that `text` speaks of; -1 if none.
+    /// The element of the gradient or variable that `text` mentions, in row-major order; -1 if
+    /// none.
     pub element: i64,
-    /// How many times too large the gradient is on all replicas, less than 1 if it is too small; 0 if
-    /// no single number says it.
+    /// By which factor the gradient is wrong on all replicas: more than 1 if it is too large, less
+    /// than 1 if it is too small. 0 if no single factor describes it.
     pub factor: f64,
-    /// The largest difference that the split makes, as a fraction of the largest element.
+    /// The largest difference between two splits, as a fraction of the largest element.
     pub difference: f64,
-    /// The name of the variable or metric; NULL if it is about the step.
+    /// The name of the variable or metric; NULL if the finding is about the step.
     pub name: *const c_char,
-    /// What was found and what to do about it.
+    /// What was found, and what to do about it.
     pub text: *const c_char,
 }
 
@@ -193,49 +201,64 @@ impl CheckedStep {
     }
 }
 
-/// Finds out whether a step means the same on one replica and on all, and if not, why. For tests and
-/// for the first step of a new trainer.
+/// Checks that a step does the same on one replica as on all.
 ///
-/// `function` and `user_data` are what umbo_strategy_run() is given. `batch` is a global batch, not
-/// distributed yet: a tensor, or a tuple or struct of tensors, with 3 examples or more along dimension
-/// 0. The check splits it over the replicas as umbo_strategy_distribute_dataset() does, runs the
-/// callback, and compares with other splits: all examples on replica 0, which is what one replica
-/// would do, two parts of different sizes, and a smaller batch. `gradients` are the ones that the
-/// callback writes, or NULL: then only metrics are compared. `options` may be NULL.
+/// @param[in] strategy The strategy.
+/// @param[in] function The step's callback, as for umbo_strategy_run().
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple or struct of
+///   tensors, with 3 examples or more along dimension 0.
+/// @param[in] gradients The gradients that the callback writes. `gradients` may be NULL: only
+///   metrics are compared.
+/// @param[in] options The tolerances; `options` may be NULL: all defaults.
+/// @param[out] equivalence What was found. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a batch that cannot be split or
+///   has too few examples, gradients of another strategy, or a tolerance that is out of range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, a merge call or
+///   another strategy's scope; the strategy is draining; or this process is the child of a fork.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copies.
+/// - what umbo_strategy_run() returns, if the callback fails on the batch in its usual split.
 ///
-/// Nothing is committed. Variables of the strategy, `gradients` with what they may have
-/// accumulated, optimizers and metrics are as they were; an umbo_optimizer_apply() in the callback
-/// does not take place. What the callback changes in the caller's own memory stays changed. Other
-/// gradients than `gradients` that the callback writes, also where that is NULL, are as after a run
-/// that failed: what an earlier run has contributed to them, and no umbo_optimizer_apply() has used
-/// yet, is lost, and that apply fails. Give those gradients, or apply before the check.
+/// A mistake in the callback is not a failure of this function. It is reported in `*equivalence`:
+/// ask umbo_equivalence_holds() and umbo_equivalence_text(). The check is for tests, and for the
+/// first step of a new trainer.
 ///
-/// The callback runs 6 times on each replica, up to 22 times if something differs, and finds 0 or NaN
-/// in buffers of `gradients` that it views with UMBO_GRADIENT_OVERWRITE, which shows whether it writes all of
-/// them. The check waits for its turn as a run does; runs of other threads may come in between, and
-/// notice nothing.
+/// *How it works.* The check splits the batch over the replicas as
+/// umbo_strategy_distribute_dataset() does, and runs the callback. It compares the results with
+/// those of other splits: all examples on replica 0, as with one replica; two parts of different
+/// sizes; and a smaller batch. The callback runs 6 times on each replica, and up to 22 times if
+/// something differs. The buffers of `gradients` that it views with UMBO_GRADIENT_OVERWRITE contain
+/// 0 in some runs and NaN in others, which shows whether it writes all of them. The check waits for
+/// its turn as a run does. Runs of other threads may happen in between; they are not affected.
 ///
-/// The check keeps copies of all gradients in float64: two for each replica and five more, and another
-/// two once something differs. Row-sparse gradients count with their whole table in each of them,
-/// however few rows are added: for a large table that is many times the memory of its variable.
-/// Of contributions that wait for an apply it keeps one copy more, but for rows, in their own dtype.
+/// *What it finds.*
+/// - Gradients that are not reduced over the examples as `loss_reduction` declares, or that are
+///   divided by a fixed number.
+/// - Weights that are not in proportion to the examples.
+/// - Buffers that are not overwritten in full.
+/// - Replicas that read the whole batch, or all read the same rows.
+/// - Replicas without examples that do not submit, or fail.
+/// - Regularisers that are added once for each replica.
+/// - Results that are not repeatable, on one replica or only on several.
+/// - Metrics with wrong sums or weights.
 ///
-/// What is found: gradients that are reduced over the examples in another way than
-/// `loss_reduction` declares, or divided by a fixed number; weights that do not follow the examples;
-/// buffers that are not overwritten in full; replicas that read the whole batch, or all the same
-/// rows; that do not submit, or fail, without examples; regularisers that count once a replica; results that are not repeatable, on one
-/// replica or only on several; and metrics that are added with wrong sums or weights. Of what
-/// depends on the split by design, such as the statistics of batch normalisation, the check can only
-/// say that it does. With one replica there is nothing to compare, and only what one run shows is
-/// found.
+/// Some results depend on the split by design, such as the statistics of batch normalisation. Of
+/// these the check can only tell that they do. With one replica there are no splits to compare, so
+/// it finds only what a single run shows.
 ///
-/// What the callback gets wrong is no failure of this function, but in `*equivalence`, a new handle;
-/// see umbo_equivalence_holds() and umbo_equivalence_text().
+/// *What it leaves.* Nothing is committed. The strategy's variables, `gradients` with what they
+/// have accumulated, optimizers and metrics are as they were before. An umbo_optimizer_apply() in
+/// the callback has no effect. What the callback changes in memory of its own stays changed. If the
+/// callback writes other gradients than `gradients`, the check affects these as a run that fails:
+/// what an earlier run has contributed to them, and was not applied yet, is lost, and the apply
+/// fails. So pass the gradients that the callback writes, or apply before the check.
 ///
-/// INVALID_ARGUMENT: a batch that cannot be split, gradients of another strategy, tolerances below
-/// 0. FAILED_PRECONDITION: in a replica's callback, in a merge call, in another strategy's scope, and
-/// while the strategy is draining. RESOURCE_EXHAUSTED: no memory for the copies. If the callback fails
-/// on the batch as it is usually split, its status, as from umbo_strategy_run().
+/// *Memory.* The check keeps copies of all gradients in float64: two for each replica and five
+/// more, and another two once something differs. The copies of a row-sparse gradient are as large
+/// as the whole table, however few rows are added; for a large table that is many times the memory
+/// of its variable. Contributions that wait for an apply are copied once more, in their own dtype;
+/// of row-sparse ones only the rows.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,
@@ -275,7 +298,11 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     })
 }
 
-/// Whether an update and the metrics are the same on one replica and on all: 1 or 0.
+/// Tells whether the step does the same on one replica as on all.
+///
+/// @param[in] equivalence What the check found.
+/// @param[out] holds 1 if the update and the metrics are the same, else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_holds(
     equivalence: *const umbo_equivalence,
@@ -290,8 +317,13 @@ pub unsafe extern "C" fn umbo_equivalence_holds(
     })
 }
 
-/// All that was found as text: a line that says whether the equivalence holds and for which parts of
-/// the batch, then one for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as `equivalence`.
+/// Gives all findings as text.
+///
+/// @param[in] equivalence What the check found.
+/// @param[out] text A line that says whether the equivalence holds and for which parts of the
+///   batch, then a line for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as
+///   `equivalence`.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_text(
     equivalence: *const umbo_equivalence,
@@ -305,8 +337,14 @@ pub unsafe extern "C" fn umbo_equivalence_text(
     })
 }
 
-/// How many findings there are: what is wrong with the step as a whole, then one for each gradient
-/// and each metric, also if it is the same.
+/// Tells how many findings there are.
+///
+/// @param[in] equivalence What the check found.
+/// @param[out] count Their number.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// First come the findings about the step as a whole, if something is wrong with it. Then there is
+/// one for each gradient and each metric, also if it is UMBO_EQUIVALENCE_EQUAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_count(
     equivalence: *const umbo_equivalence,
@@ -322,7 +360,14 @@ pub unsafe extern "C" fn umbo_equivalence_count(
     })
 }
 
-/// The finding at `index`. OUT_OF_RANGE if there is none.
+/// Gives one finding.
+///
+/// @param[in] equivalence What the check found.
+/// @param[in] index The finding's place: 0 to the number of findings less one.
+/// @param[out] finding The finding. Start from UMBO_EQUIVALENCE_FINDING_INIT, which sets its size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such finding.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_at(
     equivalence: *const umbo_equivalence,
@@ -344,8 +389,16 @@ pub unsafe extern "C" fn umbo_equivalence_at(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same findings.
+///
+/// @param[in] equivalence The findings. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_retain(
     equivalence: *const umbo_equivalence,
@@ -357,7 +410,11 @@ pub unsafe extern "C" fn umbo_equivalence_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] equivalence The handle. NULL is fine: then nothing happens.
+///
+/// When the last handle is released, the texts that were taken from it end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {
     quietly("umbo_equivalence_release", || handle::release(equivalence, "equivalence"));

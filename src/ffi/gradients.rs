@@ -255,7 +255,7 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
     })
 }
 
-/// Adds rows as umbo_gradients_add_rows(), from slices.
+/// Adds copies of indexed slices to a gradient.
 ///
 /// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.

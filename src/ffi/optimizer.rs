@@ -16,78 +16,90 @@ use crate::optimizer::{
     ApplyOptions, ApplyReport, Group, LossScaling, NonFinite, Outcome, Settings, apply_with,
 };
 
-/// What an apply does with gradients that are not finite.
+/// What an apply does with a gradient that is not finite (infinite or NaN).
 pub type umbo_non_finite = i32;
 
-/// UMBO_NON_FINITE_SKIP with a dynamic loss scale, UMBO_NON_FINITE_FAIL with `global_clip_norm`, since
-/// one element would spoil all variables, else UMBO_NON_FINITE_IGNORE.
+/// SKIP with a dynamic loss scale. FAIL with `global_clip_norm`, where one such element would spoil
+/// all variables. Otherwise IGNORE.
 pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
-/// It applies them like any others, so that NaN and infinity get into the weights. The report names
-/// the first variable, and the log gets one warning for each optimizer.
+/// It uses the gradient like any other, so infinity and NaN get into the variables. The report
+/// names the first such variable, and the log gets one warning for each optimizer.
 pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
-/// It changes no variable and no state, uses the gradients up and reports `skipped`.
+/// It changes no variable and no state, uses the gradients up, and reports `skipped`.
 pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
-/// It fails with INVALID_ARGUMENT, naming variable, step, replica and first element; nothing is changed.
+/// It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
+/// the step, the replica and the first such element.
 pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
 
 const _: () = assert!(NonFinite::Ignore as i32 == UMBO_NON_FINITE_IGNORE);
 const _: () = assert!(NonFinite::Skip as i32 == UMBO_NON_FINITE_SKIP);
 const _: () = assert!(NonFinite::Fail as i32 == UMBO_NON_FINITE_FAIL);
 
-/// Whether losses are multiplied with a factor, so that small gradients of 16 bits do not vanish.
+/// Whether losses are multiplied by a factor, which keeps small 16-bit gradients from becoming
+/// zero.
 pub type umbo_loss_scaling = i32;
 
-/// They are not.
+/// There is no factor.
 pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
-/// By the same factor in all runs.
+/// The factor is the same in all runs.
 pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
-/// The factor grows after applies that took effect, and backs off when one is skipped.
+/// The factor grows after a number of applies that took effect, and shrinks when one is skipped.
 pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
 
-/// The weight decay that the options of the rule say.
+/// Use the weight decay in the options of the update rule.
 pub const UMBO_WEIGHT_DECAY_OF_RULE: f64 = -1.0;
-/// The weight decay of all variables that are in no group.
+/// Use the weight decay of the variables that are in no group.
 pub const UMBO_WEIGHT_DECAY_OF_OPTIMIZER: f64 = -1.0;
-/// A bound that clips nothing.
+/// No bound: nothing is clipped.
 pub const UMBO_NO_CLIPPING: f64 = -1.0;
 
-/// What an optimizer does around its rule; for umbo_optimizer_configure(). An apply sums what the
-/// replicas submitted, takes the loss scale out, clips by the norm, then by the value, adds the
-/// weight decay, and updates. UMBO_OPTIMIZER_OPTIONS_INIT sets all to default: everything is off.
+/// What an optimizer does besides its update rule. Start from UMBO_OPTIMIZER_OPTIONS_INIT.
+///
+/// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
+/// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
+/// first and the last is off.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_optimizer_options {
     /// sizeof(umbo_optimizer_options).
     pub struct_size: usize,
-    /// The weight decay. AdamW and LAMB decay weights beside the gradient (decoupled); for all other
-    /// rules weight_decay * w is added to the gradient (L2). UMBO_WEIGHT_DECAY_OF_RULE, the default:
-    /// what the options of the rule say, and where they say nothing, none.
+    /// The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
+    /// (decoupled); all other rules add weight_decay * w to the gradient (L2).
+    /// UMBO_WEIGHT_DECAY_OF_RULE, the default: that in the options of the rule; none if the rule
+    /// has no such option.
     pub weight_decay: f64,
-    /// The largest norm of all gradients of an apply together; if it is larger, all of them are
-    /// scaled down to it. UMBO_NO_CLIPPING, the default: no bound. The norm is found in a pass of its own, and likewise whether
-    /// all gradients are finite where `non_finite` asks for that. With more than two replicas, or
-    /// several accumulated runs, that pass keeps the aggregated gradients, which takes as much memory
-    /// as the variables, from the first apply on until the gradients are released; where there is no
-    /// such memory, it takes time instead.
+    /// The largest allowed norm of all gradients of an apply together. If the norm is larger, all
+    /// gradients are scaled down to it. More than 0; UMBO_NO_CLIPPING, the default: no bound.
+    ///
+    /// The norm costs a pass over the gradients. With more than two replicas, or several
+    /// accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
+    /// from the first apply until the gradients are released. If that memory is not available, an
+    /// apply takes more time instead. The same holds for the search for values that are not finite,
+    /// where `non_finite` asks for it.
     pub global_clip_norm: f64,
-    /// The largest magnitude of each element of a gradient. UMBO_NO_CLIPPING, the default: no bound.
+    /// The largest allowed magnitude of each element of a gradient. More than 0; UMBO_NO_CLIPPING,
+    /// the default: no bound.
     pub clip_value: f64,
-    /// What an apply does with gradients that are not finite. A dynamic loss scale cannot be had with
-    /// another than SKIP. Where runs are accumulated, FAIL looks at each of them before it is added, SKIP at the
-    /// sum when it is applied.
+    /// What an apply does with gradients that are not finite. By default UMBO_NON_FINITE_AUTO. A
+    /// dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
+    /// it is added, and SKIP checks the sum when it is applied.
     pub non_finite: umbo_non_finite,
-    /// Whether there is a loss scale, and whether it adapts. By default there is none.
+    /// Whether there is a loss scale, and whether it adapts. By default UMBO_LOSS_SCALING_NONE.
     pub loss_scaling: umbo_loss_scaling,
-    /// What the callbacks multiply their loss with, and an apply divides by, where there is a loss
-    /// scale; see umbo_optimizer_loss_scale(). A dynamic one starts there. By default 65536.
+    /// The factor that callbacks multiply their loss by and an apply divides by, if there is a loss
+    /// scale; see umbo_optimizer_loss_scale(). A dynamic loss scale starts with it. More than 0; by
+    /// default 65536.
     pub loss_scale: f64,
-    /// What a dynamic loss scale is multiplied with to grow, more than 1. By default 2.
+    /// The factor by which a dynamic loss scale grows; more than 1. By default 2.
     pub loss_scale_growth_factor: f64,
-    /// What it is multiplied with to back off, less than 1. By default 0.5.
+    /// The factor by which a dynamic loss scale shrinks; more than 0 and less than 1. By default
+    /// 0.5.
     pub loss_scale_backoff_factor: f64,
-    /// The least that it becomes. By default 1.
+    /// The smallest value of a dynamic loss scale; more than 0, and at most `loss_scale`. By
+    /// default 1.
     pub loss_scale_minimum: f64,
-    /// It grows after so many applies in a row that took effect. By default 2000.
+    /// A dynamic loss scale grows after so many applies in a row that took effect; 1 or more. By
+    /// default 2000.
     pub loss_scale_growth_interval: i64,
 }
 
@@ -97,27 +109,28 @@ pub struct umbo_optimizer_options {
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
     pub struct_size: usize,
-    /// What the learning rate is multiplied with, 0 or more. By default 1.
+    /// The factor that the learning rate is multiplied by; finite and 0 or more. By default 1.
     pub learning_rate_factor: f64,
-    /// Their weight decay; 0, as is usual for biases and normalisation: none.
-    /// UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
+    /// The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
+    /// and normalisation. UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
     pub weight_decay: f64,
-    /// 1: they are not updated, and their gradients are neither looked at nor part of the norm.
+    /// 1: these variables are not updated, and their gradients are not read: they are not part of
+    /// the norm either. 0, the default: they are updated.
     pub frozen: i32,
 }
 
-/// Options of an apply. UMBO_APPLY_OPTIONS_INIT sets all to default.
+/// The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_apply_options {
     /// sizeof(umbo_apply_options).
     pub struct_size: usize,
-    /// 1: update now, also if the gradients have accumulated fewer runs than their
-    /// `accumulation_steps`: at the end of an epoch, say. Runs that earlier applies have accumulated are
-    /// applied without another run, after the loop.
+    /// 1: update now, even if fewer runs than `accumulation_steps` are accumulated, as at the end
+    /// of an epoch. Runs that earlier applies have accumulated are then applied without another
+    /// run. 0, the default: update after every `accumulation_steps` runs.
     pub flush: i32,
-    /// 1: report the norm of the gradient also if clipping does not need it; costs a pass over the
-    /// gradients, and the memory that it says at `global_clip_norm`.
+    /// 1: report the norm of the gradients even if clipping does not need it. That costs time and
+    /// memory as `global_clip_norm` does. 0, the default: report it only if it is needed.
     pub measure_norm: i32,
 }
 
@@ -127,33 +140,34 @@ pub struct umbo_apply_options {
 pub struct umbo_apply_report {
     /// sizeof(umbo_apply_report).
     pub struct_size: usize,
-    /// 1: the apply took effect, and `variables_updated` variables were updated. 0: not yet (`deferred`,
-    /// or `accumulated_runs` is not 0), or not at all (`skipped`, or the total weight was 0), in which
-    /// case the gradients are used up.
+    /// 1: the apply took effect and updated `variables_updated` variables. 0: it has not done so
+    /// yet (`deferred` is 1, or `accumulated_runs` is not 0), or it will not (`skipped` is 1, or
+    /// the total weight was 0) and the gradients are used up.
     pub applied: i32,
-    /// 1: the apply was called inside of a run and waits for its commit point; all other fields
-    /// are 0. umbo_optimizer_last_report() says later what it did.
+    /// 1: the apply was called inside a run and happens at the run's commit point. All other fields
+    /// are 0 then; umbo_optimizer_last_report() tells later what it did.
     pub deferred: i32,
-    /// How many variables were updated: those that a replica of non-zero weight viewed and that are
-    /// not frozen. There may be none.
+    /// How many variables were updated: those that are not frozen and that a replica viewed whose
+    /// weight is not 0. 0 is possible.
     pub variables_updated: i64,
     /// 1: a gradient was not finite, so nothing was updated.
     pub skipped: i32,
     /// The sum of the replicas' weights, over all accumulated runs.
     pub total_weight: f64,
-    /// How many applies of this optimizer have taken effect, with this one.
+    /// How many applies of this optimizer have taken effect, this one included.
     pub iterations: i64,
-    /// The norm of all gradients together, without the loss scale, before clipping and without
-    /// weight decay; -1 if it was not measured.
+    /// The norm of all gradients together: without the loss scale, before clipping and without
+    /// weight decay. -1 if it was not measured.
     pub gradient_norm: f64,
     /// The learning rate of the update; 0 if there was none.
     pub learning_rate: f64,
     /// The loss scale of the next run.
     pub loss_scale: f64,
-    /// The name of the first variable whose gradient (or, with global_clip_norm, its norm) was not finite,
-    /// also if it was applied; NULL if all are finite. Lives as long as the variable.
+    /// The name of the first variable whose gradient was not finite, even if it was applied; NULL
+    /// if all were finite. With `global_clip_norm` a norm that is not finite counts too. Lives as
+    /// long as the variable.
     pub non_finite_variable: *const c_char,
-    /// 1: the norm was larger than global_clip_norm.
+    /// 1: the norm was larger than `global_clip_norm`.
     pub clipped: i32,
     /// How many runs are accumulated and wait for an update.
     pub accumulated_runs: i64,
@@ -206,12 +220,18 @@ impl Default for umbo_apply_options {
 // SAFETY: as above.
 unsafe impl Extensible for umbo_apply_report {}
 
-/// Tells the learning rate of an update. `step` counts the updates of the optimizer before it;
-/// `learning_rate` is to be written, finite and 0 or more. Called by each apply that is to update (also
-/// if that then finds a gradient that is not finite and is skipped), on the thread that carries it out.
-/// Functions of the strategy that run steps or change its state (runs, applies, assignments,
-/// umbo_strategy_synchronize()) fail with UMBO_STATUS_FAILED_PRECONDITION here. A status other than UMBO_OK
-/// makes the apply fail, which changes nothing.
+/// Computes the learning rate of an update.
+///
+/// @param[in] step How many updates the optimizer has made before this one.
+/// @param[in] user_data What umbo_optimizer_set_schedule() was given.
+/// @param[out] learning_rate The learning rate, which must be written; finite and 0 or more.
+/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the apply, which then
+///   changes nothing.
+///
+/// Each apply that is to update calls it, on the thread that carries out the apply; an apply that
+/// is then skipped because of a gradient that is not finite has called it too. Inside it, functions
+/// that run steps of the strategy or change its state (runs, applies, assignments,
+/// umbo_strategy_synchronize()) give UMBO_STATUS_FAILED_PRECONDITION.
 pub type umbo_schedule_fn = Option<
     unsafe extern "C-unwind" fn(
         step: i64,
@@ -275,9 +295,18 @@ pub(super) fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::opti
     Ok(optimizer)
 }
 
-/// Replaces all settings of the optimizer, from the next apply on. `options` may be NULL: everything
-/// is off. The loss scale starts anew if its settings are other ones than before. INVALID_ARGUMENT: settings that are
-/// out of range or exclude each other.
+/// Replaces all settings of an optimizer.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
+///   or exclude each other.
+/// - UMBO_STATUS_FAILED_PRECONDITION: this process is the child of a fork, and another thread was
+///   changing the optimizer when it forked.
+///
+/// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
+/// scale starts again at `loss_scale`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
@@ -290,11 +319,22 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
     })
 }
 
-/// Treats `count` variables, from the next apply on, as `options` (NULL: all defaults) say. A variable is in one group
-/// at most; those in none are treated as umbo_optimizer_configure() says.
+/// Treats some variables differently from the others.
 ///
-/// INVALID_ARGUMENT: a variable of another strategy or in a group already (none of the variables is
-/// then in the group), options that are out of range or exclude each other.
+/// @param[in] optimizer The optimizer.
+/// @param[in] count The number of variables.
+/// @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
+///   most.
+/// @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
+///   the next apply on; `options` may be NULL: all defaults.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
+///   one that is in a group already, or an option that is out of range. None of the variables is in
+///   the group then.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Variables in no group are treated as umbo_optimizer_configure() says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,
@@ -316,10 +356,18 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
     })
 }
 
-/// Takes the learning rate of each update from `schedule`, in place of the one before. NULL keeps
-/// the learning rate where it is, as umbo_optimizer_set_learning_rate() does. `destroy` (or NULL)
-/// releases `user_data` when the schedule is replaced or the optimizer is gone, and also if this
-/// function fails.
+/// Sets a function that computes the learning rate of each update.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
+///   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
+/// @param[in] user_data Passed to the function unchanged; may be anything.
+/// @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
+///   and if this call fails; may be left out.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
@@ -347,9 +395,18 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     })
 }
 
-/// What callbacks multiply their loss (or their gradients) with, in this run and until the next
-/// apply. May be called inside of a run. 1 where no loss scale was configured. Several gradients of one
-/// run may be applied after it, one by one: each apply divides by the scale that the run had.
+/// Tells the factor that callbacks multiply their loss by.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
+///   scale.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+///
+/// It may be called inside a run. A callback may multiply its gradients instead of its loss.
+/// Several gradients of one run may be applied one after the other: each apply divides by the scale
+/// that the run had.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     optimizer: *const umbo_optimizer,
@@ -363,23 +420,38 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     })
 }
 
-/// Reduces the gradients that the replicas submitted and updates the variables, in one pass over
-/// memory; a norm or a look for values that are not finite is a pass over the gradients before it.
-/// Uses the gradients up: apply once for each run. `options` may be NULL; `report` may be NULL.
+/// Combines the submitted gradients and updates the variables.
 ///
-/// With gradients whose `accumulation_steps` is k, every k-th apply updates; the others add what was
-/// submitted to a sum, and report `accumulated_runs`.
+/// @param[in] optimizer The optimizer.
+/// @param[in] gradients The gradients, of the optimizer's strategy. They are used up: apply once
+///   for each run.
+/// @param[in] options How; `options` may be NULL: all defaults.
+/// @param[out] report What the apply did. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
+///   `report` may be NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an optimizer and gradients of
+///   different strategies, row-sparse gradients with LAMB, weights whose sum is not finite, or a
+///   gradient that is not finite where UMBO_NON_FINITE_FAIL holds.
+/// - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
+///   submitted (the message names it), the last run failed, the call comes from the context of
+///   another strategy, the strategy was released or is draining, or this process is the child of a
+///   fork.
+/// - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
+///   ended.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - what the schedule returned.
 ///
-/// After a run it acts at once; it waits for a run that another thread has in progress. Inside of a
-/// run it is deferred to the commit point, takes what the replicas have submitted by then, and is
-/// reported as `deferred`; called by a replica's callback it synchronises, and all replicas call
-/// it. If the run fails, nothing is applied; if a deferred apply fails, so does the run. An apply
-/// that fails changes nothing.
+/// An apply that fails changes nothing. It takes one pass over memory; a norm, or a search for
+/// values that are not finite, is a pass over the gradients before that. With `accumulation_steps`
+/// k every k-th apply updates. The others add what was submitted to a sum, and report
+/// `accumulated_runs`.
 ///
-/// FAILED_PRECONDITION: nothing was submitted since the last apply, a replica did not submit (it is
-/// named), the last run failed, the context of another strategy, a strategy that was released.
-/// INVALID_ARGUMENT: optimizer and gradients of different strategies, or a gradient that is not finite
-/// where that was to fail (umbo_optimizer_options). Also whatever a schedule fails with.
+/// Outside of a run it acts at once, after waiting for a run that another thread has under way.
+///
+/// Inside a run it is deferred to the run's commit point, uses what the replicas have submitted by
+/// then, and reports `deferred`. In a replica's callback it is a synchronising call that all
+/// replicas make (see umbo_replica_context_merge_call()). If the run fails, nothing is applied. If
+/// a deferred apply fails, the run fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_apply(
     optimizer: *mut umbo_optimizer,
@@ -446,7 +518,14 @@ fn report_of(done: &ApplyReport) -> umbo_apply_report {
     }
 }
 
-/// What the last apply did that was carried out, also if it was deferred; all 0 before the first.
+/// Tells what the last apply did.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[out] report The report of the last apply that was carried out, deferred ones included;
+///   all fields are 0 before the first. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
@@ -463,7 +542,14 @@ pub unsafe extern "C" fn umbo_optimizer_last_report(
     })
 }
 
-/// Sets the learning rate, from the next apply on: finite and 0 or more. Ends a schedule.
+/// Sets the learning rate and ends a schedule.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
+///   range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     optimizer: *mut umbo_optimizer,
@@ -474,7 +560,13 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     })
 }
 
-/// The learning rate of the next apply; while there is a schedule, that of the last one.
+/// Tells the learning rate.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[out] learning_rate That of the next apply; with a schedule that of the last one.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     optimizer: *const umbo_optimizer,
@@ -488,7 +580,13 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     })
 }
 
-/// How many applies have taken effect.
+/// Tells how many applies have taken effect.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[out] iterations Their number.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_iterations(
     optimizer: *const umbo_optimizer,
@@ -502,9 +600,19 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
     })
 }
 
-/// A copy of what the optimizer keeps for a variable under `name`, such as "momentum"; the function
-/// that makes the optimizer lists the names. It is of the variable's dtype and shape. NOT_FOUND: a name that its rule does not have, or a
-/// variable that it has not updated yet.
+/// Copies what an optimizer keeps for a variable.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] variable The variable.
+/// @param[in] name The name of the state, such as "momentum". The function that made the optimizer
+///   lists the names.
+/// @param[out] state A new tensor of the variable's dtype and shape. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
+///   updated the variable yet.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_state(
     optimizer: *const umbo_optimizer,
@@ -521,8 +629,16 @@ pub unsafe extern "C" fn umbo_optimizer_state(
     })
 }
 
-/// Another handle to the same object, to be released like the first; also of what a callback was
-/// only lent, which then stays.
+/// Makes another handle to the same optimizer.
+///
+/// @param[in] optimizer The optimizer. A handle that was lent to a callback is accepted too.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_retain(
     optimizer: *const umbo_optimizer,
@@ -534,7 +650,11 @@ pub unsafe extern "C" fn umbo_optimizer_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle.
+///
+/// @param[in] optimizer The handle. NULL is fine: then nothing happens.
+///
+/// The object ends when its last handle is released and nothing else keeps it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {
     quietly("umbo_optimizer_release", || handle::release(optimizer, "optimizer"));

@@ -16,129 +16,133 @@ use crate::optimizer::rmsprop::RmsProp;
 use crate::optimizer::sgd::Sgd;
 use crate::optimizer::{Optimizer, UpdateRule};
 
-/// Options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT sets all to default.
+/// The options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_sgd_options {
     /// sizeof(umbo_sgd_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.01.
+    /// The learning rate; finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
 }
 
-/// Options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT sets all to default.
+/// The options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_momentum_options {
     /// sizeof(umbo_momentum_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.01.
+    /// The learning rate; finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The decay factor of the sum of gradients, less than 1. By default 0.9.
+    /// The decay factor of the sum of gradients: 0 or more, less than 1. By default 0.9.
     pub momentum: f64,
-    /// 1: Nesterov's momentum.
+    /// 1: Nesterov's momentum. 0, the default: plain momentum.
     pub nesterov: i32,
 }
 
-/// Options of Adam. UMBO_ADAM_OPTIONS_INIT sets all to default.
+/// The options of Adam. UMBO_ADAM_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_adam_options {
     /// sizeof(umbo_adam_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.001.
+    /// The learning rate; finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1. By default 0.9.
+    /// The decay factor of the first moment: 0 or more, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1. By default 0.999.
+    /// The decay factor of the second moment: 0 or more, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment. By default 1e-8.
+    /// Added to the square root of the second moment; more than 0. By default 1e-8.
     pub epsilon: f64,
 }
 
-/// Options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT sets all to default.
+/// The options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_adamw_options {
     /// sizeof(umbo_adamw_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.001.
+    /// The learning rate; finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1. By default 0.9.
+    /// The decay factor of the first moment: 0 or more, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1. By default 0.999.
+    /// The decay factor of the second moment: 0 or more, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment. By default 1e-8.
+    /// Added to the square root of the second moment; more than 0. By default 1e-8.
     pub epsilon: f64,
-    /// The decay, which is multiplied with the learning rate. By default 0.01.
+    /// The weight decay, which is multiplied by the learning rate; finite and 0 or more. By default
+    /// 0.01.
     pub weight_decay: f64,
 }
 
-/// Options of LAMB. UMBO_LAMB_OPTIONS_INIT sets all to default.
+/// The options of LAMB. UMBO_LAMB_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_lamb_options {
     /// sizeof(umbo_lamb_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.001.
+    /// The learning rate; finite and 0 or more. By default 0.001.
     pub learning_rate: f64,
-    /// The decay factor of the first moment, less than 1. By default 0.9.
+    /// The decay factor of the first moment: 0 or more, less than 1. By default 0.9.
     pub beta1: f64,
-    /// The decay factor of the second moment, less than 1. By default 0.999.
+    /// The decay factor of the second moment: 0 or more, less than 1. By default 0.999.
     pub beta2: f64,
-    /// What is added to the square root of the second moment. By default 1e-6.
+    /// Added to the square root of the second moment; more than 0. By default 1e-6.
     pub epsilon: f64,
-    /// The decay, as a part of the direction whose norm is adapted. By default 0.01.
+    /// The weight decay, which is part of the direction whose norm is adapted; finite and 0 or
+    /// more. By default 0.01.
     pub weight_decay: f64,
 }
 
-/// Options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT sets all to default.
+/// The options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_adagrad_options {
     /// sizeof(umbo_adagrad_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.01.
+    /// The learning rate; finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// Where the sums of squares start; 0 or more.
+    /// The first value of the sums of squares; finite and 0 or more. By default 0.
     pub initial_accumulator: f64,
-    /// What is added to the square root of the sum of squares. By default 1e-10.
+    /// Added to the square root of the sum of squares; more than 0. By default 1e-10.
     pub epsilon: f64,
 }
 
-/// Options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT sets all to default.
+/// The options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT gives the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_rmsprop_options {
     /// sizeof(umbo_rmsprop_options).
     pub struct_size: usize,
-    /// Finite and 0 or more. By default 0.01.
+    /// The learning rate; finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The decay factor of the moments, less than 1. By default 0.99.
+    /// The decay factor of the moments: 0 or more, less than 1. By default 0.99.
     pub rho: f64,
-    /// The decay factor of the sum of steps, less than 1; 0: no momentum.
+    /// The decay factor of the sum of steps: 0 or more, less than 1. 0, the default: no momentum.
     pub momentum: f64,
-    /// What is added to the square root of the second moment. By default 1e-8.
+    /// Added to the square root of the second moment; more than 0. By default 1e-8.
     pub epsilon: f64,
-    /// 1: the second moment is taken about the mean.
+    /// 1: the second moment is taken about the mean. 0, the default: about zero.
     pub centered: i32,
 }
 
-/// Options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT sets all to default.
+/// The options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT gives the defaults.
+///
+/// `beta`, `l2` and `initial_accumulator` must not all be 0.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_ftrl_options {
     /// sizeof(umbo_ftrl_options).
     pub struct_size: usize,
-    /// Finite and more than 0. By default 0.1.
+    /// The learning rate; finite and more than 0. By default 0.1.
     pub learning_rate: f64,
-    /// What is added to the square root of the sum of squares. By default 1.
+    /// Added to the square root of the sum of squares; finite and 0 or more. By default 1.
     pub beta: f64,
-    /// The strength of the L1 regularisation; 0 or more.
+    /// The strength of the L1 regularisation; finite and 0 or more. By default 0.
     pub l1: f64,
-    /// The strength of the L2 regularisation; 0 or more.
+    /// The strength of the L2 regularisation; finite and 0 or more. By default 0.
     pub l2: f64,
-    /// Where the sums of squares start; 0 or more.
+    /// The first value of the sums of squares; finite and 0 or more. By default 0.
     pub initial_accumulator: f64,
 }
 
@@ -279,8 +283,22 @@ unsafe fn create<O: Extensible + Default, R: UpdateRule + 'static>(
     })
 }
 
-/// Stochastic gradient descent, for variables of the strategy: w = w - learning_rate * g.
-/// `options` may be NULL.
+/// Makes an optimizer: stochastic gradient descent.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g:
+///
+/// ```text
+/// w = w - learning_rate * g
+/// ```
+///
+/// It keeps no state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_sgd(
     strategy: *mut umbo_strategy,
@@ -292,9 +310,29 @@ pub unsafe extern "C" fn umbo_optimizer_create_sgd(
     unsafe { create("umbo_optimizer_create_sgd", strategy, options, optimizer, rule) }
 }
 
-/// Gradient descent with momentum, for variables of the strategy: a = momentum * a + g, then
-/// w = w - learning_rate * a, or with Nesterov's momentum w = w - learning_rate * (g + momentum * a).
-/// The state "momentum" is a. `options` may be NULL.
+/// Makes an optimizer: gradient descent with momentum.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g:
+///
+/// ```text
+/// a = momentum * a + g
+/// w = w - learning_rate * a
+/// ```
+///
+/// With Nesterov's momentum the second line is:
+///
+/// ```text
+/// w = w - learning_rate * (g + momentum * a)
+/// ```
+///
+/// The state is "momentum" (a), which starts at 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_momentum(
     strategy: *mut umbo_strategy,
@@ -310,10 +348,27 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
     unsafe { create("umbo_optimizer_create_momentum", strategy, options, optimizer, rule) }
 }
 
-/// Adam (Kingma and Ba, 2015, Algorithm 1), for variables of the strategy: m = beta1 * m +
-/// (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and with both corrected for their start
-/// at zero, w = w - learning_rate * m / (sqrt(v) + epsilon). The states are "m" and "v", before the
-/// correction. `options` may be NULL.
+/// Makes an optimizer: Adam.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g, in update t (1, 2, ...) of its variable:
+///
+/// ```text
+/// m = beta1 * m + (1 - beta1) * g
+/// v = beta2 * v + (1 - beta2) * g * g
+/// w = w - learning_rate * m' / (sqrt(v') + epsilon)
+/// ```
+///
+/// m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) correct for the start at zero. The states are
+/// "m" and "v", without the correction.
+///
+/// Source: Kingma and Ba, 2015, Algorithm 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_adam(
     strategy: *mut umbo_strategy,
@@ -328,9 +383,25 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
     unsafe { create("umbo_optimizer_create_adam", strategy, options, optimizer, rule) }
 }
 
-/// AdamW (Loshchilov and Hutter, 2019), for variables of the strategy: w = (1 - learning_rate *
-/// weight_decay) * w, then the step of Adam, whose states "m" and "v" have nothing of the decay.
-/// `options` may be NULL.
+/// Makes an optimizer: Adam with decoupled weight decay (AdamW).
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w:
+///
+/// ```text
+/// w = (1 - learning_rate * weight_decay) * w
+/// ```
+///
+/// Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v". They do not
+/// contain the decay.
+///
+/// Source: Loshchilov and Hutter, 2019.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_adamw(
     strategy: *mut umbo_strategy,
@@ -345,10 +416,28 @@ pub unsafe extern "C" fn umbo_optimizer_create_adamw(
     unsafe { create("umbo_optimizer_create_adamw", strategy, options, optimizer, rule) }
 }
 
-/// LAMB (You et al., 2020), for variables of the strategy: with Adam's direction r = m / (sqrt(v) +
-/// epsilon), corrected, and u = r + weight_decay * w, it is w = w - learning_rate * |w| / |u| * u
-/// for each variable, where |w| / |u| is 1 if one of the norms is 0. The states are "m" and "v". The
-/// norms cost one more pass over memory. `options` may be NULL.
+/// Makes an optimizer: LAMB.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each variable w, with m' and v' as in umbo_optimizer_create_adam():
+///
+/// ```text
+/// r = m' / (sqrt(v') + epsilon)
+/// u = r + weight_decay * w
+/// w = w - learning_rate * |w| / |u| * u
+/// ```
+///
+/// If one of the norms |w| and |u| is 0, their quotient counts as 1. The states are "m" and "v".
+/// The norms cost one more pass over memory. Row-sparse gradients are not possible, since they need
+/// the norms of whole variables.
+///
+/// Source: You et al., 2020.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_lamb(
     strategy: *mut umbo_strategy,
@@ -363,9 +452,25 @@ pub unsafe extern "C" fn umbo_optimizer_create_lamb(
     unsafe { create("umbo_optimizer_create_lamb", strategy, options, optimizer, rule) }
 }
 
-/// Adagrad (Duchi, Hazan and Singer, 2011), for variables of the strategy: n = n + g * g, then
-/// w = w - learning_rate * g / (sqrt(n) + epsilon). The state "accumulator" is n. `options` may be
-/// NULL.
+/// Makes an optimizer: Adagrad.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g:
+///
+/// ```text
+/// n = n + g * g
+/// w = w - learning_rate * g / (sqrt(n) + epsilon)
+/// ```
+///
+/// The state is "accumulator" (n), which starts at `initial_accumulator`.
+///
+/// Source: Duchi, Hazan and Singer, 2011.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
     strategy: *mut umbo_strategy,
@@ -381,11 +486,40 @@ pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
     unsafe { create("umbo_optimizer_create_adagrad", strategy, options, optimizer, rule) }
 }
 
-/// RMSprop (Tieleman and Hinton, 2012), for variables of the strategy: v = rho * v + (1 - rho) *
-/// g * g and d = sqrt(v) + epsilon; centered (Graves, 2013), a = rho * a + (1 - rho) * g and
-/// d = sqrt(v - a * a) + epsilon; then w = w - learning_rate * g / d, or with momentum b = momentum *
-/// b + g / d and w = w - learning_rate * b. The states are "v", "mean" (a) and "momentum" (b), as far
-/// as there are any. `options` may be NULL.
+/// Makes an optimizer: RMSprop.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g:
+///
+/// ```text
+/// v = rho * v + (1 - rho) * g * g
+/// d = sqrt(v) + epsilon
+/// w = w - learning_rate * g / d
+/// ```
+///
+/// With `centered`, the second moment is taken about the mean a:
+///
+/// ```text
+/// a = rho * a + (1 - rho) * g
+/// d = sqrt(v - a * a) + epsilon
+/// ```
+///
+/// With momentum, the last step is:
+///
+/// ```text
+/// b = momentum * b + g / d
+/// w = w - learning_rate * b
+/// ```
+///
+/// The states are "v", with `centered` also "mean" (a), and with momentum also "momentum" (b).
+///
+/// Source: Tieleman and Hinton, 2012; the centered form: Graves, 2013.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
     strategy: *mut umbo_strategy,
@@ -405,10 +539,29 @@ pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
     unsafe { create("umbo_optimizer_create_rmsprop", strategy, options, optimizer, rule) }
 }
 
-/// FTRL-Proximal (McMahan et al., 2013, Algorithm 1), for variables of the strategy: s = (sqrt(n + g *
-/// g) - sqrt(n)) / learning_rate, z = z + g - s * w, n = n + g * g, then w = 0 where |z| <= l1, else
-/// w = -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2). The states are "z" and "n".
-/// Weights follow from the states alone: start them at 0. `options` may be NULL.
+/// Makes an optimizer: FTRL-Proximal.
+///
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] options The options; `options` may be NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range,
+///   or `beta`, `l2` and `initial_accumulator` that are all 0.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// For each element w with gradient g:
+///
+/// ```text
+/// s = (sqrt(n + g * g) - sqrt(n)) / learning_rate
+/// z = z + g - s * w
+/// n = n + g * g
+/// w = 0 if |z| <= l1, else -(z - sign(z) * l1) / ((beta + sqrt(n)) / learning_rate + l2)
+/// ```
+///
+/// The states are "z" and "n". An update computes the elements from the states alone: let variables
+/// start at 0.
+///
+/// Source: McMahan et al., 2013, Algorithm 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_ftrl(
     strategy: *mut umbo_strategy,

@@ -6,9 +6,20 @@ use crate::ffi::handle::{get, make};
 use crate::ffi::object::{umbo_strategy, umbo_value};
 use crate::ffi::status::umbo_status;
 
-/// Reduces each of `count` values onto its destination, as umbo_strategy_reduce_to() does; `results`
-/// gets a tuple. A plain value counts as one component, so that its SUM is itself.
-/// INVALID_ARGUMENT if `count` is less than 1.
+/// Reduces several values, each onto its own destination.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
+/// @param[in] count The number of values, 1 or more.
+/// @param[in] values The values. They stay as they are.
+/// @param[in] destinations As many destinations: where the result of each value goes.
+/// @param[out] results A tuple of the results. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or as for umbo_strategy_reduce_to().
+/// - the others of umbo_strategy_reduce_to().
+///
+/// Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
+/// as one component, so its SUM is the value itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
@@ -35,10 +46,20 @@ pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     })
 }
 
-/// Copies a tensor, indexed slices or a variable's value to a destination: a plain value on one
-/// device, or a per-replica value with one copy for each component of a per-replica destination.
-/// INVALID_ARGUMENT for other values; UNIMPLEMENTED for the default strategy. Contexts as for
-/// umbo_strategy_reduce().
+/// Copies a value to a destination.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] value A tensor, indexed slices or a variable.
+/// @param[in] destination Where the copy goes.
+/// @param[out] result A plain value on one device; with a per-replica destination, a per-replica
+///   value with one copy for each of its components. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or a
+///   destination with no field or several fields set.
+/// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+/// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_broadcast_to(
     strategy: *mut umbo_strategy,

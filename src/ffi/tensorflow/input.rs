@@ -10,8 +10,13 @@ use crate::ffi::options;
 use crate::ffi::status::umbo_status;
 use crate::input::{InputContext, make_numpy_dataset};
 
-/// The elements of a batch of one replica, if all replicas together have `global_batch_size`.
-/// INVALID_ARGUMENT if the number of replicas does not divide it.
+/// Computes the batch size of one replica.
+///
+/// @param[in] context The input context that a dataset function was given.
+/// @param[in] global_batch_size The number of examples of all replicas together.
+/// @param[out] size The number of examples of one replica.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
+///   replicas does not divide `global_batch_size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
@@ -34,12 +39,20 @@ pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
     })
 }
 
-/// A dataset of the slices of arrays along dimension 0, as of umbo_dataset_from_tensor_slices(), of
-/// copies that are made at this call: the arrays may be changed afterwards. It is an ordinary
-/// dataset, to be batched and then distributed.
+/// Makes a dataset of the slices of arrays along dimension 0.
 ///
-/// FAILED_PRECONDITION in a replica's callback and in another strategy's scope. INVALID_ARGUMENT: a
-/// scalar, dimensions 0 that differ, a per-replica value, a variable.
+/// @param[in] strategy The strategy.
+/// @param[in] arrays A tensor or a nest of tensors, which are copied. They may be changed after the
+///   call.
+/// @param[out] dataset The new dataset, to be batched and then distributed. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a scalar, arrays that differ in
+///   dimension 0, a per-replica value, or a variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
+///   strategy's scope.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Its elements are those of umbo_dataset_from_tensor_slices().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
     strategy: *mut umbo_strategy,
@@ -55,8 +68,12 @@ pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
     })
 }
 
-/// As umbo_iterator_next(), with a word on whether there was an element: `*has_value` is 1, or 0 at
-/// the end of the pass and ever after; then `*element` is NULL.
+/// Gives the next element and tells whether there was one.
+///
+/// @param[in] iterator The iterator.
+/// @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
+/// @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
+/// @return UMBO_OK, or the statuses of umbo_iterator_next().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_next_as_optional(
     iterator: *mut umbo_iterator,

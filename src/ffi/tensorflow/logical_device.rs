@@ -26,9 +26,21 @@ fn annotate(
     })
 }
 
-/// Annotates a tensor with the logical device, of those of its replica, that it is to lie on. A
-/// central storage strategy has one logical device per replica: OUT_OF_RANGE for an id other than
-/// 0, else UNIMPLEMENTED.
+/// Not available: logical devices of a replica.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] tensor The tensor.
+/// @param[in] logical_device_id The logical device. A replica of a central storage strategy has
+///   one, with id 0.
+/// @param[out] annotated Never written.
+/// @return Why it fails, in every case:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: an id other than 0.
+/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+///   call out.
+///
+/// In other strategies such a call marks a tensor as lying on one of the logical devices of its
+/// replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
     strategy: *const umbo_strategy,
@@ -45,7 +57,17 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
     )
 }
 
-/// Annotates a tensor as replicated to all logical devices of its replica. UNIMPLEMENTED.
+/// Not available: logical devices of a replica.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] tensor The tensor.
+/// @param[out] annotated Never written.
+/// @return Why it fails, in every case:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+///   call out.
+///
+/// In other strategies such a call marks a tensor as copied to all logical devices of its replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
     strategy: *const umbo_strategy,
@@ -61,10 +83,22 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
     )
 }
 
-/// Annotates a tensor as split over the logical devices of its replica, dimension i in
-/// `partition_dimensions[i]` parts. INVALID_ARGUMENT if there is not one number, of 1 or more, for
-/// each dimension, if a dimension is not divisible by its number, or if the product is not 1, the
-/// number of logical devices of a replica; else UNIMPLEMENTED.
+/// Not available: logical devices of a replica.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] tensor The tensor.
+/// @param[in] count The number of elements of `partition_dimensions`.
+/// @param[in] partition_dimensions Into how many parts each dimension is split: a number of 1 or
+///   more for each.
+/// @param[out] annotated Never written.
+/// @return Why it fails, in every case:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, not one number of 1 or more for
+///   each dimension, a dimension that its number does not divide, or a product of all numbers other
+///   than 1, the number of logical devices of a replica.
+/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
+///   call out.
+///
+/// In other strategies such a call marks a tensor as split over the logical devices of its replica.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_split_to_logical_devices(
     strategy: *const umbo_strategy,

@@ -13,8 +13,16 @@ use crate::ffi::scope::present;
 use crate::ffi::status::umbo_status;
 use crate::ffi::text::device_name;
 
-/// An independent strategy with the same devices. Variables stay those of the strategy they were
-/// made in. FAILED_PRECONDITION for the default strategy.
+/// Makes an independent strategy with the same devices.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] copy The new strategy. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
+///
+/// Variables stay those of the strategy that they were made in.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_copy(
     strategy: *const umbo_strategy,
@@ -28,8 +36,15 @@ pub unsafe extern "C" fn umbo_strategy_copy(
     })
 }
 
-/// umbo_strategy_run() without options. `args` may be NULL. `result` may be NULL, which discards the
-/// results.
+/// Calls umbo_strategy_run() without options.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] function What to call, once on each replica.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[in] args The arguments; `args` may be NULL.
+/// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
+///   discards them.
+/// @return UMBO_OK, or the statuses of umbo_strategy_run().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
     strategy: *mut umbo_strategy,
@@ -43,8 +58,17 @@ pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
     unsafe { run(name, strategy, function, user_data, args, ptr::null(), result) }
 }
 
-/// Not offered by this strategy: UNIMPLEMENTED. Call umbo_strategy_run() for each element of the
-/// iterator.
+/// Not available: use umbo_strategy_run().
+///
+/// @param[in] strategy The strategy.
+/// @param[in] function A function.
+/// @param[in] user_data Not used.
+/// @param[in] iterator An iterator.
+/// @param[in] steps Not used.
+/// @param[out] result Never written.
+/// @return Why it fails, in every case:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: else. Call umbo_strategy_run() for each element of the iterator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     strategy: *mut umbo_strategy,
@@ -68,7 +92,16 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     })
 }
 
-/// The value that the variable has now; see umbo_variable_read(). In every context.
+/// Copies the value of a variable, as umbo_variable_read() does.
+///
+/// @param[in] strategy A strategy; any one.
+/// @param[in] variable The variable.
+/// @param[out] value A new tensor on the variable's device. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// It may be called in every context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_read_var(
     strategy: *const umbo_strategy,
@@ -84,8 +117,16 @@ pub unsafe extern "C" fn umbo_strategy_read_var(
     })
 }
 
-/// The value that contains `value`: itself, since a variable has one copy, which is it. A new
-/// handle.
+/// Gives the value that contains a value: itself.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] value The value.
+/// @param[out] container A new handle to the same value. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// A variable has one copy only, and that copy is the variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_value_container(
     strategy: *const umbo_strategy,
@@ -120,9 +161,16 @@ unsafe fn write_names(
     Ok(())
 }
 
-/// The canonical names of the compute devices, in replica order: as many of them as `names`, which
-/// is an array of `capacity` pointers, has room for (NULL if it has none). `count` gets how many
-/// there are. Names live as long as the process. FAILED_PRECONDITION for the default strategy, which was given none.
+/// Lists the names of the compute devices in replica order.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] capacity How many names there is room for; 0 or more.
+/// @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
+///   many as fit; NULL if `capacity` is 0. The names live as long as the process.
+/// @param[out] count The number of compute devices, which may be more than `capacity`.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_worker_devices(
     strategy: *const umbo_strategy,
@@ -137,8 +185,14 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
     })
 }
 
-/// The canonical names of the devices that hold variables, of which there is one; otherwise as
-/// umbo_strategy_worker_devices().
+/// Lists the name of the device of the variables.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] capacity How many names there is room for; 0 or more.
+/// @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
+///   many as fit; NULL if `capacity` is 0. The names live as long as the process.
+/// @param[out] count The number of devices: 1.
+/// @return UMBO_OK, or the statuses of umbo_strategy_worker_devices().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_parameter_devices(
     strategy: *const umbo_strategy,

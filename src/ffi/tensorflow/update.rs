@@ -11,9 +11,23 @@ use crate::ffi::status::umbo_status;
 use crate::ffi::update::{umbo_update_fn, umbo_update_options, update};
 use crate::strategy::Strategy;
 
-/// As umbo_strategy_update(), for state that is kept where the variable is but is not the variable
-/// itself, such as an optimizer's step count. `args` may be NULL. `options` may be NULL. `result` may
-/// be NULL, which discards the result. FAILED_PRECONDITION in a replica's callback.
+/// Calls a function that changes state beside a variable.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] colocate_with The variable beside which the state lies; `function` gets it.
+/// @param[in] function What to call, once.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @param[in] args The arguments; `args` may be NULL.
+/// @param[in] options The form of the result; `options` may be NULL: grouped.
+/// @param[out] result What `function` stored, which the caller releases; if it stored nothing,
+///   `*result` gets NULL. `result` may be NULL, which discards it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback.
+/// - else the statuses of umbo_strategy_update().
+///
+/// It is for state that lies where a variable does but is not the variable itself, such as the step
+/// count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
+/// callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     strategy: *mut umbo_strategy,
@@ -42,8 +56,19 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     }
 }
 
-/// The variable beside which state of all of `variables` together is kept: the one whose name comes
-/// first. A new handle. INVALID_ARGUMENT if there are none.
+/// Gives the variable beside which shared state lies.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] count The number of variables.
+/// @param[in] variables The variables.
+/// @param[out] variable A new handle to the variable whose name is the first in byte order. The
+///   caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or no variables.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Shared state is what belongs to all of the variables together, such as a step count. See
+/// umbo_strategy_update_non_slot().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     strategy: *const umbo_strategy,
@@ -62,12 +87,21 @@ pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     })
 }
 
-/// Calls `function` once, on this thread; variables that it makes lie on the device of `variable`.
-/// (All variables of a strategy lie on its parameter device, so they would do so anyway.) Returns
-/// what `function` returned.
+/// Calls a function that makes variables beside another.
 ///
-/// FAILED_PRECONDITION outside of the strategy's scope and its callbacks; INVALID_ARGUMENT for a
-/// variable that was not made in this strategy's scope.
+/// @param[in] strategy The strategy.
+/// @param[in] variable The variable, made in `strategy`.
+/// @param[in] function What to call: once, on this thread.
+/// @param[in] user_data Passed to `function` unchanged; may be anything.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable that was not made in
+///   this strategy.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from outside the strategy's scope and its
+///   callbacks.
+/// - what `function` returned.
+///
+/// All variables of a strategy lie on its parameter device anyway, so this changes nothing for
+/// `function`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
     strategy: *mut umbo_strategy,

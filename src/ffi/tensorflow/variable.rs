@@ -6,8 +6,16 @@ use crate::ffi::object::umbo_variable;
 use crate::ffi::status::umbo_status;
 use crate::strategy::variables;
 
-/// An independent variable of the same strategy, with the same name and modes and the value that
-/// this one has now. FAILED_PRECONDITION in another strategy's scope or run.
+/// Makes an independent variable with the value of another one.
+///
+/// @param[in] variable The variable.
+/// @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
+///   synchronisation and trainable flag. It starts with the value that `variable` has now. The
+///   caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy(
     variable: *const umbo_variable,

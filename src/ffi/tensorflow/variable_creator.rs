@@ -19,14 +19,18 @@ use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::VariableRequest;
 use crate::values::variable::{Aggregation, Synchronization};
 
-/// Sees a variable that is about to be made. It may look at the request and change it; make the
-/// variable with umbo_variable_request_next() and store it in `*variable`; or store another variable
-/// there. `*variable` is NULL on entry; what is stored there is taken over by the library. If it
-/// stays NULL, the variable is made from the request as it now is. A status other than UMBO_OK
-/// makes the creation fail with it.
+/// Is called for a variable that is about to be made.
 ///
-/// `request` is borrowed for the call. A creator that makes variables of its own is called for them
-/// too.
+/// @param[in] request What the variable is to be, lent for the call.
+/// @param[in] user_data What umbo_variable_creator_scope_enter() was given.
+/// @param[out] variable The place for a variable; NULL on entry. The library takes over a variable
+///   that is stored there.
+/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+///
+/// The creator can read and change the request. It can then do one of three things: store the
+/// variable that umbo_variable_request_next() makes; store another variable; or store nothing, and
+/// the variable is made from the request. If a creator makes variables of its own, it is called for
+/// them too.
 pub type umbo_variable_creator_fn = Option<
     unsafe extern "C-unwind" fn(
         request: *mut umbo_variable_request,
@@ -35,17 +39,25 @@ pub type umbo_variable_creator_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Has `creator` called for each variable that this thread makes, until the scope is left with
-/// umbo_scope_exit(). Creators are called from the innermost scope outwards. A strategy's own
-/// creator, which places variables on the parameter device, stands where the strategy's scope was
-/// entered: creators entered inside of it run before, creators entered around it run after.
+/// Has a creator called for each new variable of this thread.
 ///
-/// Runs that this thread starts meanwhile are inside of the scope too; with several replicas only
+/// @param[in] creator The creator.
+/// @param[in] user_data Passed to `creator` unchanged; may be anything.
+/// @param[in] destroy Releases the user data when the scope is left and its last variable is made,
+///   and if this call fails; may be left out.
+/// @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Creators are called from the innermost scope outwards. A strategy has a creator of its own,
+/// which places variables on the parameter device. Its turn is where the strategy's scope was
+/// entered: creators entered inside that scope run before it, creators entered around the scope run
+/// after it.
+///
+/// Runs that this thread starts meanwhile are inside the scope too. With several replicas only
 /// replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
 /// called before the creators, which see the initial value.
-///
-/// `destroy` (or NULL) releases `user_data` when the scope is left and the last variable of it is
-/// made, and also if this function fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
@@ -88,8 +100,17 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
     })
 }
 
-/// Goes on with the request as it now is: to the next creator, in the end to the variable itself.
-/// Each call makes a variable.
+/// Makes the variable of a request.
+///
+/// @param[in] request The request, as it is now.
+/// @param[out] variable The variable. The caller releases it or stores it as the creator's result.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - what another creator returned.
+///
+/// It calls the next creator; after the last one the variable itself is made. Each call makes a
+/// variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
@@ -104,8 +125,12 @@ pub unsafe extern "C" fn umbo_variable_request_next(
     })
 }
 
-/// The name that the variable is to have. Lives as long as the call of the creator, or until
-/// umbo_variable_request_set_name().
+/// Tells the name that the variable is to have.
+///
+/// @param[in] request The request.
+/// @param[out] name The name. Lives as long as the call of the creator, or until
+///   umbo_variable_request_set_name().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_name(
     request: *const umbo_variable_request,
@@ -119,7 +144,11 @@ pub unsafe extern "C" fn umbo_variable_request_name(
     })
 }
 
-/// Gives the variable another name, which is copied.
+/// Gives the variable another name.
+///
+/// @param[in] request The request.
+/// @param[in] name The name, which is copied.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_name(
     request: *mut umbo_variable_request,
@@ -133,7 +162,14 @@ pub unsafe extern "C" fn umbo_variable_request_set_name(
     })
 }
 
-/// The initial value: its dtype and shape become the variable's. A new handle; do not write it.
+/// Gives the initial value that the variable is to have.
+///
+/// @param[in] request The request.
+/// @param[out] tensor A new handle to the initial value, whose dtype and shape become the
+///   variable's. Do not write it. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
@@ -147,8 +183,12 @@ pub unsafe extern "C" fn umbo_variable_request_initial_value(
     })
 }
 
-/// Gives the variable another initial value, of any dtype and shape. The variable gets a copy, made
-/// when it is made; the tensor stays the caller's to release.
+/// Gives the variable another initial value.
+///
+/// @param[in] request The request.
+/// @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
+///   It is copied when the variable is made.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
@@ -161,7 +201,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
     })
 }
 
-/// Whether an optimizer should change the variable: one of the UMBO_TRAINABLE_ constants.
+/// Tells whether an optimizer should change the variable.
+///
+/// @param[in] request The request.
+/// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
@@ -180,6 +224,11 @@ pub unsafe extern "C" fn umbo_variable_request_trainable(
 }
 
 /// Says whether an optimizer should change the variable.
+///
+/// @param[in] request The request.
+/// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+///   constant.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_trainable(
     request: *mut umbo_variable_request,
@@ -192,7 +241,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_trainable(
     })
 }
 
-/// How values that replicas assign are to be combined.
+/// Tells how values that replicas assign are to be combined.
+///
+/// @param[in] request The request.
+/// @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_aggregation(
     request: *const umbo_variable_request,
@@ -206,7 +259,12 @@ pub unsafe extern "C" fn umbo_variable_request_aggregation(
     })
 }
 
-/// Says how values that replicas assign are to be combined.
+/// Says how values that replicas assign are combined.
+///
+/// @param[in] request The request.
+/// @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+///   constant.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
     request: *mut umbo_variable_request,
@@ -224,7 +282,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
     })
 }
 
-/// The synchronisation that is asked for.
+/// Tells the synchronisation that was asked for.
+///
+/// @param[in] request The request.
+/// @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_synchronization(
     request: *const umbo_variable_request,
@@ -238,7 +300,12 @@ pub unsafe extern "C" fn umbo_variable_request_synchronization(
     })
 }
 
-/// Asks for another synchronisation.
+/// Gives the variable another synchronisation.
+///
+/// @param[in] request The request.
+/// @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
+///   constant.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
     request: *mut umbo_variable_request,
@@ -256,8 +323,12 @@ pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
     })
 }
 
-/// The canonical name of the device that the variable will lie on; NULL for creators that run before
-/// the strategy's own has chosen it. Lives as long as the process.
+/// Tells the device that the variable will lie on.
+///
+/// @param[in] request The request.
+/// @param[out] name The canonical name of the device, which lives as long as the process. Before
+///   the strategy's own creator has run, `*name` gets NULL.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_device(
     request: *const umbo_variable_request,
