@@ -45,6 +45,14 @@ install(FILES "${library_directory}/${UMBO_SONAME}" "${library_directory}/libumb
               "${UMBO_STATIC_LIBRARY}"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(PROGRAMS "${UMBO_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(UMBO_STRIP)
+  if(NOT CMAKE_OBJCOPY)
+    message(FATAL_ERROR "umbo: UMBO_STRIP needs objcopy, of the binutils, which was not found")
+  endif()
+  # What is in the build tree keeps its debug information; what was just installed loses it.
+  configure_file(cmake/Strip.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/installed/Strip.cmake" @ONLY)
+  install(SCRIPT "${CMAKE_CURRENT_BINARY_DIR}/installed/Strip.cmake")
+endif()
 install(DIRECTORY include/umbo DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
