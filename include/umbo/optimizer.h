@@ -34,6 +34,16 @@
  * - umbo_optimizer_state(): Copies what an optimizer keeps for a variable.
  * - umbo_optimizer_retain(): Makes another handle to the same optimizer.
  * - umbo_optimizer_release(): Releases a handle.
+ * - umbo_optimizer_rule(): The name of the optimizer's rule: "sgd", "momentum", "adam", "adamw",
+ *   "lamb", "adagrad", "rmsprop", "ftrl", or what umbo_custom_rule_options says.
+ * - umbo_optimizer_setting(): A number of the options that the optimizer was made with, by the
+ *   name of its field: "learning_rate", which is what umbo_optimizer_learning_rate() says, or one
+ *   of the rule's own, such as "beta1".
+ * - umbo_optimizer_get_options(): What the optimizer does around its rule, as it takes effect:
+ *   `weight_decay` is a number, that of the rule if umbo_optimizer_configure() gave none, and
+ *   `non_finite` is not UMBO_NON_FINITE_AUTO.
+ * - umbo_optimizer_get_group_options(): How the optimizer treats a variable: as its group says, or
+ *   as those in no group.
  *
  * Example:
  * ```c
@@ -198,7 +208,7 @@ typedef struct umbo_rmsprop_options {
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
-  /** The decay factor of the moments: 0 or more, less than 1. By default 0.9. */
+  /** The decay factor of the moments: 0 or more, less than 1. By default 0.99. */
   double rho;
   /** The decay factor of the sum of steps: 0 or more, less than 1. 0, the default: no momentum. */
   double momentum;
@@ -693,7 +703,7 @@ typedef struct umbo_apply_report {
   /**
    * The name of the first variable whose gradient was not finite, even if it was applied; NULL
    * if all were finite. With `global_clip_norm` a norm that is not finite counts too. Lives as
-   * long as the process.
+   * long as the variable.
    */
   const char *non_finite_variable;
   /** 1: the norm was larger than `global_clip_norm`. */

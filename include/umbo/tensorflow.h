@@ -249,7 +249,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_next(
  * Tells the name that the variable is to have.
  *
  * @param[in] request The request.
- * @param[out] name The name. Lives as long as the process.
+ * @param[out] name The name. Lives as long as the call of the creator, or until
+ *   umbo_variable_request_set_name().
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(

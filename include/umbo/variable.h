@@ -302,7 +302,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
  * Tells the name of a variable.
  *
  * @param[in] variable The variable.
- * @param[out] name The name. Lives as long as the process.
+ * @param[out] name The name. Lives as long as the variable.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
