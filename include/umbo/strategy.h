@@ -16,7 +16,8 @@
  *
  * A thread is in one of three contexts:
  * - the *default context*: no scope is open, and the default strategy is current;
- * - *cross-replica context*, in scopes, merge calls and updates: it acts for all replicas;
+ * - *cross-replica context*, in scopes, merge calls, updates and after umbo_set_strategy(): it acts
+ *   for all replicas;
  * - *replica context*, in the callback of a run: it acts for one replica.
  *
  * Threads: functions that only ask are *concurrent*. Runs, updates and umbo_strategy_synchronize()
@@ -308,8 +309,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_late_replicas(
  * @param[in] strategy The strategy.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the caller is a callback of the strategy, or the child of a
- *   fork.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy, or the
+ *   strategy was made before this process was forked.
  *
  * Blocks until all late callbacks have returned and the runs that other threads had under way have
  * ended. There is no time limit.
@@ -364,7 +365,7 @@ UMBO_API void umbo_strategy_release(const umbo_strategy *strategy);
  *
  * @param[in] strategy The strategy whose scope it is.
  * @param[in] user_data What the caller passed.
- * @return UMBO_OK, or why it failed; the function that called it returns the same.
+ * @return UMBO_OK, or why it failed. umbo_strategy_scope() returns the same.
  */
 typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 
@@ -400,8 +401,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_scope(
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
- * Until then the strategy is current for this thread, in cross-replica context. A scope that a
- * callback enters and does not leave is left when the callback returns.
+ * Until the scope is left, the strategy is current and the thread is in cross-replica context. A
+ * scope that a callback enters and does not leave is left when the callback returns.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umbo_scope **scope);
 
@@ -424,13 +425,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
 /**
  * Makes a strategy current for this thread wherever no scope is open.
  *
- * @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL,
- *   which is the same as the default strategy: no other strategy is current any more.
+ * @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL:
+ *   then the default strategy is current again.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
  *
- * It holds until the next call of this function.
+ * Until the next call, the strategy is current and the thread is in cross-replica context wherever
+ * no scope is open.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
 
@@ -446,8 +448,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_strategy(int32_t *result);
 /**
  * Tells whether this thread is in cross-replica context.
  *
- * @param[out] result 1 in a scope, in a merge call and in an update, where the thread acts for all
- *   replicas; else 0.
+ * @param[out] result 1 in a scope, in a merge call, in an update, and where umbo_set_strategy()
+ *   has set a strategy; else 0. In this context the thread acts for all replicas.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
  *
  * Where this is 0, umbo_current_replica_context() gives a context.
@@ -546,8 +548,8 @@ static inline umbo_run_options umbo_run_options_default(void) {
  *   per-replica value with the wrong number of components, or a result from some replicas only; or
  *   limits for a run inside a merge call.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
- *   strategy's scope; the strategy is draining; this process is the child of a fork; or the
- *   replicas made different synchronising calls.
+ *   strategy's scope; the strategy is draining; the strategy was made before this process was
+ *   forked; or the replicas made different synchronising calls.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
  * - UMBO_STATUS_CANCELLED: the token is cancelled.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -694,7 +696,7 @@ static inline umbo_update_options umbo_update_options_default(void) {
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown grouping.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
- *   draining, or this process is the child of a fork.
+ *   draining, or the strategy was made before this process was forked.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what `function` returned.
  *

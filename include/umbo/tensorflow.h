@@ -108,7 +108,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_call_for_each_replica(
  * @param[out] result Never written.
  * @return Why it fails, in every case:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: else. Call umbo_strategy_run() for each element of the iterator.
+ * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. Call umbo_strategy_run() for each element of
+ *   the iterator.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run_steps_on_iterator(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, umbo_iterator *iterator,
@@ -377,7 +378,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_device(
  *   `*result` gets NULL. `result` may be NULL, which discards it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback.
- * - else the statuses of umbo_strategy_update().
+ * - the others of umbo_strategy_update().
  *
  * It is for state that lies where a variable does but is not the variable itself, such as the step
  * count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
@@ -479,8 +480,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
  * @return Why it fails, in every case:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_OUT_OF_RANGE: an id other than 0.
- * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
- *   call out.
+ * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+ *   mark; leave the call out.
  *
  * In other strategies such a call marks a tensor as lying on one of the logical devices of its
  * replica.
@@ -497,8 +498,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_assign_to_logical_device(
  * @param[out] annotated Never written.
  * @return Why it fails, in every case:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
- *   call out.
+ * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+ *   mark; leave the call out.
  *
  * In other strategies such a call marks a tensor as copied to all logical devices of its replica.
  */
@@ -518,8 +519,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_replicate_to_logical_devices(
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, not one number of 1 or more for
  *   each dimension, a dimension that its number does not divide, or a product of all numbers other
  *   than 1, the number of logical devices of a replica.
- * - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
- *   call out.
+ * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+ *   mark; leave the call out.
  *
  * In other strategies such a call marks a tensor as split over the logical devices of its replica.
  */

@@ -166,8 +166,8 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
  *   options, both an initial value and an initializer, or neither.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
  *   callback; it comes from another strategy's scope; the variable is not for the default strategy
- *   and the call comes from inside a scope of that; or this process is the child of a fork and the
- *   strategy was made before it.
+ *   and the call comes from inside a scope of that; or the strategy was made before this process
+ *   was forked.
  * - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
  *   (see below).
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -255,8 +255,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
  *   that the variable's aggregation cannot combine.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
- *   the variable's strategy is draining, the replicas made different synchronising calls, or this
- *   process is the child of a fork.
+ *   the variable's strategy is draining, the replicas made different synchronising calls, or the
+ *   strategy was made before this process was forked.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *

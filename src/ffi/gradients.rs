@@ -164,7 +164,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
 ///   that the gradients were made for, the replica has submitted already, what an earlier run
-///   submitted was not applied, or this process is the child of a fork.
+///   submitted was not applied, or the gradients were made before this process was forked.
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
 ///
 /// If a replica does not view a variable in a step, its gradient counts as zero. If no replica

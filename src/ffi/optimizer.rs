@@ -302,8 +302,8 @@ pub(super) fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::opti
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
 ///   or exclude each other.
-/// - UMBO_STATUS_FAILED_PRECONDITION: this process is the child of a fork, and another thread was
-///   changing the optimizer when it forked.
+/// - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
+///   optimizer.
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
@@ -431,20 +431,20 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an optimizer and gradients of
 ///   different strategies, row-sparse gradients with LAMB, weights whose sum is not finite, or a
-///   gradient that is not finite where UMBO_NON_FINITE_FAIL holds.
+///   gradient that is not finite with UMBO_NON_FINITE_FAIL.
 /// - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted (the message names it), the last run failed, the call comes from the context of
-///   another strategy, the strategy was released or is draining, or this process is the child of a
-///   fork.
+///   another strategy, the strategy was released or is draining, or the strategy was made before
+///   this process was forked.
 /// - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
 ///   ended.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what the schedule returned.
 ///
 /// An apply that fails changes nothing. It takes one pass over memory; a norm, or a search for
-/// values that are not finite, is a pass over the gradients before that. With `accumulation_steps`
-/// k every k-th apply updates. The others add what was submitted to a sum, and report
-/// `accumulated_runs`.
+/// values that are not finite, is a pass over the gradients before that. With k
+/// `accumulation_steps`, every k-th apply updates. The others add what was submitted to a sum, and
+/// report `accumulated_runs`.
 ///
 /// Outside of a run it acts at once, after waiting for a run that another thread has under way.
 ///

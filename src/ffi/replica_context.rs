@@ -385,8 +385,8 @@ pub type umbo_merge_fn = Option<
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
 ///   only.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, `ctx` is not
-///   the context that this thread is in, or this process is the child of a fork. The message says
-///   which call each replica made.
+///   the context that this thread is in, or the strategy was made before this process was forked.
+///   The message says which call each replica made.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
 ///   ended.
 ///

@@ -20,7 +20,7 @@ use crate::strategy::{ReplicaContext, Strategy};
 ///
 /// @param[in] strategy The strategy whose scope it is.
 /// @param[in] user_data What the caller passed.
-/// @return UMBO_OK, or why it failed; the function that called it returns the same.
+/// @return UMBO_OK, or why it failed. umbo_strategy_scope() returns the same.
 pub type umbo_scope_fn = Option<
     unsafe extern "C-unwind" fn(
         strategy: *mut umbo_strategy,
@@ -75,8 +75,8 @@ pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
-/// Until then the strategy is current for this thread, in cross-replica context. A scope that a
-/// callback enters and does not leave is left when the callback returns.
+/// Until the scope is left, the strategy is current and the thread is in cross-replica context. A
+/// scope that a callback enters and does not leave is left when the callback returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_enter(
     strategy: *mut umbo_strategy,
@@ -127,13 +127,14 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 
 /// Makes a strategy current for this thread wherever no scope is open.
 ///
-/// @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL,
-///   which is the same as the default strategy: no other strategy is current any more.
+/// @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL:
+///   then the default strategy is current again.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
 ///
-/// It holds until the next call of this function.
+/// Until the next call, the strategy is current and the thread is in cross-replica context wherever
+/// no scope is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
     boundary_in_need("umbo_set_strategy", || set_strategy(get_optional(strategy, "strategy")?))
@@ -164,8 +165,8 @@ fn current_strategy() -> Strategy {
 
 /// Tells whether this thread is in cross-replica context.
 ///
-/// @param[out] result 1 in a scope, in a merge call and in an update, where the thread acts for all
-///   replicas; else 0.
+/// @param[out] result 1 in a scope, in a merge call, in an update, and where umbo_set_strategy()
+///   has set a strategy; else 0. In this context the thread acts for all replicas.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 ///
 /// Where this is 0, umbo_current_replica_context() gives a context.

@@ -339,8 +339,8 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 /// @param[in] strategy The strategy.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the caller is a callback of the strategy, or the child of a
-///   fork.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy, or the
+///   strategy was made before this process was forked.
 ///
 /// Blocks until all late callbacks have returned and the runs that other threads had under way have
 /// ended. There is no time limit.

@@ -145,7 +145,7 @@ pub(crate) unsafe fn update(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown grouping.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
-///   draining, or this process is the child of a fork.
+///   draining, or the strategy was made before this process was forked.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what `function` returned.
 ///

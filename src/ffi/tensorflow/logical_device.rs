@@ -36,8 +36,8 @@ fn annotate(
 /// @return Why it fails, in every case:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: an id other than 0.
-/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
-///   call out.
+/// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+///   mark; leave the call out.
 ///
 /// In other strategies such a call marks a tensor as lying on one of the logical devices of its
 /// replica.
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
 /// @param[out] annotated Never written.
 /// @return Why it fails, in every case:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
-///   call out.
+/// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+///   mark; leave the call out.
 ///
 /// In other strategies such a call marks a tensor as copied to all logical devices of its replica.
 #[unsafe(no_mangle)]
@@ -95,8 +95,8 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, not one number of 1 or more for
 ///   each dimension, a dimension that its number does not divide, or a product of all numbers other
 ///   than 1, the number of logical devices of a replica.
-/// - UMBO_STATUS_UNIMPLEMENTED: else. With one logical device there is nothing to mark; leave the
-///   call out.
+/// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
+///   mark; leave the call out.
 ///
 /// In other strategies such a call marks a tensor as split over the logical devices of its replica.
 #[unsafe(no_mangle)]

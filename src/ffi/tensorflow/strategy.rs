@@ -68,7 +68,8 @@ pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
 /// @param[out] result Never written.
 /// @return Why it fails, in every case:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_UNIMPLEMENTED: else. Call umbo_strategy_run() for each element of the iterator.
+/// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. Call umbo_strategy_run() for each element of
+///   the iterator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     strategy: *mut umbo_strategy,

@@ -23,7 +23,7 @@ use crate::strategy::Strategy;
 ///   `*result` gets NULL. `result` may be NULL, which discards it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback.
-/// - else the statuses of umbo_strategy_update().
+/// - the others of umbo_strategy_update().
 ///
 /// It is for state that lies where a variable does but is not the variable itself, such as the step
 /// count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
