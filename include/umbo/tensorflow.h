@@ -43,9 +43,9 @@
  * - umbo_strategy_colocate_vars_with(): Calls a function that makes variables beside another.
  * - umbo_strategy_batch_reduce_to(): Reduces several values, each onto its own destination.
  * - umbo_strategy_broadcast_to(): Copies a value to a destination.
- * - umbo_strategy_assign_to_logical_device(): Not available: logical devices of a replica.
- * - umbo_strategy_replicate_to_logical_devices(): Not available: logical devices of a replica.
- * - umbo_strategy_split_to_logical_devices(): Not available: logical devices of a replica.
+ * - umbo_strategy_assign_to_logical_device(): Not available: choosing a tensor's logical device.
+ * - umbo_strategy_replicate_to_logical_devices(): Not available: copying to all logical devices.
+ * - umbo_strategy_split_to_logical_devices(): Not available: splitting over logical devices.
  * - umbo_input_context_per_replica_batch_size(): Computes the batch size of one replica.
  * - umbo_strategy_make_numpy_dataset(): Makes a dataset of the slices of arrays along dimension 0.
  * - umbo_iterator_next_as_optional(): Gives the next element and tells whether there was one.
@@ -470,7 +470,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_value **result);
 
 /**
- * Not available: logical devices of a replica.
+ * Not available: choosing a tensor's logical device.
  *
  * @param[in] strategy The strategy.
  * @param[in] tensor The tensor.
@@ -491,7 +491,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_assign_to_logical_device(
     umbo_tensor **annotated);
 
 /**
- * Not available: logical devices of a replica.
+ * Not available: copying to all logical devices.
  *
  * @param[in] strategy The strategy.
  * @param[in] tensor The tensor.
@@ -507,7 +507,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_replicate_to_logical_devices(
     const umbo_strategy *strategy, const umbo_tensor *tensor, umbo_tensor **annotated);
 
 /**
- * Not available: logical devices of a replica.
+ * Not available: splitting over logical devices.
  *
  * @param[in] strategy The strategy.
  * @param[in] tensor The tensor.

@@ -165,9 +165,8 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
  *   options, both an initial value and an initializer, or neither.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
- *   callback; it comes from another strategy's scope; the variable is not for the default strategy
- *   and the call comes from inside a scope of that; or the strategy was made before this process
- *   was forked.
+ *   callback; it comes from another strategy's scope, or from inside a scope of the default
+ *   strategy and is for another one; or the strategy was made before this process was forked.
  * - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
  *   (see below).
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -269,7 +268,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
  * Later reads in the step see the new value. It becomes central state if the run succeeds and is
  * dropped if not.
  *
- * Each replica writes a variable of the default strategy by itself, one after the other, at once.
+ * A variable of the default strategy is not part of the step: the call of each replica writes it
+ * at once, one call after the other.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign(
     umbo_variable *variable, const umbo_value *value);

@@ -26,7 +26,7 @@ fn annotate(
     })
 }
 
-/// Not available: logical devices of a replica.
+/// Not available: choosing a tensor's logical device.
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] tensor The tensor.
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
     )
 }
 
-/// Not available: logical devices of a replica.
+/// Not available: copying to all logical devices.
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] tensor The tensor.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
     )
 }
 
-/// Not available: logical devices of a replica.
+/// Not available: splitting over logical devices.
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] tensor The tensor.
