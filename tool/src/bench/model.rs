@@ -42,7 +42,7 @@ impl Model {
         let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
         let initial = filled(what.dtype, shape)?;
         let new = NewVariable {
-            name: "w".to_owned(),
+            name: "w".into(),
             trainable: None,
             synchronization: Synchronization::Auto,
             aggregation: Aggregation::None,

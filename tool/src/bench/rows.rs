@@ -146,7 +146,7 @@ fn row(rounds: usize, table: &Table, rule: &str, replicas: usize) -> Result<Row>
     let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
     let strategy = Strategy::new(&options)?;
     let new = NewVariable {
-        name: "table".to_owned(),
+        name: "table".into(),
         trainable: None,
         synchronization: Synchronization::Auto,
         aggregation: Aggregation::None,
