@@ -50,7 +50,7 @@ impl Applies {
         let options = Options { cpu_replicas: REPLICAS, ..Options::default() };
         let strategy = Strategy::new(&options).unwrap();
         let new = NewVariable {
-            name: "w".to_owned(),
+            name: "w".into(),
             trainable: None,
             synchronization: Synchronization::Auto,
             aggregation: Aggregation::None,

@@ -311,7 +311,10 @@ fn only_float32_has_copies() {
         [(&double, DType::Float16), (&double, DType::Float32), (&single, DType::Float64)]
     {
         let message = refusal(current_copy(None, variable, dtype), Status::InvalidArgument);
-        assert!(message.contains("dtype") && message.contains(variable.name()), "{message}");
+        assert!(
+            message.contains("dtype") && message.contains(variable.name().as_str()),
+            "{message}"
+        );
         refusal(bring_in_step(None, variable, dtype), Status::InvalidArgument);
     }
 }
