@@ -9,9 +9,8 @@
  * What is said here holds for the functions of all headers.
  *
  * Status. A function that can fail returns a umbo_status: UMBO_OK (0), or why it failed. It writes
- * its outputs only if it succeeds, unless its description says otherwise. Descriptions name a
- * status without the prefix UMBO_STATUS_. UMBO_TRY(call) returns from the calling function if the
- * call fails.
+ * its outputs only if it succeeds, unless its description says otherwise. UMBO_TRY(call) returns
+ * from the calling function if the call fails.
  *
  * Last error. umbo_last_error_message() says what went wrong in the last function that failed on
  * the calling thread. What fails on a replica's thread is carried to the thread that called.
@@ -22,14 +21,14 @@
  * umbo_X_retain() makes another handle to the same object, which is to be released as well. An
  * object goes away with its last handle, unless another object needs it.
  * A handle is not valid if it is NULL, released, of another type, or a number that never was a
- * handle. The library notices: functions return INVALID_ARGUMENT, and a release changes nothing and
- * writes an error to the log (NULL is fine there).
+ * handle. The library notices: functions return UMBO_STATUS_INVALID_ARGUMENT, and a release changes
+ * nothing and writes an error to the log (NULL is fine there).
  * What a callback is given is lent to it: valid until the callback returns, and never released by
  * it. To keep it, a callback retains it.
  *
  * Pointers. Every pointer must lead to what its type and the function's description say, or be
- * NULL. NULL is INVALID_ARGUMENT where the description does not allow it. Texts are UTF-8, ended by
- * a NUL, and have at most 4095 bytes, as paths have.
+ * NULL. NULL is UMBO_STATUS_INVALID_ARGUMENT where the description does not allow it. Texts are
+ * UTF-8, ended by a NUL, and have at most 4095 bytes, as paths have.
  *
  * Callbacks. A callback gets `user_data` back. It returns UMBO_OK, or fails with another status;
  * umbo_set_last_error() says why. It may call functions of the library. C++ exceptions must not
@@ -41,12 +40,12 @@
  * reads or writes the elements of a tensor, nobody else may write them.
  *
  * Memory. A function that does not get the memory or the threads that it needs returns
- * RESOURCE_EXHAUSTED. Variables, gradients and optimizers are then as they were before the call.
- * The program can release memory and go on. What has been committed is never reported as failed.
- * The library keeps a small reserve, so that the program can end in order what it has begun.
- * Releases work without memory, and so do the functions of the last error, umbo_scope_exit(),
- * umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize() and
- * umbo_live_handles(). Want of memory still ends the process in these cases:
+ * UMBO_STATUS_RESOURCE_EXHAUSTED. Variables, gradients and optimizers are then as they were before
+ * the call. The program can release memory and go on. What has been committed is never reported as
+ * failed. The library keeps a small reserve, so that the program can end in order what it has
+ * begun. Releases work without memory, and so do the functions of the last error,
+ * umbo_scope_exit(), umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize()
+ * and umbo_live_handles(). Want of memory still ends the process in these cases:
  * - The C library and Rust keep records of a thread, less than 100 bytes each. They make them when
  *   a thread first calls the library or when one of the library's threads starts. The library asks
  *   for 64 KiB first; the process ends if another thread then takes the last memory.
@@ -193,9 +192,9 @@ UMBO_ENUM(umbo_status) {
   UMBO_OK = 0,
   /** The call was stopped on request, or because another replica failed. */
   UMBO_STATUS_CANCELLED = 1,
-  /** A callback failed with this status, or with a number that is no status. */
+  /** A callback failed with this status, or with a number that is not a status. */
   UMBO_STATUS_UNKNOWN = 2,
-  /** An argument has a wrong value, shape, dtype or name, is NULL, or is no valid handle. */
+  /** An argument has a wrong value, shape, dtype or name, is NULL, or is not a valid handle. */
   UMBO_STATUS_INVALID_ARGUMENT = 3,
   /** The call did not finish before its deadline. */
   UMBO_STATUS_DEADLINE_EXCEEDED = 4,
@@ -267,8 +266,8 @@ static inline umbo_error_info umbo_error_info_default(void) {
  * Gives the name of a status, such as "INVALID_ARGUMENT".
  *
  * @param[in] status A status.
- * @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is no
- *   status.
+ * @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is not
+ *   a status.
  */
 UMBO_API const char *umbo_status_name(umbo_status status);
 
@@ -301,8 +300,8 @@ UMBO_API int64_t umbo_last_error_count(void);
  * @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
  *   long as the text of umbo_last_error_message().
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no failure at `index`.
- * - INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no failure at `index`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
  *
  * If this function fails, the last error stays as it is.
  */
@@ -320,8 +319,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_
  * @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
  *   nothing to release.
  * @return `status`, or:
- * - UNKNOWN: `status` is a number that is no status.
- * - INVALID_ARGUMENT: `status` is UMBO_OK, which is no failure.
+ * - UMBO_STATUS_UNKNOWN: `status` is a number that is not a status.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `status` is UMBO_OK, which is not a failure.
  *
  * A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
  * "...", NULL, NULL);`
@@ -378,7 +377,7 @@ typedef struct umbo_strategy umbo_strategy;
 /** Elements of one type on one device, with strides. */
 typedef struct umbo_tensor umbo_tensor;
 
-/** A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests. */
+/** A tensor, a variable, a per-replica value, indexed slices, or a tuple or struct of values. */
 typedef struct umbo_value umbo_value;
 
 /** A value on the parameter device that steps read and change. */
@@ -481,7 +480,7 @@ UMBO_API const char *umbo_build_info(void);
  * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
  *   does not know.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
  *
  * There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
  * cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
@@ -497,9 +496,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *r
  * @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
  *   is over, and also if this function fails. NULL: nothing to release.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `most_verbose` is none of the levels.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
  *
- * The function takes the place of the one that was set before. At the start of the process
+ * The new callback takes the place of the one that was set before. At the start of the process
  * messages go nowhere.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
@@ -510,10 +509,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
  *
  * @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
  *
- * At the start it is the number of processors that the process may use. The new number counts from
- * the next operation on. The call does not wait. Results do not depend on the number.
+ * At the start of the process, the number is that of the processors that the process may use. A
+ * new number counts from the next operation on. The call does not wait. Results do not depend on
+ * the number.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
@@ -522,7 +522,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
  *
  * @param[out] count The number of threads, including the calling one. Small operations use fewer.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
@@ -530,11 +530,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
  * Ends the threads that no object needs, and gives kept memory back.
  *
  * @return UMBO_OK, or:
- * - FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release
- *   these objects first), another call uses the threads that are to be ended, or the caller is a
- *   function that central work calls. No thread has ended then.
+ * - UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how
+ *   many; release these objects first), another call uses the threads that are to be ended, or the
+ *   caller is a function that central work calls. No thread has ended then.
  *
- * These are the threads for central work and those that share heavy computations, such as the
+ * The threads are those for central work and those that share heavy computations, such as the
  * equivalence check's. The call waits until they have ended. It is meant for programs that look
  * for leaks or are about to unload the library. Later calls start the threads that they need
  * again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
@@ -548,7 +548,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
  * @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
  * @param[out] count How many there are.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
  *
  * A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
  * count.

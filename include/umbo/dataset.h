@@ -10,8 +10,8 @@
  * A dataset describes a sequence of elements. A transformation, such as umbo_dataset_batch(), makes
  * another dataset and puts it in the place of the one it was given; a pipeline has at most 256
  * transformations. An element spec says what elements are: structure, dtypes and shapes. An
- * iterator is a pass over a dataset, independent of other iterators. What only elements can show,
- * umbo_iterator_next() reports: an element of a wrong shape, a function that fails.
+ * iterator is a pass over a dataset, independent of other iterators. umbo_iterator_next() reports
+ * what goes wrong with single elements: a wrong shape, a function that fails.
  *
  * The caller releases datasets, specs, iterators and elements. The library uses the memory of an
  * element again for a later one after the element has been released.
@@ -47,12 +47,12 @@
  * - umbo_dataset_padded_batch(): Makes batches of elements that may differ in shape.
  * - umbo_dataset_rebatch(): Cuts the rows of all batches into batches of other sizes.
  * - umbo_dataset_repeat(): Repeats the elements.
- * - umbo_dataset_prefetch(): Makes elements ahead, on a thread of each iterator.
+ * - umbo_dataset_prefetch(): Makes elements ahead of time, on a thread of each iterator.
  * - umbo_dataset_take(): Keeps the first elements and leaves out the others.
  * - umbo_dataset_skip(): Leaves out the first elements and keeps the others.
  * - umbo_dataset_shard(): Keeps every n-th element.
  * - umbo_dataset_cache(): Keeps the elements in memory for later passes.
- * - umbo_dataset_concatenate(): Joins datasets: the elements of one after those of another.
+ * - umbo_dataset_concatenate(): Puts datasets one after the other.
  * - umbo_dataset_cardinality(): Tells how many elements a pass yields.
  * - umbo_dataset_element_spec(): Gives the structure, dtypes and shapes of the elements.
  * - umbo_iterator_from_dataset(): Makes an iterator at the beginning of a pass.
@@ -63,7 +63,7 @@
  * - umbo_distributed_dataset_element_spec(): Gives the structure, dtypes and shapes of the steps.
  * - umbo_distributed_dataset_cardinality(): Tells how many steps a pass yields.
  * - umbo_iterator_from_distributed_dataset(): Makes an iterator at the beginning of a pass.
- * - umbo_distributed_dataset_retain(): Makes another handle to the same dataset.
+ * - umbo_distributed_dataset_retain(): Makes another handle to the same distributed dataset.
  * - umbo_distributed_dataset_release(): Releases a handle to a distributed dataset.
  * - umbo_iterator_next(): Gives the next element of a pass.
  * - umbo_iterator_element_spec(): Gives the structure, dtypes and shapes of the elements.
@@ -108,8 +108,9 @@ extern "C" {
  *   `shape` may be NULL if `rank` is 0.
  * @param[out] spec The new spec. Release it with umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its limits.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
+ *   limits.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, umbo_element_spec **spec);
@@ -122,9 +123,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
  *   handles.
  * @param[out] spec The new spec. Release it with umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
- *   is negative, or an item is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
+ *   allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
@@ -138,9 +139,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
  *   own handles.
  * @param[out] spec The new spec. Release it with umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or larger than
- *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
+ *   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
     int64_t count, const char *const *names, const umbo_element_spec *const *items,
@@ -153,7 +154,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
  * @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
  *   UMBO_VALUE_STRUCT.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `spec` is no valid handle, or `kind` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_kind(
     const umbo_element_spec *spec, umbo_value_kind *kind);
@@ -164,7 +165,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_kind(
  * @param[in] spec The spec.
  * @param[out] count How many there are; 1 for a tensor.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `spec` is no valid handle, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
     const umbo_element_spec *spec, int64_t *count);
@@ -177,9 +178,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
  * @param[out] item A new handle to the spec of the item. Release it with
  *   umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is nothing at `index`.
- * - INVALID_ARGUMENT: `spec` is that of a tensor, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
     const umbo_element_spec *spec, int64_t index, umbo_element_spec **item);
@@ -191,9 +192,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
  * @param[in] index The position, from 0 on.
  * @param[out] name The name, a text that lives as long as the spec.
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no field at `index`.
- * - INVALID_ARGUMENT: `spec` is not that of a struct, or is no valid handle, or `name` is a null
- *   pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not that of a struct, or is not a valid handle, or
+ *   `name` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
     const umbo_element_spec *spec, int64_t index, const char **name);
@@ -208,8 +209,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
  * @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
  *   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is no valid handle, or an output
- *   is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is not a valid handle,
+ *   or an output is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
     const umbo_element_spec *spec, umbo_dtype *dtype, int32_t *rank, int64_t *shape);
@@ -221,8 +222,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
  * @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
  *   handle stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_retain(
     const umbo_element_spec *spec, umbo_element_spec **retained);
@@ -241,10 +242,10 @@ UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
  *   dimension 0.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `components` contains a scalar, anything that is no tensor, or no tensor at
- *   all, the sizes of dimension 0 differ, or it is no valid handle.
- * - UNIMPLEMENTED: a tensor is on a GPU.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
+ *   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
+ * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Element i consists of row i of each tensor and has the structure of `components`. The dataset
  * shares the tensors and does not copy them. Nobody may write them while the dataset or an element
@@ -259,12 +260,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
  * @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset` is a null
- *   pointer.
- * - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
- * - NOT_FOUND: there is no such file.
- * - PERMISSION_DENIED: the system does not let the process read it.
- * - RESOURCE_EXHAUSTED: there is no memory for the array.
+ * - UMBO_STATUS_INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset`
+ *   is a null pointer.
+ * - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+ * - UMBO_STATUS_NOT_FOUND: there is no such file.
+ * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
  *
  * The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
  * nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
@@ -279,13 +280,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_file(
  * @param[in] path The file.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or `dataset` is a null
- *   pointer.
- * - UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
- * - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
- * - NOT_FOUND: there is no such file.
- * - PERMISSION_DENIED: the system does not let the process read it.
- * - RESOURCE_EXHAUSTED: there is no memory for the array.
+ * - UMBO_STATUS_INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or
+ *   `dataset` is a null pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
+ * - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+ * - UMBO_STATUS_NOT_FOUND: there is no such file.
+ * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
  *
  * The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
  * any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
@@ -302,11 +303,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
  * @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
  *   file.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, a status as of umbo_dataset_from_npy_file(), or:
- * - NOT_FOUND: there is no array of a name.
- * - UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
- * - INVALID_ARGUMENT: an entry is not an array of this folder, no array is chosen, an array is a
- *   scalar, or the arrays differ in the size of dimension 0.
+ * @return UMBO_OK, or a status that umbo_dataset_from_npy_file() can return, for the same causes;
+ *   also:
+ * - UMBO_STATUS_NOT_FOUND: there is no array of a name.
+ * - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an entry is not an array or lies in a folder, no array is
+ *   chosen, an array is a scalar, or the arrays differ in the size of dimension 0.
  *
  * Element i is a struct. It has a field for each array, with the array's name, which holds the
  * array's row i. The call reads the arrays.
@@ -320,10 +322,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
  * @param[in] element The element: a tensor, or a tuple or struct of tensors.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `element` contains anything that is no tensor, or no tensor at all, or is no
- *   valid handle.
- * - UNIMPLEMENTED: a tensor is on a GPU.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
+ *   is not a valid handle.
+ * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
  * or its element is in use.
@@ -338,10 +340,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
  * @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or one of them
- *   is no valid handle.
- * - UNIMPLEMENTED: a tensor is on a GPU.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
+ *   one of them is not a valid handle.
+ * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
  * them. Nobody may write them while the dataset or an element of it is in use.
@@ -357,8 +359,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
  * @param[in] step The distance between numbers. It may be negative, not 0.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
  * greater than `stop` if `step` is negative.
@@ -409,7 +411,7 @@ typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
  *
  * One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
  * Several passes, of several iterators, may be used at the same time. The functions may use other
- * iterators, but not the one that calls them (FAILED_PRECONDITION).
+ * iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
  */
 typedef struct umbo_generator {
   /** `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it. */
@@ -443,7 +445,7 @@ static inline umbo_generator umbo_generator_default(void) {
  * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
  *
  * Several calls may run at the same time. The function may wait, and may use other iterators, but
- * not the one that calls it (FAILED_PRECONDITION).
+ * not the one that calls it (UMBO_STATUS_FAILED_PRECONDITION).
  */
 typedef umbo_status (*umbo_map_fn)(const umbo_value *element, void *user_data, umbo_value **result);
 
@@ -484,12 +486,12 @@ static inline umbo_map_options umbo_map_options_default(void) {
  *   fails. NULL: nothing to release.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or has a
- *   per-replica value in it, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or
+ *   has a per-replica value in it, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The number of elements is not known before a pass ends. umbo_iterator_next() fails with
- * INVALID_ARGUMENT for an element that is not as `element_spec` says.
+ * UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
     const umbo_element_spec *element_spec, const umbo_generator *generator, void *user_data,
@@ -507,17 +509,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
  * @param[in] options How many calls run at the same time, and the spec of the results. `options`
  *   may be NULL: the defaults.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or has a
- *   per-replica value in it, a handle is not valid, or the dataset has 256 transformations
+ * - UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or
+ *   has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
  *   already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The results come in the order of the elements, however many calls run at the same time.
- * Iterators call the function when an element is asked for. umbo_iterator_next() then also fails:
- * - as the function fails. Its element is left out, and the next call gives the next element.
- * - INVALID_ARGUMENT: a result is not as its spec says.
- * - RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives fewer threads
- *   than `parallel_calls`, fewer calls run at the same time.
+ * Iterators call the function when an element is asked for. umbo_iterator_next() then also
+ * returns:
+ * - The status with which the function fails. Its element is left out, and the next call gives the
+ *   next one.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
+ *   fewer threads than `parallel_calls`, fewer calls run at the same time.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
     umbo_dataset **dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,
@@ -560,10 +564,10 @@ static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
  *   `names` may be NULL: elements are tuples.
  * @param[out] zipped The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements would be deeper
- *   or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset has 256
- *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements
+ *   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset
+ *   has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A pass ends with the dataset that ends first. If another one has more elements, the log gets a
  * warning, once.
@@ -580,14 +584,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  * @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
  *   `options` may be NULL: the defaults.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset
- *   without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is no valid handle, or it
- *   has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for
+ *   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
+ *   handle, or it has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
  * elements. A pass allocates it when it needs it; if there is no memory for it,
- * umbo_iterator_next() returns RESOURCE_EXHAUSTED.
+ * umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
     umbo_dataset **dataset, const umbo_shuffle_options *options);
@@ -601,12 +605,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
  *   batch is smaller.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
- *   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
+ *   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
+ *   transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Batches of tensors in their own order are views of the tensors; others are copies.
- * umbo_iterator_next() fails with INVALID_ARGUMENT if elements of one batch differ in shape.
+ * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
+ * shape.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
@@ -620,13 +626,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
  * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
  *   batch is smaller.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
- *   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
+ *   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
+ *   transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
- * dimension, to the largest size in its batch. umbo_iterator_next() fails with INVALID_ARGUMENT if
- * elements of one batch differ in dtype or rank.
+ * dimension, to the largest size in its batch. umbo_iterator_next() fails with
+ * UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
@@ -642,14 +649,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
  * @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: the last batch
  *   is smaller, and no batch follows it.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a scalar,
- *   `drop_remainder` is neither 0 nor 1, `*dataset` is no valid handle, or it has 256
+ * - UMBO_STATUS_INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a
+ *   scalar, `drop_remainder` is neither 0 nor 1, `*dataset` is not a valid handle, or it has 256
  *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * New batches that lie within one old batch are views of it; others are copies.
- * umbo_iterator_next() fails with INVALID_ARGUMENT if the tensors of an element differ in their
- * number of rows, or if batches that are to be joined differ in anything else.
+ * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
+ * in their number of rows, or if batches that are to be joined differ in anything else.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
     umbo_dataset **dataset, int64_t count, const int64_t *sizes, int32_t drop_remainder);
@@ -661,9 +668,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many times the elements come, 0 or more; -1: without end.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
- *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+ *   has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A shuffled dataset has another order each time, unless its options say otherwise. Batches that
  * were made before do not mix two repetitions; batches that are made afterwards do.
@@ -671,19 +678,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_repeat(umbo_dataset **dataset, int64_t count);
 
 /**
- * Makes elements ahead, on a thread of each iterator.
+ * Makes elements ahead of time, on a thread of each iterator.
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] depth How many elements are made ahead at most, 1 to 4096.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is no valid handle, or it has 256
- *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is not a valid handle,
+ *   or it has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The elements stay the same. The thread starts when the iterator's first element is asked for and
  * ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
- * RESOURCE_EXHAUSTED; the next call tries again.
+ * UMBO_STATUS_RESOURCE_EXHAUSTED; the next call tries again.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset, int64_t depth);
 
@@ -694,9 +701,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset,
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
- *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+ *   has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int64_t count);
 
@@ -707,9 +714,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
- *   transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+ *   has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
@@ -721,9 +728,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * @param[in] shards How many shards there are, 1 or more.
  * @param[in] index Which of them is kept, from 0 on.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards), `*dataset` is no
- *   valid handle, or it has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards),
+ *   `*dataset` is not a valid handle, or it has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
  */
@@ -736,26 +743,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `*dataset` is no valid handle, or it has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `*dataset` is not a valid handle, or it has 256 transformations
+ *   already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The first pass that reaches the end keeps the elements. Later passes yield them in the order of
- * that pass and do not use the dataset before. Elements are read-only. If there is no memory to
- * keep them in, umbo_iterator_next() returns RESOURCE_EXHAUSTED.
+ * that pass and do not use the dataset that was given. Elements are read-only. If there is no
+ * memory to keep them in, umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
 
 /**
- * Joins datasets: the elements of one after those of another.
+ * Puts datasets one after the other.
  *
  * @param[in] count How many datasets there are, 1 or more.
  * @param[in] datasets The datasets. Their elements have the same structure, dtypes and ranks. The
  *   caller still releases its own handles.
  * @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or rank, a
- *   handle is not valid, or a dataset has 256 transformations already.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or
+ *   rank, a handle is not valid, or a dataset has 256 transformations already.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
  * gives them to one call: each call counts as a transformation.
@@ -770,7 +778,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
  * @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
  *   a pass has ended.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dataset` is no valid handle, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
     const umbo_dataset *dataset, int64_t *count);
@@ -781,8 +789,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
  * @param[in] dataset The dataset.
  * @param[out] spec The spec. Release it with umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dataset` is no valid handle, or `spec` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
@@ -795,8 +803,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
  * @param[out] iterator The new iterator, independent of all others. Release it with
  *   umbo_iterator_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dataset` is no valid handle, or `iterator` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
     const umbo_dataset *dataset, umbo_iterator **iterator);
@@ -808,8 +817,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
  * @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
  *   stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dataset` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `retained` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_retain(
     const umbo_dataset *dataset, umbo_dataset **retained);
@@ -933,11 +943,11 @@ typedef umbo_status (*umbo_dataset_fn)(
  * @param[out] distributed The new distributed dataset. Release it with
  *   umbo_distributed_dataset_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch them first),
- *   options are wrong or contradict each other, or a handle is not valid.
- * - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component would be on a
- *   GPU.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
+ *   them first), options are wrong or contradict each other, or a handle is not valid.
+ * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component
+ *   would be on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
  * value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
@@ -964,16 +974,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
  * @param[out] distributed The new distributed dataset. Release it with
  *   umbo_distributed_dataset_release().
  * @return UMBO_OK, the status with which `function` fails, or:
- * - INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options are wrong or
- *   contradict each other, or a handle is not valid.
- * - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element would be on a
- *   GPU.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options
+ *   are wrong or contradict each other, or a handle is not valid.
+ * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element
+ *   would be on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the
  * batch of one replica (umbo_input_context_per_replica_batch_size() gives its size), or a scalar.
- * If the number of elements is no multiple of n, the missing components of the last step have no
- * rows, or are zero where elements are scalars; or the options leave the step out. With one
+ * If the number of elements is not a multiple of n, the missing components of the last step have
+ * no rows, or are zero where elements are scalars; or the options leave the step out. With one
  * replica, elements stay as they are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
@@ -987,8 +997,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_functi
  * @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
  *   one replica a tensor. Release it with umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `distributed` is no valid handle, or `spec` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The number of rows is known only if it is the same in all steps.
  */
@@ -1002,7 +1013,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
  * @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
  *   pass has ended.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `distributed` is no valid handle, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
+ *   pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
     const umbo_distributed_dataset *distributed, int64_t *count);
@@ -1015,21 +1027,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
  * @param[out] iterator The new iterator, independent of all others. Release it with
  *   umbo_iterator_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `distributed` is no valid handle, or `iterator` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
     const umbo_distributed_dataset *distributed, umbo_iterator **iterator);
 
 /**
- * Makes another handle to the same dataset.
+ * Makes another handle to the same distributed dataset.
  *
  * @param[in] distributed The distributed dataset.
  * @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
  *   first handle stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `distributed` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `retained` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_retain(
     const umbo_distributed_dataset *distributed, umbo_distributed_dataset **retained);
@@ -1048,18 +1062,19 @@ UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *d
  * @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
  *   gets NULL, and so it does in all later calls.
  * @return UMBO_OK, also at the end of the pass, or:
- * - FAILED_PRECONDITION: the call would wait for itself: it is made in a function that this
- *   iterator calls, on whatever thread (of a generator, a map, the release of an element).
- * - FAILED_PRECONDITION: functions that iterators call would wait for each other, or such calls
- *   lie in one another over more than 32 iterators.
- * - FAILED_PRECONDITION: the process is the child of a fork, and the iterator had threads or
- *   another thread was using it.
- * - FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is made in a
- *   replica's callback (an element is for all replicas) or in the scope of another strategy.
- * - INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or `iterator` is
- *   no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost; the next
- *   call tries again.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call would wait for itself: it is made in a function that
+ *   this iterator calls, on whatever thread (of a generator, a map, the release of an element).
+ * - UMBO_STATUS_FAILED_PRECONDITION: functions that iterators call would wait for each other, or
+ *   such calls lie in one another over more than 32 iterators.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the process is the child of a fork, and the iterator had
+ *   threads or another thread was using it.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is
+ *   made in a replica's callback (an element is for all replicas) or in the scope of another
+ *   strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or
+ *   `iterator` is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost;
+ *   the next call tries again.
  * - Any status with which a function of the program fails, or a source of the dataset.
  *
  * The call waits until the element is there. Threads may share an iterator: each element goes to
@@ -1077,8 +1092,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
  * @param[out] spec The spec, which is that of the dataset. Release it with
  *   umbo_element_spec_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `iterator` is no valid handle, or `spec` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
@@ -1088,9 +1103,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  *
  * @param[in] iterator The iterator.
  * @return UMBO_OK, or:
- * - FAILED_PRECONDITION: as of umbo_iterator_next().
- * - INVALID_ARGUMENT: `iterator` is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory.
+ * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a generator's function fails.
  *
  * If the dataset is shuffled, the new pass has another order, unless the options of
@@ -1105,8 +1120,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
  * @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
  *   stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `iterator` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `retained` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_retain(
     const umbo_iterator *iterator, umbo_iterator **retained);
@@ -1118,8 +1134,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_retain(
  *
  * The release of the last handle stops the iterator's threads and waits for their end. There is
  * one exception: in a function that the iterator calls, it does not wait for a thread that waits
- * for this function; that thread ends by itself. A call in which another thread is continues to
- * its end.
+ * for this function; that thread ends by itself. A call that another thread makes at the same time
+ * continues to its end.
  */
 UMBO_API void umbo_iterator_release(const umbo_iterator *iterator);
 

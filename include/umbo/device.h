@@ -64,7 +64,7 @@ typedef struct umbo_device {
 typedef struct umbo_memory_info {
   /** `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it. */
   size_t struct_size;
-  /** All its memory, in bytes. */
+  /** The whole memory, in bytes. */
   uint64_t total_bytes;
   /** How many bytes could be allocated now, if nobody else allocates any. */
   uint64_t available_bytes;
@@ -85,10 +85,10 @@ static inline umbo_memory_info umbo_memory_info_default(void) {
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[out] count How many there are; 0 GPUs if there is no driver.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
  *
  * There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
- * question about GPUs starts the driver.
+ * call that asks about GPUs starts the driver.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_physical_device_count(
     umbo_device_type type, int64_t *count);
@@ -99,7 +99,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_physical_device_count(
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[out] count How many there are. Their numbers are 0 to `count` - 1.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type type, int64_t *count);
 
@@ -109,12 +109,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type ty
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[in] physical_ordinal Which physical device of this type, from 0 on.
  * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 for a GPU.
- * @return UMBO_OK. If the call fails, nothing changes:
- * - NOT_FOUND: there is no such physical device.
- * - INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative, or `count`
- *   is less than 1 or too large.
- * - UNIMPLEMENTED: more than one logical device for a GPU.
- * - FAILED_PRECONDITION: a device would go away that a living strategy uses.
+ * @return UMBO_OK, or one of these, and then nothing changes:
+ * - UMBO_STATUS_NOT_FOUND: there is no such physical device.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
+ *   or `count` is less than 1 or too large.
+ * - UMBO_STATUS_UNIMPLEMENTED: more than one logical device for a GPU.
+ * - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses.
  *
  * The new split takes the place of the one before. The host is physical CPU 0; its logical devices
  * share its processors. Strategies that exist keep the processors that they have.
@@ -132,10 +132,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
  * @param[in] capacity The size of `buffer` in bytes.
  * @param[out] length The length of the canonical name in bytes, without the NUL.
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
- * - INVALID_ARGUMENT: `name` or `defaults` is no name of a device, or an output is a null pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `name` or `defaults` is not a device name, or an output is a
+ *   null pointer.
  *
- * An example is "/job:localhost/replica:0/task:0/device:CPU:0". The device need not exist.
+ * A canonical name is, for example, "/job:localhost/replica:0/task:0/device:CPU:0". The device
+ * need not exist.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
     const char *name, const char *defaults, char *buffer, size_t capacity, size_t *length);
@@ -147,8 +149,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
  *   this process.
  * @param[out] device Its type and its number.
  * @return UMBO_OK, or:
- * - NOT_FOUND: the name is that of a device of another process.
- * - INVALID_ARGUMENT: `name` is no name of a device, or `device` is a null pointer.
+ * - UMBO_STATUS_NOT_FOUND: the name is that of a device of another process.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a device name, or `device` is a null pointer.
  *
  * The device need not exist.
  */
@@ -161,10 +163,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_parse(const char *name, umbo_devi
  *   may be NULL: CPU:0.
  * @param[out] info The memory. Start from UMBO_MEMORY_INFO_INIT.
  * @return UMBO_OK, or:
- * - NOT_FOUND: there is no such device.
- * - UNAVAILABLE: the system or the driver does not tell.
- * - INVALID_ARGUMENT: `device` is no name of a device, or `info` is a null pointer, or its
- *   `struct_size` is not set.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_UNAVAILABLE: the system or the driver does not tell.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `device` is not a device name, or `info` is a null pointer, or
+ *   its `struct_size` is not set.
  *
  * For a GPU the call can be slow if nothing else in the process is using that GPU.
  */

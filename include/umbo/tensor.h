@@ -131,11 +131,11 @@ typedef struct umbo_view {
  *   a replica's callback the replica's device, elsewhere CPU:0.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its limits, the
- *   tensor would be larger than memory can address, or `device` is no name of a device.
- * - NOT_FOUND: there is no such device.
- * - UNIMPLEMENTED: the device is a GPU.
- * - RESOURCE_EXHAUSTED: there is no memory for it.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
+ *   limits, the tensor would be larger than memory can address, or `device` is not a device name.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_UNIMPLEMENTED: the device is a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const char *device,
@@ -150,10 +150,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
  * @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
  *   a replica's callback the replica's device, elsewhere CPU:0.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
- * @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
+ * @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
  *
- * The elements are whatever the memory held before. In all else it is as
- * umbo_tensor_create_zeros().
+ * The elements are whatever the memory held before.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_uninitialized(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const char *device,
@@ -170,7 +169,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_uninitialized(
  * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
  *   replica's callback the replica's device, elsewhere CPU:0.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
- * @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
+ * @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_data(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const void *data, const char *device,
@@ -193,10 +192,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_data(
  *   fails. NULL: nothing to release.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: as of umbo_tensor_create_zeros(), a stride is negative or reaches further
- *   than memory can address, or the address of `data` is no multiple of an element's size.
- * - NOT_FOUND: there is no such device.
- * - RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
+ * - UMBO_STATUS_INVALID_ARGUMENT: for the causes that umbo_tensor_create_zeros() has; also if a
+ *   stride is negative or reaches further than memory can address, or the address of `data` is not
+ *   a multiple of an element's size.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
  *
  * The memory must stay until the library calls `destroy`, which it does when the last tensor over
  * the memory is gone. All elements must be initialised.
@@ -212,7 +212,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_memory(
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
  *   last tensor over that memory is released.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `tensor` is no valid handle, or `view` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, umbo_view *view);
 
@@ -226,10 +226,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, u
  * @param[in] step Every `step`-th position is taken, 1 or more.
  * @param[out] slice The new tensor over the same memory. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
- * - INVALID_ARGUMENT: `step` is less than 1, `tensor` is no valid handle, or `slice` is a null
- *   pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
+ *   `slice` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
     const umbo_tensor *tensor, int32_t axis, int64_t start, int64_t stop, int64_t step,
@@ -243,10 +243,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
  * @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
  * @param[out] reshaped The new tensor over the same memory. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides are not
- *   row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its limits,
- *   `tensor` is no valid handle, or `reshaped` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides
+ *   are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
+ *   limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The elements keep their row-major order.
  */
@@ -262,10 +262,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_reshape(
  * @param[out] transposed The new tensor over the same memory. Release it with
  *   umbo_tensor_release().
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no axis of such a number.
- * - INVALID_ARGUMENT: an axis appears twice, `tensor` is no valid handle, or `transposed` is a
- *   null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no axis of such a number.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
+ *   `transposed` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
     const umbo_tensor *tensor, const int32_t *axes, umbo_tensor **transposed);
@@ -278,11 +278,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
  *   replica's callback the replica's device, elsewhere CPU:0.
  * @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - NOT_FOUND: there is no such device.
- * - INVALID_ARGUMENT: `tensor` is no valid handle, `device` is no name of a device, or `copy` is a
- *   null pointer.
- * - UNIMPLEMENTED: the tensor or the copy is on a GPU.
- * - RESOURCE_EXHAUSTED: there is no memory for it.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
+ *   or `copy` is a null pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: the tensor or the copy is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
     const umbo_tensor *tensor, const char *device, umbo_tensor **copy);
@@ -295,9 +295,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
  *   size of an element. It belongs to the program.
  * @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `destination` is no
- *   multiple of an element's size, or `tensor` is no valid handle.
- * - UNIMPLEMENTED: the tensor is on a GPU.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of
+ *   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
+ * - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
     const umbo_tensor *tensor, void *destination, size_t bytes);
@@ -309,7 +309,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
  * @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
  *   long as the process.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `tensor` is no valid handle, or `name` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device_name(
     const umbo_tensor *tensor, const char **name);
@@ -321,8 +321,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device_name(
  * @param[out] retained The other handle. Release it with umbo_tensor_release(); the first handle
  *   stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `tensor` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `retained` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A callback calls it to keep a tensor that it was only lent.
  */

@@ -26,7 +26,7 @@
  * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
  * - umbo_value_count(): Counts the items, fields or components of a value.
  * - umbo_value_item(): Gives the item, field or component at a position.
- * - umbo_value_field(): Gives the field of a struct that has a name.
+ * - umbo_value_field(): Gives the field of a struct by its name.
  * - umbo_value_field_name(): Gives the name of the field of a struct at a position.
  * - umbo_value_tensor(): Gives the tensor of a value that is a tensor.
  * - umbo_value_variable(): Gives the variable of a value that is a variable.
@@ -69,7 +69,8 @@ extern "C" {
  * How many tuples and structs may lie in one another, in a value or an element spec.
  *
  * A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
- * appears. A function that would build a deeper or larger nest fails with INVALID_ARGUMENT.
+ * appears. A function that would build a deeper or larger nest fails with
+ * UMBO_STATUS_INVALID_ARGUMENT.
  */
 #define UMBO_MAX_NEST_DEPTH (64)
 
@@ -96,8 +97,8 @@ UMBO_ENUM(umbo_value_kind) {
  *   releases its own handle.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `tensor` is no valid handle, or `value` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
@@ -108,8 +109,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
  * @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `variable` is no valid handle, or `value` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The value is the variable itself. It is not a copy of what the variable holds now.
  */
@@ -123,9 +124,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
  * @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
- *   is negative, or an item is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
+ *   allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, const umbo_value *const *items, umbo_value **value);
@@ -139,9 +140,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
  *   own handles.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or larger than
- *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
+ *   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
     int64_t count, const char *const *names, const umbo_value *const *items, umbo_value **value);
@@ -154,9 +155,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
  *   and dtype. The value keeps them; the caller still releases its own handles.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `count` is less than 1, or a component is no valid handle or neither a
- *   tensor nor indexed slices.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
+ *   neither a tensor nor indexed slices.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
@@ -167,7 +168,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
  * @param[in] value The value.
  * @param[out] kind One of the `UMBO_VALUE_` constants.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is no valid handle, or `kind` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
     const umbo_value *value, umbo_value_kind *kind);
@@ -178,7 +179,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
  * @param[in] value The value.
  * @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is no valid handle, or `count` is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int64_t *count);
 
@@ -189,23 +190,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int
  * @param[in] index The position, from 0 on.
  * @param[out] item A new handle to the item. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is nothing at `index`.
- * - INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
+ *   valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
     const umbo_value *value, int64_t index, umbo_value **item);
 
 /**
- * Gives the field of a struct that has a name.
+ * Gives the field of a struct by its name.
  *
  * @param[in] value The value.
  * @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
  * @param[out] field A new handle to the field. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - NOT_FOUND: there is no such field.
- * - INVALID_ARGUMENT: `value` is no valid handle, or `name` or `field` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_NOT_FOUND: there is no such field.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
@@ -217,8 +220,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
  * @param[in] index The position, from 0 on.
  * @param[out] name The name, a text that lives as long as the value.
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no field at `index`.
- * - INVALID_ARGUMENT: `value` is not a struct, or is no valid handle, or `name` is a null pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
@@ -229,8 +233,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
  * @param[in] value The value.
  * @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is not a tensor, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
 
@@ -240,8 +244,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, um
  * @param[in] value The value.
  * @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is not a variable, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
@@ -255,9 +259,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
  *   callback, until the callback returns.
  * @return UMBO_OK, or:
- * - NOT_FOUND: there is nothing of this name.
- * - INVALID_ARGUMENT: what has this name is not a tensor, `value` is no valid handle, or `view` is
- *   a null pointer.
+ * - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
+ * - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
+ *   handle, or `view` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
     const umbo_value *value, const char *name, umbo_view *view);
@@ -270,8 +274,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
  * @param[in] capacity The size of `buffer` in bytes.
  * @param[out] length The length of the text in bytes, without the NUL.
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
- * - INVALID_ARGUMENT: `value` is no valid handle, or an output is a null pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or an output is a null pointer.
  * - Any status of umbo_variable_read(), if the value contains a variable.
  *
  * The text describes each tensor in the value. The middle of a long axis is left out.
@@ -287,9 +291,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
  * @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
  * @param[out] count How many examples there are.
  * @return UMBO_OK, or:
- * - OUT_OF_RANGE: there is no such replica.
- * - INVALID_ARGUMENT: `value` is no element of a distributed dataset and has no per-replica value
- *   in it, is no valid handle, or `count` is a null pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
+ *   per-replica value in it, is not a valid handle, or `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
     const umbo_value *value, int32_t replica, int64_t *count);
@@ -301,8 +305,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
  * @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
  *   stays as it is.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is no valid handle, or `retained` is a null pointer.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A callback calls it to keep a value that it was only lent.
  */
@@ -326,9 +330,10 @@ UMBO_API void umbo_value_release(const umbo_value *value);
  * @param[in] dense_shape The shape of the tensor that the rows are a part of.
  * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out of its
- *   limits, `values` has another shape than `dense_shape` with k rows, or a handle is not valid.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out
+ *   of its limits, `values` has another shape than `dense_shape` with k rows, or a handle is not
+ *   valid.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A row that is named several times stands for the sum. The value keeps both tensors and does not
  * copy them; the caller still releases its own handles. Whether the row numbers are in range is
@@ -345,8 +350,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
  * @param[out] tensor A new handle to the tensor of the rows. Release it with
  *   umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
     const umbo_value *value, umbo_tensor **tensor);
@@ -358,8 +363,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
  * @param[out] tensor A new handle to the tensor of the row numbers. Release it with
  *   umbo_tensor_release().
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
- * - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
     const umbo_value *value, umbo_tensor **tensor);
@@ -372,8 +377,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
  * @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
  *   `rank` on are set to 0.
  * @return UMBO_OK, or:
- * - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle, or an output is a null
- *   pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
+ *   output is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_dense_shape(
     const umbo_value *value, int32_t *rank, int64_t *shape);

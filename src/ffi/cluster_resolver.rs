@@ -19,9 +19,10 @@ use crate::error::Error;
 ///   is read, and a variable that is missing or empty stands for an empty cluster without a task.
 /// @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task that the
-///   cluster does not have; the message names the place. `resolver` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task
+///   that the cluster does not have; the message names the place. Also if `resolver` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The tasks of a job are an array of addresses, or an object that gives each task's number its
 /// address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
 /// @param[in] resolver The resolver.
 /// @param[out] count How many jobs there are.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
@@ -69,8 +70,8 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
 /// @param[in] index Which job, from 0 on, in alphabetical order.
 /// @param[out] name The name, a text that lives as long as the resolver.
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no job at `index`.
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `name` is a null pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no job at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `name` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
@@ -97,8 +98,9 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
 /// @param[in] job The name of the job.
 /// @param[out] count How many tasks there are.
 /// @return UMBO_OK, or:
-/// - NOT_FOUND: there is no such job.
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `job` or `count` is a null pointer.
+/// - UMBO_STATUS_NOT_FOUND: there is no such job.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `job` or `count` is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     resolver: *const umbo_cluster_resolver,
@@ -124,10 +126,10 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
 ///   array.
 /// @param[out] address The task's address, a text that lives as long as the resolver.
 /// @return UMBO_OK, or:
-/// - NOT_FOUND: there is no such job.
-/// - OUT_OF_RANGE: the job has no task at `position`.
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, `job` is a null pointer, or an output is a
-///   null pointer.
+/// - UMBO_STATUS_NOT_FOUND: there is no such job.
+/// - UMBO_STATUS_OUT_OF_RANGE: the job has no task at `position`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, `job` is a null pointer, or an
+///   output is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
@@ -161,7 +163,8 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
 /// @param[out] task_type The name of the job, a text that lives as long as the resolver. It gets
 ///   NULL if the configuration does not name a job.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_type` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
@@ -182,7 +185,8 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
 /// @param[in] resolver The resolver.
 /// @param[out] task_index The task's number; -1 if the configuration does not give one.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `task_index` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
@@ -205,8 +209,9 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
 ///   umbo_cluster_resolver_release(). It gets NULL if the strategy was made without one, whatever
 ///   TF_CONFIG says.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `strategy` is no valid handle, or `resolver` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,
@@ -227,8 +232,9 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
 /// @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(); the
 ///   first handle stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `resolver` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `retained` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,

@@ -75,10 +75,10 @@ pub(super) unsafe fn transformed(
 ///   `names` may be NULL: elements are tuples.
 /// @param[out] zipped The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements would be deeper
-///   or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset has 256
-///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements
+///   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset
+///   has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
 /// warning, once.
@@ -126,14 +126,14 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
 /// @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
 ///   `options` may be NULL: the defaults.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for a dataset
-///   without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is no valid handle, or it
-///   has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for
+///   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
+///   handle, or it has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
 /// elements. A pass allocates it when it needs it; if there is no memory for it,
-/// umbo_iterator_next() returns RESOURCE_EXHAUSTED.
+/// umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shuffle(
     dataset: *mut *mut umbo_dataset,
@@ -163,12 +163,14 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
 /// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
 ///   batch is smaller.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
-///   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
+///   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
+///   transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Batches of tensors in their own order are views of the tensors; others are copies.
-/// umbo_iterator_next() fails with INVALID_ARGUMENT if elements of one batch differ in shape.
+/// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
+/// shape.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_batch(
     dataset: *mut *mut umbo_dataset,
@@ -188,13 +190,14 @@ pub unsafe extern "C" fn umbo_dataset_batch(
 /// @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
 ///   batch is smaller.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an element has
-///   rank UMBO_MAX_RANK, `*dataset` is no valid handle, or it has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
+///   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
+///   transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
-/// dimension, to the largest size in its batch. umbo_iterator_next() fails with INVALID_ARGUMENT if
-/// elements of one batch differ in dtype or rank.
+/// dimension, to the largest size in its batch. umbo_iterator_next() fails with
+/// UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_padded_batch(
     dataset: *mut *mut umbo_dataset,
@@ -217,14 +220,14 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
 /// @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: the last batch
 ///   is smaller, and no batch follows it.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a scalar,
-///   `drop_remainder` is neither 0 nor 1, `*dataset` is no valid handle, or it has 256
+/// - UMBO_STATUS_INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a
+///   scalar, `drop_remainder` is neither 0 nor 1, `*dataset` is not a valid handle, or it has 256
 ///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// New batches that lie within one old batch are views of it; others are copies.
-/// umbo_iterator_next() fails with INVALID_ARGUMENT if the tensors of an element differ in their
-/// number of rows, or if batches that are to be joined differ in anything else.
+/// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
+/// in their number of rows, or if batches that are to be joined differ in anything else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
     dataset: *mut *mut umbo_dataset,
@@ -247,9 +250,9 @@ pub unsafe extern "C" fn umbo_dataset_rebatch(
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
 /// @param[in] count How many times the elements come, 0 or more; -1: without end.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
-///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+///   has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A shuffled dataset has another order each time, unless its options say otherwise. Batches that
 /// were made before do not mix two repetitions; batches that are made afterwards do.
@@ -262,19 +265,19 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
     unsafe { transformed("umbo_dataset_repeat", dataset, |dataset| dataset.repeat(count)) }
 }
 
-/// Makes elements ahead, on a thread of each iterator.
+/// Makes elements ahead of time, on a thread of each iterator.
 ///
 /// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
 /// @param[in] depth How many elements are made ahead at most, 1 to 4096.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is no valid handle, or it has 256
-///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is not a valid handle,
+///   or it has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements stay the same. The thread starts when the iterator's first element is asked for and
 /// ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
-/// RESOURCE_EXHAUSTED; the next call tries again.
+/// UMBO_STATUS_RESOURCE_EXHAUSTED; the next call tries again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_prefetch(
     dataset: *mut *mut umbo_dataset,
@@ -291,9 +294,9 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
 /// @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
-///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+///   has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_take(
     dataset: *mut *mut umbo_dataset,
@@ -309,9 +312,9 @@ pub unsafe extern "C" fn umbo_dataset_take(
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
 /// @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than -1, `*dataset` is no valid handle, or it has 256
-///   transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
+///   has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_skip(
     dataset: *mut *mut umbo_dataset,
@@ -328,9 +331,9 @@ pub unsafe extern "C" fn umbo_dataset_skip(
 /// @param[in] shards How many shards there are, 1 or more.
 /// @param[in] index Which of them is kept, from 0 on.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards), `*dataset` is no
-///   valid handle, or it has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards),
+///   `*dataset` is not a valid handle, or it has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
 #[unsafe(no_mangle)]
@@ -349,12 +352,13 @@ pub unsafe extern "C" fn umbo_dataset_shard(
 /// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `*dataset` is no valid handle, or it has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `*dataset` is not a valid handle, or it has 256 transformations
+///   already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The first pass that reaches the end keeps the elements. Later passes yield them in the order of
-/// that pass and do not use the dataset before. Elements are read-only. If there is no memory to
-/// keep them in, umbo_iterator_next() returns RESOURCE_EXHAUSTED.
+/// that pass and do not use the dataset that was given. Elements are read-only. If there is no
+/// memory to keep them in, umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> umbo_status {
     let transformation = |dataset: Dataset| dataset.cache();
@@ -362,16 +366,16 @@ pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> 
     unsafe { transformed("umbo_dataset_cache", dataset, transformation) }
 }
 
-/// Joins datasets: the elements of one after those of another.
+/// Puts datasets one after the other.
 ///
 /// @param[in] count How many datasets there are, 1 or more.
 /// @param[in] datasets The datasets. Their elements have the same structure, dtypes and ranks. The
 ///   caller still releases its own handles.
 /// @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or rank, a
-///   handle is not valid, or a dataset has 256 transformations already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or
+///   rank, a handle is not valid, or a dataset has 256 transformations already.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
 /// gives them to one call: each call counts as a transformation.
@@ -397,7 +401,7 @@ pub unsafe extern "C" fn umbo_dataset_concatenate(
 /// @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
 ///   a pass has ended.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cardinality(
     dataset: *const umbo_dataset,
@@ -416,8 +420,8 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
 /// @param[in] dataset The dataset.
 /// @param[out] spec The spec. Release it with umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `spec` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_element_spec(
     dataset: *const umbo_dataset,
@@ -438,8 +442,9 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
 /// @param[out] iterator The new iterator, independent of all others. Release it with
 ///   umbo_iterator_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `iterator` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_dataset(
     dataset: *const umbo_dataset,
@@ -461,8 +466,9 @@ pub unsafe extern "C" fn umbo_iterator_from_dataset(
 /// @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
 ///   stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dataset` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `retained` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_retain(
     dataset: *const umbo_dataset,

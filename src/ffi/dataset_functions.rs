@@ -63,7 +63,7 @@ pub type umbo_generator_end_fn =
 ///
 /// One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
 /// Several passes, of several iterators, may be used at the same time. The functions may use other
-/// iterators, but not the one that calls them (FAILED_PRECONDITION).
+/// iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_generator {
@@ -104,12 +104,12 @@ impl Default for umbo_generator {
 ///   fails. NULL: nothing to release.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or has a
-///   per-replica value in it, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or
+///   has a per-replica value in it, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
-/// INVALID_ARGUMENT for an element that is not as `element_spec` says.
+/// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
@@ -209,7 +209,7 @@ impl Drop for Pass {
 /// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
 ///
 /// Several calls may run at the same time. The function may wait, and may use other iterators, but
-/// not the one that calls it (FAILED_PRECONDITION).
+/// not the one that calls it (UMBO_STATUS_FAILED_PRECONDITION).
 pub type umbo_map_fn = Option<
     unsafe extern "C-unwind" fn(
         element: *const umbo_value,
@@ -264,17 +264,19 @@ fn parallel_calls(calls: i64) -> Result<i64> {
 /// @param[in] options How many calls run at the same time, and the spec of the results. `options`
 ///   may be NULL: the defaults.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or has a
-///   per-replica value in it, a handle is not valid, or the dataset has 256 transformations
+/// - UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or
+///   has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
 ///   already.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The results come in the order of the elements, however many calls run at the same time.
-/// Iterators call the function when an element is asked for. umbo_iterator_next() then also fails:
-/// - as the function fails. Its element is left out, and the next call gives the next element.
-/// - INVALID_ARGUMENT: a result is not as its spec says.
-/// - RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives fewer threads
-///   than `parallel_calls`, fewer calls run at the same time.
+/// Iterators call the function when an element is asked for. umbo_iterator_next() then also
+/// returns:
+/// - The status with which the function fails. Its element is left out, and the next call gives the
+///   next one.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
+///   fewer threads than `parallel_calls`, fewer calls run at the same time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,

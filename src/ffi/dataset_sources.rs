@@ -15,10 +15,10 @@ use crate::input::Dataset;
 ///   dimension 0.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `components` contains a scalar, anything that is no tensor, or no tensor at
-///   all, the sizes of dimension 0 differ, or it is no valid handle.
-/// - UNIMPLEMENTED: a tensor is on a GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
+///   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
+/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Element i consists of row i of each tensor and has the structure of `components`. The dataset
 /// shares the tensors and does not copy them. Nobody may write them while the dataset or an element
@@ -42,12 +42,12 @@ pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
 /// @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset` is a null
-///   pointer.
-/// - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
-/// - NOT_FOUND: there is no such file.
-/// - PERMISSION_DENIED: the system does not let the process read it.
-/// - RESOURCE_EXHAUSTED: there is no memory for the array.
+/// - UMBO_STATUS_INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset`
+///   is a null pointer.
+/// - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+/// - UMBO_STATUS_NOT_FOUND: there is no such file.
+/// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
 ///
 /// The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
 /// nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
@@ -70,13 +70,13 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_file(
 /// @param[in] path The file.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or `dataset` is a null
-///   pointer.
-/// - UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
-/// - DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
-/// - NOT_FOUND: there is no such file.
-/// - PERMISSION_DENIED: the system does not let the process read it.
-/// - RESOURCE_EXHAUSTED: there is no memory for the array.
+/// - UMBO_STATUS_INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or
+///   `dataset` is a null pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: it has a dtype that Umbo does not have, such as Python objects.
+/// - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
+/// - UMBO_STATUS_NOT_FOUND: there is no such file.
+/// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
 ///
 /// The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
 /// any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
@@ -101,11 +101,12 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
 /// @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
 ///   file.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
-/// @return UMBO_OK, a status as of umbo_dataset_from_npy_file(), or:
-/// - NOT_FOUND: there is no array of a name.
-/// - UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
-/// - INVALID_ARGUMENT: an entry is not an array of this folder, no array is chosen, an array is a
-///   scalar, or the arrays differ in the size of dimension 0.
+/// @return UMBO_OK, or a status that umbo_dataset_from_npy_file() can return, for the same causes;
+///   also:
+/// - UMBO_STATUS_NOT_FOUND: there is no array of a name.
+/// - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed otherwise than by DEFLATE.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an entry is not an array or lies in a folder, no array is
+///   chosen, an array is a scalar, or the arrays differ in the size of dimension 0.
 ///
 /// Element i is a struct. It has a field for each array, with the array's name, which holds the
 /// array's row i. The call reads the arrays.
@@ -137,10 +138,10 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 /// @param[in] element The element: a tensor, or a tuple or struct of tensors.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `element` contains anything that is no tensor, or no tensor at all, or is no
-///   valid handle.
-/// - UNIMPLEMENTED: a tensor is on a GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
+///   is not a valid handle.
+/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
 /// or its element is in use.
@@ -163,10 +164,10 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
 /// @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or one of them
-///   is no valid handle.
-/// - UNIMPLEMENTED: a tensor is on a GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
+///   one of them is not a valid handle.
+/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
 /// them. Nobody may write them while the dataset or an element of it is in use.
@@ -193,8 +194,8 @@ pub unsafe extern "C" fn umbo_dataset_from_elements(
 /// @param[in] step The distance between numbers. It may be negative, not 0.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
 /// greater than `stop` if `step` is negative.

@@ -135,11 +135,11 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// @param[out] distributed The new distributed dataset. Release it with
 ///   umbo_distributed_dataset_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch them first),
-///   options are wrong or contradict each other, or a handle is not valid.
-/// - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component would be on a
-///   GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
+///   them first), options are wrong or contradict each other, or a handle is not valid.
+/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component
+///   would be on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
 /// value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
@@ -222,16 +222,16 @@ pub type umbo_dataset_fn = Option<
 /// @param[out] distributed The new distributed dataset. Release it with
 ///   umbo_distributed_dataset_release().
 /// @return UMBO_OK, the status with which `function` fails, or:
-/// - INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options are wrong or
-///   contradict each other, or a handle is not valid.
-/// - UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element would be on a
-///   GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options
+///   are wrong or contradict each other, or a handle is not valid.
+/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element
+///   would be on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the
 /// batch of one replica (umbo_input_context_per_replica_batch_size() gives its size), or a scalar.
-/// If the number of elements is no multiple of n, the missing components of the last step have no
-/// rows, or are zero where elements are scalars; or the options leave the step out. With one
+/// If the number of elements is not a multiple of n, the missing components of the last step have
+/// no rows, or are zero where elements are scalars; or the options leave the step out. With one
 /// replica, elements stay as they are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
@@ -282,8 +282,9 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
 /// @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
 ///   one replica a tensor. Release it with umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `spec` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The number of rows is known only if it is the same in all steps.
 #[unsafe(no_mangle)]
@@ -305,7 +306,8 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
 /// @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
 ///   pass has ended.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
+///   pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
@@ -327,8 +329,9 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
 /// @param[out] iterator The new iterator, independent of all others. Release it with
 ///   umbo_iterator_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `iterator` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
@@ -344,14 +347,15 @@ pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     })
 }
 
-/// Makes another handle to the same dataset.
+/// Makes another handle to the same distributed dataset.
 ///
 /// @param[in] distributed The distributed dataset.
 /// @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
 ///   first handle stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `distributed` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `retained` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,

@@ -28,8 +28,9 @@ pub const UMBO_SIZE_UNKNOWN: i64 = -1;
 ///   `shape` may be NULL if `rank` is 0.
 /// @param[out] spec The new spec. Release it with umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its limits.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
+///   limits.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
@@ -64,9 +65,9 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
 ///   handles.
 /// @param[out] spec The new spec. Release it with umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
-///   is negative, or an item is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
+///   allows, `count` is negative, or an item is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     count: i64,
@@ -90,9 +91,9 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
 ///   own handles.
 /// @param[out] spec The new spec. Release it with umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or larger than
-///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
+///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_struct(
     count: i64,
@@ -129,7 +130,7 @@ pub(super) fn spec_of(
 /// @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
 ///   UMBO_VALUE_STRUCT.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `spec` is no valid handle, or `kind` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_get_kind(
     spec: *const umbo_element_spec,
@@ -153,7 +154,7 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
 /// @param[in] spec The spec.
 /// @param[out] count How many there are; 1 for a tensor.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `spec` is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
@@ -174,9 +175,9 @@ pub unsafe extern "C" fn umbo_element_spec_count(
 /// @param[out] item A new handle to the spec of the item. Release it with
 ///   umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is nothing at `index`.
-/// - INVALID_ARGUMENT: `spec` is that of a tensor, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
@@ -198,9 +199,9 @@ pub unsafe extern "C" fn umbo_element_spec_item(
 /// @param[in] index The position, from 0 on.
 /// @param[out] name The name, a text that lives as long as the spec.
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no field at `index`.
-/// - INVALID_ARGUMENT: `spec` is not that of a struct, or is no valid handle, or `name` is a null
-///   pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not that of a struct, or is not a valid handle, or
+///   `name` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_field_name(
     spec: *const umbo_element_spec,
@@ -227,8 +228,8 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
 /// @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
 ///   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is no valid handle, or an output
-///   is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is not a valid handle,
+///   or an output is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,
@@ -260,8 +261,8 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
 /// @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
 ///   handle stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `spec` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_retain(
     spec: *const umbo_element_spec,

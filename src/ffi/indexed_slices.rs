@@ -19,9 +19,10 @@ use crate::values::indexed_slices::IndexedSlices;
 /// @param[in] dense_shape The shape of the tensor that the rows are a part of.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out of its
-///   limits, `values` has another shape than `dense_shape` with k rows, or a handle is not valid.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out
+///   of its limits, `values` has another shape than `dense_shape` with k rows, or a handle is not
+///   valid.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A row that is named several times stands for the sum. The value keeps both tensors and does not
 /// copy them; the caller still releases its own handles. Whether the row numbers are in range is
@@ -78,8 +79,8 @@ fn part(
 /// @param[out] tensor A new handle to the tensor of the rows. Release it with
 ///   umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_values(
     value: *const umbo_value,
@@ -94,8 +95,8 @@ pub unsafe extern "C" fn umbo_value_slices_values(
 /// @param[out] tensor A new handle to the tensor of the row numbers. Release it with
 ///   umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_indices(
     value: *const umbo_value,
@@ -111,8 +112,8 @@ pub unsafe extern "C" fn umbo_value_slices_indices(
 /// @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
 ///   `rank` on are set to 0.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is not indexed slices, or is no valid handle, or an output is a null
-///   pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
+///   output is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_dense_shape(
     value: *const umbo_value,

@@ -14,18 +14,19 @@ use super::status::umbo_status;
 /// @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
 ///   gets NULL, and so it does in all later calls.
 /// @return UMBO_OK, also at the end of the pass, or:
-/// - FAILED_PRECONDITION: the call would wait for itself: it is made in a function that this
-///   iterator calls, on whatever thread (of a generator, a map, the release of an element).
-/// - FAILED_PRECONDITION: functions that iterators call would wait for each other, or such calls
-///   lie in one another over more than 32 iterators.
-/// - FAILED_PRECONDITION: the process is the child of a fork, and the iterator had threads or
-///   another thread was using it.
-/// - FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is made in a
-///   replica's callback (an element is for all replicas) or in the scope of another strategy.
-/// - INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or `iterator` is
-///   no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost; the next
-///   call tries again.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call would wait for itself: it is made in a function that
+///   this iterator calls, on whatever thread (of a generator, a map, the release of an element).
+/// - UMBO_STATUS_FAILED_PRECONDITION: functions that iterators call would wait for each other, or
+///   such calls lie in one another over more than 32 iterators.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the process is the child of a fork, and the iterator had
+///   threads or another thread was using it.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is
+///   made in a replica's callback (an element is for all replicas) or in the scope of another
+///   strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or
+///   `iterator` is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost;
+///   the next call tries again.
 /// - Any status with which a function of the program fails, or a source of the dataset.
 ///
 /// The call waits until the element is there. Threads may share an iterator: each element goes to
@@ -53,8 +54,8 @@ pub unsafe extern "C" fn umbo_iterator_next(
 /// @param[out] spec The spec, which is that of the dataset. Release it with
 ///   umbo_element_spec_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `iterator` is no valid handle, or `spec` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
@@ -72,9 +73,9 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
 ///
 /// @param[in] iterator The iterator.
 /// @return UMBO_OK, or:
-/// - FAILED_PRECONDITION: as of umbo_iterator_next().
-/// - INVALID_ARGUMENT: `iterator` is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory.
+/// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 /// - Any status with which a generator's function fails.
 ///
 /// If the dataset is shuffled, the new pass has another order, unless the options of
@@ -90,8 +91,9 @@ pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> um
 /// @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
 ///   stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `iterator` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `retained` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_retain(
     iterator: *const umbo_iterator,
@@ -109,8 +111,8 @@ pub unsafe extern "C" fn umbo_iterator_retain(
 ///
 /// The release of the last handle stops the iterator's threads and waits for their end. There is
 /// one exception: in a function that the iterator calls, it does not wait for a thread that waits
-/// for this function; that thread ends by itself. A call in which another thread is continues to
-/// its end.
+/// for this function; that thread ends by itself. A call that another thread makes at the same time
+/// continues to its end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {
     quietly("umbo_iterator_release", || handle::release(iterator, "iterator"));

@@ -107,7 +107,7 @@ const FEATURES: &[&str] = &[];
 /// @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
 ///   does not know.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
 ///
 /// There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
 /// cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
@@ -129,9 +129,9 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
 /// @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
 ///   is over, and also if this function fails. NULL: nothing to release.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `most_verbose` is none of the levels.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
 ///
-/// The function takes the place of the one that was set before. At the start of the process
+/// The new callback takes the place of the one that was set before. At the start of the process
 /// messages go nowhere.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_log_callback(
@@ -165,10 +165,11 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 ///
 /// @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
 ///
-/// At the start it is the number of processors that the process may use. The new number counts from
-/// the next operation on. The call does not wait. Results do not depend on the number.
+/// At the start of the process, the number is that of the processors that the process may use. A
+/// new number counts from the next operation on. The call does not wait. Results do not depend on
+/// the number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
     boundary("umbo_set_worker_count", || {
@@ -182,7 +183,7 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
 ///
 /// @param[out] count The number of threads, including the calling one. Small operations use fewer.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
     boundary("umbo_worker_count", || {
@@ -196,11 +197,11 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
 /// Ends the threads that no object needs, and gives kept memory back.
 ///
 /// @return UMBO_OK, or:
-/// - FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release
-///   these objects first), another call uses the threads that are to be ended, or the caller is a
-///   function that central work calls. No thread has ended then.
+/// - UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how
+///   many; release these objects first), another call uses the threads that are to be ended, or the
+///   caller is a function that central work calls. No thread has ended then.
 ///
-/// These are the threads for central work and those that share heavy computations, such as the
+/// The threads are those for central work and those that share heavy computations, such as the
 /// equivalence check's. The call waits until they have ended. It is meant for programs that look
 /// for leaks or are about to unload the library. Later calls start the threads that they need
 /// again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
@@ -219,7 +220,7 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
 /// @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
 /// @param[out] count How many there are.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
 ///
 /// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
 /// count.

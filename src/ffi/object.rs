@@ -198,7 +198,7 @@ pub struct umbo_tensor {
     _opaque: [u8; 0],
 }
 
-/// A nest: a tensor, a variable, a per-replica value, or a tuple or struct of nests.
+/// A tensor, a variable, a per-replica value, indexed slices, or a tuple or struct of values.
 pub struct umbo_value {
     _opaque: [u8; 0],
 }

@@ -23,9 +23,9 @@ pub type umbo_status = i32;
 pub const UMBO_OK: umbo_status = 0;
 /// The call was stopped on request, or because another replica failed.
 pub const UMBO_STATUS_CANCELLED: umbo_status = 1;
-/// A callback failed with this status, or with a number that is no status.
+/// A callback failed with this status, or with a number that is not a status.
 pub const UMBO_STATUS_UNKNOWN: umbo_status = 2;
-/// An argument has a wrong value, shape, dtype or name, is NULL, or is no valid handle.
+/// An argument has a wrong value, shape, dtype or name, is NULL, or is not a valid handle.
 pub const UMBO_STATUS_INVALID_ARGUMENT: umbo_status = 3;
 /// The call did not finish before its deadline.
 pub const UMBO_STATUS_DEADLINE_EXCEEDED: umbo_status = 4;
@@ -190,8 +190,8 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
 /// Gives the name of a status, such as "INVALID_ARGUMENT".
 ///
 /// @param[in] status A status.
-/// @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is no
-///   status.
+/// @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is not
+///   a status.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     const NAMES: [&CStr; Status::ALL.len()] = [
@@ -258,8 +258,8 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
 /// @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
 ///   long as the text of umbo_last_error_message().
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no failure at `index`.
-/// - INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no failure at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
 ///
 /// If this function fails, the last error stays as it is.
 #[unsafe(no_mangle)]
@@ -298,8 +298,8 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
 /// @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
 ///   nothing to release.
 /// @return `status`, or:
-/// - UNKNOWN: `status` is a number that is no status.
-/// - INVALID_ARGUMENT: `status` is UMBO_OK, which is no failure.
+/// - UMBO_STATUS_UNKNOWN: `status` is a number that is not a status.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `status` is UMBO_OK, which is not a failure.
 ///
 /// A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
 /// "...", NULL, NULL);`

@@ -166,11 +166,11 @@ pub(crate) unsafe fn shape_from(
 ///   a replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its limits, the
-///   tensor would be larger than memory can address, or `device` is no name of a device.
-/// - NOT_FOUND: there is no such device.
-/// - UNIMPLEMENTED: the device is a GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory for it.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
+///   limits, the tensor would be larger than memory can address, or `device` is not a device name.
+/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// - UMBO_STATUS_UNIMPLEMENTED: the device is a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
@@ -197,10 +197,9 @@ pub unsafe extern "C" fn umbo_tensor_create_zeros(
 /// @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
 ///   a replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
-/// @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
+/// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 ///
-/// The elements are whatever the memory held before. In all else it is as
-/// umbo_tensor_create_zeros().
+/// The elements are whatever the memory held before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
     dtype: umbo_dtype,
@@ -229,7 +228,7 @@ pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
 /// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
-/// @return UMBO_OK, or a status as of umbo_tensor_create_zeros().
+/// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(
     dtype: umbo_dtype,
@@ -268,10 +267,11 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
 ///   fails. NULL: nothing to release.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: as of umbo_tensor_create_zeros(), a stride is negative or reaches further
-///   than memory can address, or the address of `data` is no multiple of an element's size.
-/// - NOT_FOUND: there is no such device.
-/// - RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
+/// - UMBO_STATUS_INVALID_ARGUMENT: for the causes that umbo_tensor_create_zeros() has; also if a
+///   stride is negative or reaches further than memory can address, or the address of `data` is not
+///   a multiple of an element's size.
+/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
 ///
 /// The memory must stay until the library calls `destroy`, which it does when the last tensor over
 /// the memory is gone. All elements must be initialised.
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
 ///   last tensor over that memory is released.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `tensor` is no valid handle, or `view` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_view(
     tensor: *const umbo_tensor,
@@ -350,10 +350,10 @@ pub unsafe extern "C" fn umbo_tensor_view(
 /// @param[in] step Every `step`-th position is taken, 1 or more.
 /// @param[out] slice The new tensor over the same memory. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
-/// - INVALID_ARGUMENT: `step` is less than 1, `tensor` is no valid handle, or `slice` is a null
-///   pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
+///   `slice` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
@@ -389,10 +389,10 @@ pub unsafe extern "C" fn umbo_tensor_slice(
 /// @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
 /// @param[out] reshaped The new tensor over the same memory. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides are not
-///   row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its limits,
-///   `tensor` is no valid handle, or `reshaped` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides
+///   are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
+///   limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements keep their row-major order.
 #[unsafe(no_mangle)]
@@ -419,10 +419,10 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
 /// @param[out] transposed The new tensor over the same memory. Release it with
 ///   umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no axis of such a number.
-/// - INVALID_ARGUMENT: an axis appears twice, `tensor` is no valid handle, or `transposed` is a
-///   null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no axis of such a number.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
+///   `transposed` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_transpose(
     tensor: *const umbo_tensor,
@@ -456,11 +456,11 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - NOT_FOUND: there is no such device.
-/// - INVALID_ARGUMENT: `tensor` is no valid handle, `device` is no name of a device, or `copy` is a
-///   null pointer.
-/// - UNIMPLEMENTED: the tensor or the copy is on a GPU.
-/// - RESOURCE_EXHAUSTED: there is no memory for it.
+/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
+///   or `copy` is a null pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: the tensor or the copy is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_copy(
     tensor: *const umbo_tensor,
@@ -482,9 +482,9 @@ pub unsafe extern "C" fn umbo_tensor_copy(
 ///   size of an element. It belongs to the program.
 /// @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `destination` is no
-///   multiple of an element's size, or `tensor` is no valid handle.
-/// - UNIMPLEMENTED: the tensor is on a GPU.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of
+///   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
+/// - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_copy_to_host(
     tensor: *const umbo_tensor,
@@ -525,7 +525,7 @@ pub unsafe extern "C" fn umbo_tensor_copy_to_host(
 /// @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
 ///   long as the process.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `tensor` is no valid handle, or `name` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_device_name(
     tensor: *const umbo_tensor,
@@ -546,8 +546,8 @@ pub unsafe extern "C" fn umbo_tensor_device_name(
 /// @param[out] retained The other handle. Release it with umbo_tensor_release(); the first handle
 ///   stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `tensor` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `retained` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A callback calls it to keep a tensor that it was only lent.
 #[unsafe(no_mangle)]

@@ -36,7 +36,8 @@ pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
 /// How many tuples and structs may lie in one another, in a value or an element spec.
 ///
 /// A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
-/// appears. A function that would build a deeper or larger nest fails with INVALID_ARGUMENT.
+/// appears. A function that would build a deeper or larger nest fails with
+/// UMBO_STATUS_INVALID_ARGUMENT.
 pub const UMBO_MAX_NEST_DEPTH: i32 = 64;
 
 const _: () = assert!(UMBO_MAX_NEST_DEPTH as usize == MAX_NEST_DEPTH);
@@ -66,8 +67,8 @@ pub(super) fn index_from(index: i64) -> Result<usize> {
 ///   releases its own handle.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `tensor` is no valid handle, or `value` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_tensor(
     tensor: *const umbo_tensor,
@@ -86,8 +87,8 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
 /// @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `variable` is no valid handle, or `value` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The value is the variable itself. It is not a copy of what the variable holds now.
 #[unsafe(no_mangle)]
@@ -115,9 +116,9 @@ fn with_room(nest: Value) -> Result<Value> {
 /// @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count`
-///   is negative, or an item is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
+///   allows, `count` is negative, or an item is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_tuple(
     count: i64,
@@ -141,9 +142,9 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
 ///   own handles.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or larger than
-///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
+///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_struct(
     count: i64,
@@ -173,9 +174,9 @@ pub unsafe extern "C" fn umbo_value_create_struct(
 ///   and dtype. The value keeps them; the caller still releases its own handles.
 /// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `count` is less than 1, or a component is no valid handle or neither a
-///   tensor nor indexed slices.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
+///   neither a tensor nor indexed slices.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_per_replica(
     count: i64,
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn umbo_value_create_per_replica(
 /// @param[in] value The value.
 /// @param[out] kind One of the `UMBO_VALUE_` constants.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is no valid handle, or `kind` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_get_kind(
     value: *const umbo_value,
@@ -223,7 +224,7 @@ pub unsafe extern "C" fn umbo_value_get_kind(
 /// @param[in] value The value.
 /// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
@@ -243,9 +244,10 @@ pub unsafe extern "C" fn umbo_value_count(
 /// @param[in] index The position, from 0 on.
 /// @param[out] item A new handle to the item. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is nothing at `index`.
-/// - INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
+///   valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_item(
     value: *const umbo_value,
@@ -261,15 +263,16 @@ pub unsafe extern "C" fn umbo_value_item(
     })
 }
 
-/// Gives the field of a struct that has a name.
+/// Gives the field of a struct by its name.
 ///
 /// @param[in] value The value.
 /// @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
 /// @param[out] field A new handle to the field. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
-/// - NOT_FOUND: there is no such field.
-/// - INVALID_ARGUMENT: `value` is no valid handle, or `name` or `field` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_NOT_FOUND: there is no such field.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field(
     value: *const umbo_value,
@@ -290,8 +293,9 @@ pub unsafe extern "C" fn umbo_value_field(
 /// @param[in] index The position, from 0 on.
 /// @param[out] name The name, a text that lives as long as the value.
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no field at `index`.
-/// - INVALID_ARGUMENT: `value` is not a struct, or is no valid handle, or `name` is a null pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
+///   a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field_name(
     value: *const umbo_value,
@@ -322,8 +326,8 @@ pub unsafe extern "C" fn umbo_value_field_name(
 /// @param[in] value The value.
 /// @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is not a tensor, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_tensor(
     value: *const umbo_value,
@@ -342,8 +346,8 @@ pub unsafe extern "C" fn umbo_value_tensor(
 /// @param[in] value The value.
 /// @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is not a variable, or is no valid handle.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_variable(
     value: *const umbo_value,
@@ -372,9 +376,9 @@ pub unsafe extern "C" fn umbo_value_variable(
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
 ///   callback, until the callback returns.
 /// @return UMBO_OK, or:
-/// - NOT_FOUND: there is nothing of this name.
-/// - INVALID_ARGUMENT: what has this name is not a tensor, `value` is no valid handle, or `view` is
-///   a null pointer.
+/// - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
+/// - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
+///   handle, or `view` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_view(
     value: *const umbo_value,
@@ -398,8 +402,8 @@ pub unsafe extern "C" fn umbo_value_view(
 /// @param[in] capacity The size of `buffer` in bytes.
 /// @param[out] length The length of the text in bytes, without the NUL.
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
-/// - INVALID_ARGUMENT: `value` is no valid handle, or an output is a null pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or an output is a null pointer.
 /// - Any status of umbo_variable_read(), if the value contains a variable.
 ///
 /// The text describes each tensor in the value. The middle of a long axis is left out.
@@ -435,9 +439,9 @@ pub unsafe extern "C" fn umbo_value_text(
 /// @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
 /// @param[out] count How many examples there are.
 /// @return UMBO_OK, or:
-/// - OUT_OF_RANGE: there is no such replica.
-/// - INVALID_ARGUMENT: `value` is no element of a distributed dataset and has no per-replica value
-///   in it, is no valid handle, or `count` is a null pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
+///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_examples(
     value: *const umbo_value,
@@ -479,8 +483,8 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
 /// @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
 ///   stays as it is.
 /// @return UMBO_OK, or:
-/// - INVALID_ARGUMENT: `value` is no valid handle, or `retained` is a null pointer.
-/// - RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A callback calls it to keep a value that it was only lent.
 #[unsafe(no_mangle)]
