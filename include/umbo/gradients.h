@@ -20,13 +20,12 @@
  * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
  * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
  * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
- * - umbo_gradients_count(): How many variables the gradients are of.
- * - umbo_gradients_variable(): One of the variables that the gradients are of.
- * - umbo_gradients_loss_reduction(): What the callback's gradients stand for.
- * - umbo_gradients_accumulation_steps(): How many runs make one update.
- * - umbo_gradients_row_sparse(): Whether replicas contribute rows of a variable.
- * - umbo_gradients_dtype(): The element type in which replicas write the gradients of a variable:
- *   that of the options, or the variable's.
+ * - umbo_gradients_count(): Tells how many variables the gradients are for.
+ * - umbo_gradients_variable(): Gives one of the variables that the gradients are for.
+ * - umbo_gradients_loss_reduction(): Tells what the gradients mean.
+ * - umbo_gradients_accumulation_steps(): Tells how many runs make one update.
+ * - umbo_gradients_row_sparse(): Tells whether a variable is row-sparse.
+ * - umbo_gradients_dtype(): Tells the element type of the gradients of a variable.
  * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
  * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
@@ -231,65 +230,72 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_indexed_slices(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, const umbo_value *slices);
 
 /**
- * How many variables the gradients are of.
+ * Tells how many variables the gradients are for.
  *
- * @param gradients The gradients.
- * @param count Gets the number.
- * @return UMBO_OK.
+ * @param[in] gradients The gradients.
+ * @param[out] count The number of variables.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_count(
     const umbo_gradients *gradients, int64_t *count);
 
 /**
- * One of the variables that the gradients are of.
+ * Gives one of the variables that the gradients are for.
  *
- * @param gradients The gradients.
- * @param index Its number among them.
- * @param variable Gets a new handle to the variable.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] variable A new handle to the variable. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
     const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
 
 /**
- * What the callback's gradients stand for.
+ * Tells what the gradients mean.
  *
- * @param gradients The gradients.
- * @param loss_reduction Gets what they were made with.
- * @return UMBO_OK.
+ * @param[in] gradients The gradients.
+ * @param[out] loss_reduction The loss reduction that they were made with.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_loss_reduction(
     const umbo_gradients *gradients, umbo_loss_reduction *loss_reduction);
 
 /**
- * How many runs make one update.
+ * Tells how many runs make one update.
  *
- * @param gradients The gradients.
- * @param steps Gets what they were made with.
- * @return UMBO_OK.
+ * @param[in] gradients The gradients.
+ * @param[out] steps The `accumulation_steps` that they were made with.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_accumulation_steps(
     const umbo_gradients *gradients, int64_t *steps);
 
 /**
- * Whether replicas contribute rows of a variable.
+ * Tells whether a variable is row-sparse.
  *
- * @param gradients The gradients.
- * @param index The number of the variable among those of the gradients.
- * @param row_sparse Gets 1 or 0.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_row_sparse(
     const umbo_gradients *gradients, int64_t index, int32_t *row_sparse);
 
 /**
- * The element type in which replicas write the gradients of a variable: that of the options, or the
- * variable's.
+ * Tells the element type of the gradients of a variable.
  *
- * @param gradients The gradients.
- * @param index The number of the variable among those of the gradients.
- * @param dtype Gets the type.
- * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] dtype The type in which replicas write them: that of the options, or the variable's
+ *   if the options give none.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
     const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);

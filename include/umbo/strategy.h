@@ -31,9 +31,8 @@
  * - umbo_strategy_num_replicas_in_sync(): Tells how many replicas a strategy has.
  * - umbo_strategy_compute_device(): Tells the name of the compute device of a replica.
  * - umbo_strategy_parameter_device(): Tells the name of the device of the variables.
- * - umbo_strategy_thread_binding(): Whether replica threads are bound to the processors of their
- *   devices.
- * - umbo_strategy_thread_stack_bytes(): The size of the stack of each replica's thread, in bytes.
+ * - umbo_strategy_thread_binding(): Tells whether the replicas' threads are bound to processors.
+ * - umbo_strategy_thread_stack_bytes(): Tells the stack size of the replicas' threads.
  * - umbo_strategy_same(): Tells whether two handles are of the same strategy.
  * - umbo_strategy_created_variable(): Tells whether a variable was made in a strategy.
  * - umbo_strategy_late_replicas(): Tells how many callbacks of a strategy are late.
@@ -246,22 +245,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_device(
     const umbo_strategy *strategy, const char **name);
 
 /**
- * Whether replica threads are bound to the processors of their devices.
+ * Tells whether the replicas' threads are bound to processors.
  *
- * @param strategy The strategy.
- * @param thread_binding Gets what it was made with.
- * @return UMBO_OK.
+ * @param[in] strategy The strategy.
+ * @param[out] thread_binding What the strategy was made with: UMBO_THREAD_BINDING_ON or
+ *   UMBO_THREAD_BINDING_OFF.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_binding(
     const umbo_strategy *strategy, umbo_thread_binding *thread_binding);
 
 /**
- * The size of the stack of each replica's thread, in bytes.
+ * Tells the stack size of the replicas' threads.
  *
- * @param strategy The strategy.
- * @param bytes Gets what it was made with, or where that was 0 the size that was chosen. Threads
- * get whole pages.
- * @return UMBO_OK.
+ * @param[in] strategy The strategy.
+ * @param[out] bytes The size in bytes that the strategy was made with. If that was 0, the size
+ *   that was chosen. Threads get whole pages, so the stack may be a little larger.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_stack_bytes(
     const umbo_strategy *strategy, size_t *bytes);

@@ -285,11 +285,11 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     })
 }
 
-/// How many variables the gradients are of.
+/// Tells how many variables the gradients are for.
 ///
-/// @param gradients The gradients.
-/// @param count Gets the number.
-/// @return UMBO_OK.
+/// @param[in] gradients The gradients.
+/// @param[out] count The number of variables.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_count(
     gradients: *const umbo_gradients,
@@ -303,12 +303,15 @@ pub unsafe extern "C" fn umbo_gradients_count(
     })
 }
 
-/// One of the variables that the gradients are of.
+/// Gives one of the variables that the gradients are for.
 ///
-/// @param gradients The gradients.
-/// @param index Its number among them.
-/// @param variable Gets a new handle to the variable.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+/// @param[in] gradients The gradients.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[out] variable A new handle to the variable. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_variable(
     gradients: *const umbo_gradients,
@@ -324,11 +327,11 @@ pub unsafe extern "C" fn umbo_gradients_variable(
     })
 }
 
-/// What the callback's gradients stand for.
+/// Tells what the gradients mean.
 ///
-/// @param gradients The gradients.
-/// @param loss_reduction Gets what they were made with.
-/// @return UMBO_OK.
+/// @param[in] gradients The gradients.
+/// @param[out] loss_reduction The loss reduction that they were made with.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_loss_reduction(
     gradients: *const umbo_gradients,
@@ -342,11 +345,11 @@ pub unsafe extern "C" fn umbo_gradients_loss_reduction(
     })
 }
 
-/// How many runs make one update.
+/// Tells how many runs make one update.
 ///
-/// @param gradients The gradients.
-/// @param steps Gets what they were made with.
-/// @return UMBO_OK.
+/// @param[in] gradients The gradients.
+/// @param[out] steps The `accumulation_steps` that they were made with.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
     gradients: *const umbo_gradients,
@@ -360,12 +363,14 @@ pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
     })
 }
 
-/// Whether replicas contribute rows of a variable.
+/// Tells whether a variable is row-sparse.
 ///
-/// @param gradients The gradients.
-/// @param index The number of the variable among those of the gradients.
-/// @param row_sparse Gets 1 or 0.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+/// @param[in] gradients The gradients.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_row_sparse(
     gradients: *const umbo_gradients,
@@ -381,13 +386,15 @@ pub unsafe extern "C" fn umbo_gradients_row_sparse(
     })
 }
 
-/// The element type in which replicas write the gradients of a variable: that of the options, or the
-/// variable's.
+/// Tells the element type of the gradients of a variable.
 ///
-/// @param gradients The gradients.
-/// @param index The number of the variable among those of the gradients.
-/// @param dtype Gets the type.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+/// @param[in] gradients The gradients.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[out] dtype The type in which replicas write them: that of the options, or the variable's
+///   if the options give none.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_dtype(
     gradients: *const umbo_gradients,

@@ -14,12 +14,12 @@ use super::status::umbo_status;
 use super::text::text;
 use crate::optimizer::{LossScaling, Settings};
 
-/// The name of the optimizer's rule: "sgd", "momentum", "adam", "adamw", "lamb", "adagrad", "rmsprop",
-/// "ftrl", or what umbo_custom_rule_options says.
+/// Tells the name of an optimizer's update rule.
 ///
-/// @param optimizer The optimizer.
-/// @param name Gets the name. Lives as long as the optimizer.
-/// @return UMBO_OK.
+/// @param[in] optimizer The optimizer.
+/// @param[out] name "sgd", "momentum", "adam", "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". For
+///   a custom rule, what its umbo_custom_rule_options say. Lives as long as the optimizer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_rule(
     optimizer: *const umbo_optimizer,
@@ -35,14 +35,17 @@ pub unsafe extern "C" fn umbo_optimizer_rule(
     })
 }
 
-/// A number of the options that the optimizer was made with, by the name of its field: "learning_rate",
-/// which is what umbo_optimizer_learning_rate() says, or one of the rule's own, such as "beta1". Fields
-/// that are 0 or 1 are so here.
+/// Tells one of the numbers that an optimizer was made with.
 ///
-/// @param optimizer The optimizer.
-/// @param name The name of the field.
-/// @param value Gets the number.
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND, with the names that there are, for another name.
+/// @param[in] optimizer The optimizer.
+/// @param[in] name The name of a field of the rule's options, such as "beta1".
+/// @param[out] value The number. For "learning_rate" it is what umbo_optimizer_learning_rate()
+///   tells. Fields that are 0 or 1 give 0 or 1.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_NOT_FOUND: the options have no such field. The message lists the names that there
+///   are.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_setting(
     optimizer: *const umbo_optimizer,
@@ -57,14 +60,18 @@ pub unsafe extern "C" fn umbo_optimizer_setting(
     })
 }
 
-/// What the optimizer does around its rule, as it takes effect: `weight_decay` is a number, that of the
-/// rule if umbo_optimizer_configure() gave none, and `non_finite` is not UMBO_NON_FINITE_AUTO. What
-/// belongs to a loss scale that there is not has its default.
+/// Tells what an optimizer does besides its update rule.
 ///
-/// @param optimizer The optimizer.
-/// @param options Start from UMBO_OPTIMIZER_OPTIONS_INIT; gets the settings, and can be given to
-/// umbo_optimizer_configure().
-/// @return UMBO_OK.
+/// @param[in] optimizer The optimizer.
+/// @param[out] options The settings that are in effect. Start from UMBO_OPTIMIZER_OPTIONS_INIT,
+///   which sets the size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+///
+/// They can be passed to umbo_optimizer_configure(). Choices are resolved: `weight_decay` is a
+/// number, that of the rule if none was configured, and `non_finite` is never UMBO_NON_FINITE_AUTO.
+/// Without a loss scale its fields have their defaults.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_get_options(
     optimizer: *const umbo_optimizer,
@@ -111,13 +118,16 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
     options
 }
 
-/// How the optimizer treats a variable: as its group says, or as those in no group.
+/// Tells how an optimizer treats a variable.
 ///
-/// @param optimizer The optimizer.
-/// @param variable A variable of the optimizer's strategy.
-/// @param options Start from UMBO_GROUP_OPTIONS_INIT; gets the treatment, with the weight decay that
-/// updates take.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for a variable of another strategy.
+/// @param[in] optimizer The optimizer.
+/// @param[in] variable A variable of the optimizer's strategy.
+/// @param[out] options The options of the variable's group, or of the variables in no group. Start
+///   from UMBO_GROUP_OPTIONS_INIT, which sets the size. `weight_decay` is the number that updates
+///   use.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_get_group_options(
     optimizer: *const umbo_optimizer,

@@ -231,11 +231,12 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
     })
 }
 
-/// Whether replica threads are bound to the processors of their devices.
+/// Tells whether the replicas' threads are bound to processors.
 ///
-/// @param strategy The strategy.
-/// @param thread_binding Gets what it was made with.
-/// @return UMBO_OK.
+/// @param[in] strategy The strategy.
+/// @param[out] thread_binding What the strategy was made with: UMBO_THREAD_BINDING_ON or
+///   UMBO_THREAD_BINDING_OFF.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_thread_binding(
     strategy: *const umbo_strategy,
@@ -250,12 +251,12 @@ pub unsafe extern "C" fn umbo_strategy_thread_binding(
     })
 }
 
-/// The size of the stack of each replica's thread, in bytes.
+/// Tells the stack size of the replicas' threads.
 ///
-/// @param strategy The strategy.
-/// @param bytes Gets what it was made with, or where that was 0 the size that was chosen. Threads get
-/// whole pages.
-/// @return UMBO_OK.
+/// @param[in] strategy The strategy.
+/// @param[out] bytes The size in bytes that the strategy was made with. If that was 0, the size
+///   that was chosen. Threads get whole pages, so the stack may be a little larger.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
     strategy: *const umbo_strategy,
