@@ -12,7 +12,8 @@
  *
  * A *step* is a run with everything that happens in it. When all replicas have returned UMBO_OK,
  * everything that the step has assigned becomes *central state* at once: from then on all readers
- * see it. This is the *commit point*. If a replica fails, the step changes no variable.
+ * see it. This is the *commit point*. If a replica fails, the step changes none of the strategy's
+ * variables.
  *
  * A thread is in one of three contexts:
  * - the *default context*: no scope is open, and the default strategy is current;

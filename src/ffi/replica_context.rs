@@ -384,9 +384,9 @@ pub type umbo_merge_fn = Option<
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
 ///   only.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, `ctx` is not
-///   the context that this thread is in, or the strategy was made before this process was forked.
-///   The message says which call each replica made.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls (the message
+///   says which one each of them made), `ctx` is not the context that this thread is in, or the
+///   strategy was made before this process was forked.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
 ///   ended.
 ///
