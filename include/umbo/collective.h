@@ -119,6 +119,7 @@ static inline umbo_destination umbo_destination_default(void) {
  *   without axes, or an output that does not fit.
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside of the dense shape of indexed
  *   slices.
+ * - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
  *   umbo_replica_context_all_reduce(), or from another strategy's scope.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -158,6 +159,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
  *   output that does not fit, or components that differ in rank, dtype or another dimension (the
  *   message names the replicas).
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis.
+ * - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
  * - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside of a per-replica value.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
