@@ -36,6 +36,8 @@
 
 #include <umbo/cpp/strategy.hpp>
 
+#include <umbo/cpp/gradients.hpp>
+
 #include <umbo/cpp/optimizer.hpp>
 
 #include <umbo/cpp/replica_context.hpp>

@@ -57,7 +57,7 @@ void extended() {
             of.assign(args);
             return args;
         },
-        umbo::tensor::scalar(2.0f), umbo::update_grouping::ungrouped);
+        umbo::tensor::scalar(2.0f), {umbo::update_grouping::ungrouped});
     CHECK(one.kind() == umbo::value_kind::tuple && one.count() == 1);
     umbo::tensorflow::update_non_slot(strategy, variable, [](umbo::variable &of, const umbo::value &) {
         CHECK(of.name() == "v");

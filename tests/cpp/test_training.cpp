@@ -82,7 +82,7 @@ void callables(const umbo::strategy &strategy) {
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
 void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
-    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum, 2);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum, 2});
     umbo::ftrl_options of_ftrl;
     of_ftrl.l1 = 10000;
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
@@ -130,7 +130,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto table = strategy.create_variable(
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
-        umbo::gradients::create(strategy, {weight, table}, umbo::loss::sum, 1, {false, true});
+        umbo::gradients::create(strategy, {weight, table}, {umbo::loss::sum, 1, {false, true}});
     const auto slices = umbo::value::indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
@@ -149,7 +149,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     CHECK((table.read().to_vector<float>() == std::vector<float>{0, -3, -9, 0}));
     bool refused = false;
     try {
-        umbo::gradients::create(strategy, {weight}, umbo::loss::sum, 1, {false, true});
+        umbo::gradients::create(strategy, {weight}, {umbo::loss::sum, 1, {false, true}});
     } catch (const umbo::error &wrong) {
         refused = wrong.status() == umbo::status::invalid_argument;
     }
@@ -161,8 +161,8 @@ void low_precision(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("half", umbo::tensor::scalar(10.0f));
     const auto table = strategy.create_variable(
         "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
-    const auto gradients = umbo::gradients::create(strategy, {weight, table}, umbo::loss::sum, 1,
-                                                   {false, true}, umbo::dtype::bfloat16);
+    const auto gradients = umbo::gradients::create(strategy, {weight, table}, {umbo::loss::sum, 1,
+                                                   {false, true}, umbo::dtype::bfloat16});
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
@@ -189,7 +189,7 @@ void training(const umbo::strategy &strategy) {
     const auto data = umbo::value::structure(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
-    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
+    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum});
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);

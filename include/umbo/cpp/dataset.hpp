@@ -118,10 +118,34 @@ struct shuffle_options {
     bool keep_order_each_pass = false;
 };
 
-struct map_options {
-    std::int64_t parallel_calls = 1;
-    umbo::element_spec element_spec = {}; // empty: results look like the elements
+struct batch_options {
+    bool drop_remainder = false;
 };
+
+struct map_options {
+    umbo::element_spec element_spec = {}; // empty: results look like the elements
+    std::int64_t parallel_calls = 1;
+};
+
+namespace detail {
+
+inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
+    auto raw = umbo_shuffle_options_default();
+    raw.buffer_size = how.buffer_size;
+    raw.seed = how.seed;
+    raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+    return raw;
+}
+
+// The C form of `map_options`; lives no longer than they do.
+inline umbo_map_options raw_options(const map_options &how) noexcept {
+    auto raw = umbo_map_options_default();
+    raw.element_spec = how.element_spec.get();
+    raw.parallel_calls = how.parallel_calls;
+    return raw;
+}
+
+} // namespace detail
 
 // A recipe for elements. Each transformation makes another dataset.
 class dataset : public handle<umbo_dataset> {
@@ -217,30 +241,27 @@ public:
     }
 
     dataset shuffle(const shuffle_options &how = {}) const {
-        auto options = detail::sized<umbo_shuffle_options>();
-        options.buffer_size = how.buffer_size;
-        options.seed = how.seed;
-        options.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+        const auto options = detail::raw_options(how);
         dataset changed = *this;
         check(umbo_dataset_shuffle(changed.place(), &options));
         return changed;
     }
 
-    dataset batch(std::int64_t size, bool drop_remainder = false) const {
+    dataset batch(std::int64_t size, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_batch(changed.place(), size, drop_remainder ? 1 : 0));
+        check(umbo_dataset_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    dataset padded_batch(std::int64_t size, bool drop_remainder = false) const {
+    dataset padded_batch(std::int64_t size, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_padded_batch(changed.place(), size, drop_remainder ? 1 : 0));
+        check(umbo_dataset_padded_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    dataset rebatch(const std::vector<std::int64_t> &sizes, bool drop_remainder = false) const {
+    dataset rebatch(const std::vector<std::int64_t> &sizes, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), drop_remainder ? 1 : 0));
+        check(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), how.drop_remainder ? 1 : 0));
         return changed;
     }
 
@@ -248,9 +269,7 @@ public:
     // options say so.
     template <class Function>
     dataset map(Function function, const map_options &how = {}) const {
-        auto options = detail::sized<umbo_map_options>();
-        options.element_spec = how.element_spec.get();
-        options.parallel_calls = how.parallel_calls;
+        const auto options = detail::raw_options(how);
         auto kept = std::make_unique<Function>(std::move(function));
         dataset changed = *this;
         check(umbo_dataset_map(changed.place(), &detail::map_trampoline<Function>, kept.release(), &detail::destroy_callable<Function>, &options));
@@ -358,7 +377,7 @@ struct input_context {
 namespace detail {
 
 inline umbo_distribute_options raw_options(const distribute_options &how) {
-    auto options = sized<umbo_distribute_options>();
+    auto options = umbo_distribute_options_default();
     options.split = to_c(how.split);
     options.drop_partial_step = how.drop_partial_step ? 1 : 0;
     options.host_only = how.host_only ? 1 : 0;

@@ -17,6 +17,17 @@ struct equivalence_options {
     double absolute_tolerance = 0;
 };
 
+namespace detail {
+
+inline umbo_equivalence_options raw_options(const equivalence_options &how) noexcept {
+    auto raw = umbo_equivalence_options_default();
+    raw.relative_tolerance = how.relative_tolerance;
+    raw.absolute_tolerance = how.absolute_tolerance;
+    return raw;
+}
+
+} // namespace detail
+
 // One thing that was found; see umbo_equivalence_finding.
 struct equivalence_finding {
     equivalence_subject subject{};
@@ -43,9 +54,7 @@ public:
                           const gradients &written = gradients(),
                           const equivalence_options &how = {}) {
         using callable = detail::callable_object<Fn>;
-        auto options = detail::sized<umbo_equivalence_options>();
-        options.relative_tolerance = how.relative_tolerance;
-        options.absolute_tolerance = how.absolute_tolerance;
+        const auto options = detail::raw_options(how);
         umbo_equivalence *out = nullptr;
         check(umbo_strategy_check_equivalence(on.get(), &detail::replica_trampoline<callable>,
                                               detail::lent_callable(fn).user_data(), batch.get(),

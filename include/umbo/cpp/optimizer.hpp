@@ -1,4 +1,4 @@
-// Gradients and optimizers.
+// Optimizers.
 #ifndef UMBO_CPP_OPTIMIZER_HPP
 #define UMBO_CPP_OPTIMIZER_HPP
 
@@ -7,160 +7,10 @@
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
-#include <umbo/cpp/strategy.hpp>
+#include <umbo/cpp/gradients.hpp>
+#include <umbo/cpp/optimizer_options.hpp>
 
 namespace umbo {
-
-// The gradient buffers of all replicas; written and submitted through `replica_context`.
-// `row_sparse` is empty, or says for each variable whether replicas contribute rows of it; see
-// umbo_gradients_options.
-class gradients : public handle<umbo_gradients> {
-public:
-    using handle::handle;
-
-    static gradients create(const strategy &of, const std::vector<umbo::variable> &variables,
-                            loss loss_reduction,
-                            std::int64_t accumulation_steps = 1,
-                            const std::vector<bool> &row_sparse = {},
-                            umbo::dtype dtype = umbo::dtype::none) {
-        auto options = detail::sized<umbo_gradients_options>();
-        options.loss_reduction = to_c(loss_reduction);
-        options.accumulation_steps = accumulation_steps;
-        options.dtype = to_c(dtype);
-        const std::vector<std::int32_t> choices(row_sparse.begin(), row_sparse.end());
-        if (!choices.empty()) {
-            if (choices.size() != variables.size()) {
-                throw error(status::invalid_argument,
-                            "row_sparse: " + std::to_string(choices.size()) + " choices for " +
-                                std::to_string(variables.size()) + " variables");
-            }
-            options.row_sparse = choices.data();
-        }
-        const auto raw = detail::raw_variables(variables);
-        umbo_gradients *out = nullptr;
-        check(umbo_gradients_create(of.get(), detail::count_of(raw.size()),
-                                    raw.data(), &options, &out));
-        return gradients(out);
-    }
-
-    std::int64_t count() const {
-        std::int64_t out = 0;
-        check(umbo_gradients_count(get(), &out));
-        return out;
-    }
-
-    umbo::variable variable(std::int64_t index) const {
-        umbo_variable *out = nullptr;
-        check(umbo_gradients_variable(get(), index, &out));
-        return umbo::variable(out);
-    }
-
-    umbo_loss_reduction loss_reduction() const {
-        umbo_loss_reduction out{};
-        check(umbo_gradients_loss_reduction(get(), &out));
-        return out;
-    }
-
-    std::int64_t accumulation_steps() const {
-        std::int64_t out = 0;
-        check(umbo_gradients_accumulation_steps(get(), &out));
-        return out;
-    }
-
-    bool row_sparse(std::int64_t index) const {
-        std::int32_t out = 0;
-        check(umbo_gradients_row_sparse(get(), index, &out));
-        return out != 0;
-    }
-
-    umbo_dtype dtype(std::int64_t index) const {
-        umbo_dtype out{};
-        check(umbo_gradients_dtype(get(), index, &out));
-        return out;
-    }
-};
-
-// The options of update rules, with their defaults.
-struct sgd_options {
-    double learning_rate = 0.01;
-};
-
-struct momentum_options {
-    double learning_rate = 0.01;
-    double momentum = 0.9;
-    bool nesterov = false;
-};
-
-struct adam_options {
-    double learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-8;
-};
-
-struct adamw_options {
-    double learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-8;
-    double weight_decay = 0.01;
-};
-
-struct lamb_options {
-    double learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-6;
-    double weight_decay = 0.01;
-};
-
-struct adagrad_options {
-    double learning_rate = 0.01;
-    double initial_accumulator = 0;
-    double epsilon = 1e-10;
-};
-
-struct rmsprop_options {
-    double learning_rate = 0.01;
-    double rho = 0.99;
-    double momentum = 0;
-    double epsilon = 1e-8;
-    bool centered = false;
-};
-
-struct ftrl_options {
-    double learning_rate = 0.1;
-    double beta = 1;
-    double l1 = 0;
-    double l2 = 0;
-    double initial_accumulator = 0;
-};
-
-// What an optimizer does around its rule; see umbo_optimizer_options.
-struct optimizer_options {
-    double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
-    double global_clip_norm = UMBO_NO_CLIPPING;
-    double clip_value = UMBO_NO_CLIPPING;
-    umbo::non_finite non_finite = umbo::non_finite::automatic;
-    umbo::loss_scaling loss_scaling = umbo::loss_scaling::none;
-    double loss_scale = 65536;
-    double loss_scale_growth_factor = 2;
-    double loss_scale_backoff_factor = 0.5;
-    double loss_scale_minimum = 1;
-    std::int64_t loss_scale_growth_interval = 2000;
-};
-
-// How the variables of a group are treated; see umbo_group_options.
-struct group_options {
-    double learning_rate_factor = 1;
-    double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
-    bool frozen = false;
-};
-
-struct apply_options {
-    bool flush = false;
-    bool measure_norm = false;
-};
 
 namespace detail {
 
@@ -176,113 +26,45 @@ public:
     using handle::handle;
 
     static optimizer sgd(const strategy &of, const sgd_options &how = {}) {
-        auto options = detail::sized<umbo_sgd_options>();
-        options.learning_rate = how.learning_rate;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_sgd(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_sgd, of, detail::raw_options(how));
     }
 
     static optimizer momentum(const strategy &of, const momentum_options &how = {}) {
-        auto options = detail::sized<umbo_momentum_options>();
-        options.learning_rate = how.learning_rate;
-        options.momentum = how.momentum;
-        options.nesterov = how.nesterov ? 1 : 0;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_momentum(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_momentum, of, detail::raw_options(how));
     }
 
     static optimizer adam(const strategy &of, const adam_options &how = {}) {
-        auto options = detail::sized<umbo_adam_options>();
-        options.learning_rate = how.learning_rate;
-        options.beta1 = how.beta1;
-        options.beta2 = how.beta2;
-        options.epsilon = how.epsilon;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_adam(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_adam, of, detail::raw_options(how));
     }
 
     static optimizer adamw(const strategy &of, const adamw_options &how = {}) {
-        auto options = detail::sized<umbo_adamw_options>();
-        options.learning_rate = how.learning_rate;
-        options.beta1 = how.beta1;
-        options.beta2 = how.beta2;
-        options.epsilon = how.epsilon;
-        options.weight_decay = how.weight_decay;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_adamw(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_adamw, of, detail::raw_options(how));
     }
 
     static optimizer lamb(const strategy &of, const lamb_options &how = {}) {
-        auto options = detail::sized<umbo_lamb_options>();
-        options.learning_rate = how.learning_rate;
-        options.beta1 = how.beta1;
-        options.beta2 = how.beta2;
-        options.epsilon = how.epsilon;
-        options.weight_decay = how.weight_decay;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_lamb(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_lamb, of, detail::raw_options(how));
     }
 
     static optimizer adagrad(const strategy &of, const adagrad_options &how = {}) {
-        auto options = detail::sized<umbo_adagrad_options>();
-        options.learning_rate = how.learning_rate;
-        options.initial_accumulator = how.initial_accumulator;
-        options.epsilon = how.epsilon;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_adagrad(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_adagrad, of, detail::raw_options(how));
     }
 
     static optimizer rmsprop(const strategy &of, const rmsprop_options &how = {}) {
-        auto options = detail::sized<umbo_rmsprop_options>();
-        options.learning_rate = how.learning_rate;
-        options.rho = how.rho;
-        options.momentum = how.momentum;
-        options.epsilon = how.epsilon;
-        options.centered = how.centered ? 1 : 0;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_rmsprop(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_rmsprop, of, detail::raw_options(how));
     }
 
     static optimizer ftrl(const strategy &of, const ftrl_options &how = {}) {
-        auto options = detail::sized<umbo_ftrl_options>();
-        options.learning_rate = how.learning_rate;
-        options.beta = how.beta;
-        options.l1 = how.l1;
-        options.l2 = how.l2;
-        options.initial_accumulator = how.initial_accumulator;
-        umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_ftrl(of.get(), &options, &out));
-        return optimizer(out);
+        return made(&umbo_optimizer_create_ftrl, of, detail::raw_options(how));
     }
 
     // Replaces all settings.
     void configure(const optimizer_options &how) const {
-        auto options = detail::sized<umbo_optimizer_options>();
-        options.weight_decay = how.weight_decay;
-        options.global_clip_norm = how.global_clip_norm;
-        options.clip_value = how.clip_value;
-        options.non_finite = to_c(how.non_finite);
-        options.loss_scaling = to_c(how.loss_scaling);
-        options.loss_scale = how.loss_scale;
-        options.loss_scale_growth_factor = how.loss_scale_growth_factor;
-        options.loss_scale_backoff_factor = how.loss_scale_backoff_factor;
-        options.loss_scale_minimum = how.loss_scale_minimum;
-        options.loss_scale_growth_interval = how.loss_scale_growth_interval;
+        const auto options = detail::raw_options(how);
         check(umbo_optimizer_configure(get(), &options));
     }
 
     void add_group(const std::vector<variable> &variables, const group_options &how) const {
-        auto options = detail::sized<umbo_group_options>();
-        options.learning_rate_factor = how.learning_rate_factor;
-        options.weight_decay = how.weight_decay;
-        options.frozen = how.frozen ? 1 : 0;
+        const auto options = detail::raw_options(how);
         const auto raw = detail::raw_variables(variables);
         check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
                                        &options));
@@ -349,9 +131,7 @@ public:
 
     // Reduces what the replicas submitted and updates the variables.
     umbo_apply_report apply(const gradients &submitted, const apply_options &how = {}) const {
-        auto options = detail::sized<umbo_apply_options>();
-        options.flush = how.flush ? 1 : 0;
-        options.measure_norm = how.measure_norm ? 1 : 0;
+        const auto options = detail::raw_options(how);
         auto report = detail::sized<umbo_apply_report>();
         check(umbo_optimizer_apply(get(), submitted.get(), &options, &report));
         return report;
@@ -385,6 +165,16 @@ public:
         umbo_tensor *out = nullptr;
         check(umbo_optimizer_state(get(), of.get(), name.c_str(), &out));
         return tensor(out);
+    }
+
+private:
+    template <class Raw>
+    static optimizer made(umbo_status (*create)(umbo_strategy *, const Raw *,
+                                                umbo_optimizer **),
+                          const strategy &of, const Raw &options) {
+        umbo_optimizer *out = nullptr;
+        check(create(of.get(), &options, &out));
+        return optimizer(out);
     }
 };
 

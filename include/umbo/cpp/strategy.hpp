@@ -66,23 +66,27 @@ private:
 };
 
 struct strategy_options {
-    std::vector<std::string> compute_devices; // none: the default devices, or `cpu_replicas`
+    std::vector<std::string> compute_devices = {}; // none: the default devices, or `cpu_replicas`
     std::int64_t cpu_replicas = 0;
-    std::string parameter_device;
+    std::string parameter_device = {};
     bool bind_threads = true;
-    umbo::cluster_resolver cluster_resolver; // what `strategy::cluster_resolver` gives
+    umbo::cluster_resolver cluster_resolver = {}; // what `strategy::cluster_resolver` gives
     std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
 };
 
 struct run_options {
     double timeout_seconds = UMBO_NO_TIMEOUT;
-    umbo::cancellation cancellation;
+    umbo::cancellation cancellation = {};
 };
 
 struct reduce_options {
-    std::optional<std::vector<std::int32_t>> axes; // none: over the replicas only
-    std::string destination;
-    tensor output; // written instead of a new tensor
+    std::optional<std::vector<std::int32_t>> axes = {}; // none: over the replicas only
+    std::string destination = {};
+    tensor output = {}; // written instead of a new tensor
+};
+
+struct update_options {
+    update_grouping grouping = update_grouping::grouped;
 };
 
 // Where `reduce_to` puts its result: a device, or the devices of a value or variable.
@@ -102,7 +106,7 @@ namespace detail {
 
 // The C form of `reduce_options`; lives no longer than they do.
 inline umbo_reduce_options raw_options(const reduce_options &how) {
-    auto raw = sized<umbo_reduce_options>();
+    auto raw = umbo_reduce_options_default();
     if (how.axes) {
         // No axes at all is something else than the absence of axes, which is NULL.
         static const std::int32_t none = 0;
@@ -115,10 +119,38 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
 }
 
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
-    auto raw = sized<umbo_variable_options>();
+    auto raw = umbo_variable_options_default();
     raw.trainable = to_c(how.trainable);
     raw.synchronization = to_c(how.synchronization);
     raw.aggregation = to_c(how.aggregation);
+    return raw;
+}
+
+// The C form of `strategy_options`, whose devices have these names; lives no longer than both.
+inline umbo_strategy_options raw_options(const strategy_options &how,
+                                         const std::vector<const char *> &devices) {
+    auto raw = umbo_strategy_options_default();
+    raw.compute_devices = devices.empty() ? nullptr : devices.data();
+    raw.compute_device_count = count_of(devices.size());
+    raw.cpu_replicas = how.cpu_replicas;
+    raw.parameter_device = optional_text(how.parameter_device);
+    raw.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
+    raw.cluster_resolver = how.cluster_resolver.get();
+    raw.thread_stack_bytes = how.thread_stack_bytes;
+    return raw;
+}
+
+// The C form of `run_options`; lives no longer than they do.
+inline umbo_run_options raw_options(const run_options &how) noexcept {
+    auto raw = umbo_run_options_default();
+    raw.timeout_seconds = how.timeout_seconds;
+    raw.cancellation = how.cancellation.get();
+    return raw;
+}
+
+inline umbo_update_options raw_options(const update_options &how) noexcept {
+    auto raw = umbo_update_options_default();
+    raw.grouping = to_c(how.grouping);
     return raw;
 }
 
@@ -165,14 +197,7 @@ public:
 
     static strategy central_storage(const strategy_options &how = {}) {
         const auto devices = detail::raw_texts(how.compute_devices);
-        auto options = detail::sized<umbo_strategy_options>();
-        options.compute_devices = devices.empty() ? nullptr : devices.data();
-        options.compute_device_count = detail::count_of(devices.size());
-        options.cpu_replicas = how.cpu_replicas;
-        options.parameter_device = detail::optional_text(how.parameter_device);
-        options.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
-        options.cluster_resolver = how.cluster_resolver.get();
-        options.thread_stack_bytes = how.thread_stack_bytes;
+        const auto options = detail::raw_options(how, devices);
         umbo_strategy *out = nullptr;
         check(umbo_strategy_create(&options, &out));
         return strategy(out);
@@ -273,9 +298,7 @@ public:
     template <class Fn>
     value run(Fn &&fn, const value &args, const run_options &how) const {
         using callable = std::decay_t<Fn>;
-        auto options = detail::sized<umbo_run_options>();
-        options.timeout_seconds = how.timeout_seconds;
-        options.cancellation = how.cancellation.get();
+        auto options = detail::raw_options(how);
         options.user_data_destroy = &detail::destroy_callable<callable>;
         umbo_value *out = nullptr;
         auto *kept = new callable(std::forward<Fn>(fn));
@@ -321,10 +344,9 @@ public:
     // Calls `fn(variable &, const value &args)` once, where the variable lies.
     template <class Fn>
     value update(const variable &of, Fn &&fn, const value &args = value(),
-                 update_grouping grouping = update_grouping::grouped) const {
+                 const update_options &how = {}) const {
         using callable = detail::callable_object<Fn>;
-        auto options = detail::sized<umbo_update_options>();
-        options.grouping = to_c(grouping);
+        const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
         check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
                                    detail::lent_callable(fn).user_data(), args.get(), &options,

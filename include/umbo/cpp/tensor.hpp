@@ -16,6 +16,12 @@ namespace umbo {
 
 using dimensions = std::vector<std::int64_t>;
 
+// How foreign memory is laid out, and where it is.
+struct memory_options {
+    dimensions strides = {}; // in elements, one for each dimension; none: row-major
+    std::string device = {};
+};
+
 // A tensor. An empty device name means CPU:0, or on a replica the replica's device.
 class tensor : public handle<umbo_tensor> {
 public:
@@ -59,18 +65,17 @@ public:
     }
 
     // Foreign memory, used in place. `owner` is kept until nothing uses the memory any more.
-    // Without strides (in elements) it is row-major.
     template <class T>
     static tensor from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
-                              const dimensions &strides = {}, const std::string &device = {}) {
-        if (!strides.empty() && strides.size() != shape.size()) {
+                              const memory_options &how = {}) {
+        if (!how.strides.empty() && how.strides.size() != shape.size()) {
             throw error(status::invalid_argument, "strides: one for each dimension, or none");
         }
         umbo_tensor *out = nullptr;
         auto *kept = new std::shared_ptr<void>(std::move(owner));
         check(umbo_tensor_from_memory(to_c(dtype_of<T>), rank_of(shape), shape.data(),
-                                      strides.empty() ? nullptr : strides.data(), data,
-                                      detail::optional_text(device), kept, &drop_owner, &out));
+                                      how.strides.empty() ? nullptr : how.strides.data(), data,
+                                      detail::optional_text(how.device), kept, &drop_owner, &out));
         return tensor(out);
     }
 

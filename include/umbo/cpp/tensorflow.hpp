@@ -82,10 +82,9 @@ inline std::vector<std::string> parameter_devices(const strategy &of) {
 template <class Fn>
 value update_non_slot(const strategy &on, const variable &beside, Fn &&fn,
                       const value &args = value(),
-                      update_grouping grouping = update_grouping::grouped) {
+                      const update_options &how = {}) {
     using callable = detail::callable_object<Fn>;
-    auto options = detail::sized<umbo_update_options>();
-    options.grouping = to_c(grouping);
+    const auto options = detail::raw_options(how);
     umbo_value *out = nullptr;
     check(umbo_strategy_update_non_slot(on.get(), beside.get(),
                                         &detail::update_trampoline<callable>,

@@ -1,0 +1,97 @@
+// Gradients: what replicas submit and optimizers apply.
+#ifndef UMBO_CPP_GRADIENTS_HPP
+#define UMBO_CPP_GRADIENTS_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <umbo/cpp/strategy.hpp>
+
+namespace umbo {
+
+// What gradients mean and how they are kept; see umbo_gradients_options.
+struct gradients_options {
+    umbo::loss loss_reduction = umbo::loss::unset; // has to be said
+    std::int64_t accumulation_steps = 1;
+    std::vector<bool> row_sparse = {}; // empty, or for each variable whether replicas add rows of it
+    umbo::dtype dtype = umbo::dtype::none;
+};
+
+namespace detail {
+
+// The C form of `gradients_options` with these choices of rows; lives no longer than they do.
+inline umbo_gradients_options raw_options(const gradients_options &how,
+                                          const std::vector<std::int32_t> &row_sparse) noexcept {
+    auto raw = umbo_gradients_options_default();
+    raw.loss_reduction = to_c(how.loss_reduction);
+    raw.accumulation_steps = how.accumulation_steps;
+    raw.row_sparse = row_sparse.empty() ? nullptr : row_sparse.data();
+    raw.dtype = to_c(how.dtype);
+    return raw;
+}
+
+} // namespace detail
+
+// The gradient buffers of all replicas; written and submitted through `replica_context`.
+class gradients : public handle<umbo_gradients> {
+public:
+    using handle::handle;
+
+    static gradients create(const strategy &of, const std::vector<umbo::variable> &variables,
+                            const gradients_options &how) {
+        // 1 and 0 instead of the bits that a vector of bool has.
+        const std::vector<std::int32_t> choices(how.row_sparse.begin(), how.row_sparse.end());
+        if (!choices.empty() && choices.size() != variables.size()) {
+            throw error(status::invalid_argument,
+                        "row_sparse: " + std::to_string(choices.size()) + " choices for " +
+                            std::to_string(variables.size()) + " variables");
+        }
+        const auto options = detail::raw_options(how, choices);
+        const auto raw = detail::raw_variables(variables);
+        umbo_gradients *out = nullptr;
+        check(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), &options,
+                                    &out));
+        return gradients(out);
+    }
+
+    std::int64_t count() const {
+        std::int64_t out = 0;
+        check(umbo_gradients_count(get(), &out));
+        return out;
+    }
+
+    umbo::variable variable(std::int64_t index) const {
+        umbo_variable *out = nullptr;
+        check(umbo_gradients_variable(get(), index, &out));
+        return umbo::variable(out);
+    }
+
+    umbo::loss loss_reduction() const {
+        umbo_loss_reduction out{};
+        check(umbo_gradients_loss_reduction(get(), &out));
+        return umbo::loss{out};
+    }
+
+    std::int64_t accumulation_steps() const {
+        std::int64_t out = 0;
+        check(umbo_gradients_accumulation_steps(get(), &out));
+        return out;
+    }
+
+    bool row_sparse(std::int64_t index) const {
+        std::int32_t out = 0;
+        check(umbo_gradients_row_sparse(get(), index, &out));
+        return out != 0;
+    }
+
+    umbo::dtype dtype(std::int64_t index) const {
+        umbo_dtype out{};
+        check(umbo_gradients_dtype(get(), index, &out));
+        return umbo::dtype{out};
+    }
+};
+
+} // namespace umbo
+
+#endif

@@ -1,0 +1,199 @@
+// The options of optimizers, with their defaults.
+#ifndef UMBO_CPP_OPTIMIZER_OPTIONS_HPP
+#define UMBO_CPP_OPTIMIZER_OPTIONS_HPP
+
+#include <cstdint>
+
+#include <umbo/cpp/error.hpp>
+
+namespace umbo {
+
+// The options of update rules.
+struct sgd_options {
+    double learning_rate = 0.01;
+};
+
+struct momentum_options {
+    double learning_rate = 0.01;
+    double momentum = 0.9;
+    bool nesterov = false;
+};
+
+struct adam_options {
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+};
+
+struct adamw_options {
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0.01;
+};
+
+struct lamb_options {
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-6;
+    double weight_decay = 0.01;
+};
+
+struct adagrad_options {
+    double learning_rate = 0.01;
+    double initial_accumulator = 0;
+    double epsilon = 1e-10;
+};
+
+struct rmsprop_options {
+    double learning_rate = 0.01;
+    double rho = 0.99;
+    double momentum = 0;
+    double epsilon = 1e-8;
+    bool centered = false;
+};
+
+struct ftrl_options {
+    double learning_rate = 0.1;
+    double beta = 1;
+    double l1 = 0;
+    double l2 = 0;
+    double initial_accumulator = 0;
+};
+
+// What an optimizer does around its rule; see umbo_optimizer_options.
+struct optimizer_options {
+    double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
+    double global_clip_norm = UMBO_NO_CLIPPING;
+    double clip_value = UMBO_NO_CLIPPING;
+    umbo::non_finite non_finite = umbo::non_finite::automatic;
+    umbo::loss_scaling loss_scaling = umbo::loss_scaling::none;
+    double loss_scale = 65536;
+    double loss_scale_growth_factor = 2;
+    double loss_scale_backoff_factor = 0.5;
+    double loss_scale_minimum = 1;
+    std::int64_t loss_scale_growth_interval = 2000;
+};
+
+// How the variables of a group are treated; see umbo_group_options.
+struct group_options {
+    double learning_rate_factor = 1;
+    double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
+    bool frozen = false;
+};
+
+struct apply_options {
+    bool flush = false;
+    bool measure_norm = false;
+};
+
+namespace detail {
+
+inline umbo_sgd_options raw_options(const sgd_options &how) noexcept {
+    auto raw = umbo_sgd_options_default();
+    raw.learning_rate = how.learning_rate;
+    return raw;
+}
+
+inline umbo_momentum_options raw_options(const momentum_options &how) noexcept {
+    auto raw = umbo_momentum_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.momentum = how.momentum;
+    raw.nesterov = how.nesterov ? 1 : 0;
+    return raw;
+}
+
+inline umbo_adam_options raw_options(const adam_options &how) noexcept {
+    auto raw = umbo_adam_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.epsilon = how.epsilon;
+    return raw;
+}
+
+inline umbo_adamw_options raw_options(const adamw_options &how) noexcept {
+    auto raw = umbo_adamw_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.epsilon = how.epsilon;
+    raw.weight_decay = how.weight_decay;
+    return raw;
+}
+
+inline umbo_lamb_options raw_options(const lamb_options &how) noexcept {
+    auto raw = umbo_lamb_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.beta1 = how.beta1;
+    raw.beta2 = how.beta2;
+    raw.epsilon = how.epsilon;
+    raw.weight_decay = how.weight_decay;
+    return raw;
+}
+
+inline umbo_adagrad_options raw_options(const adagrad_options &how) noexcept {
+    auto raw = umbo_adagrad_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.initial_accumulator = how.initial_accumulator;
+    raw.epsilon = how.epsilon;
+    return raw;
+}
+
+inline umbo_rmsprop_options raw_options(const rmsprop_options &how) noexcept {
+    auto raw = umbo_rmsprop_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.rho = how.rho;
+    raw.momentum = how.momentum;
+    raw.epsilon = how.epsilon;
+    raw.centered = how.centered ? 1 : 0;
+    return raw;
+}
+
+inline umbo_ftrl_options raw_options(const ftrl_options &how) noexcept {
+    auto raw = umbo_ftrl_options_default();
+    raw.learning_rate = how.learning_rate;
+    raw.beta = how.beta;
+    raw.l1 = how.l1;
+    raw.l2 = how.l2;
+    raw.initial_accumulator = how.initial_accumulator;
+    return raw;
+}
+
+inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept {
+    auto raw = umbo_optimizer_options_default();
+    raw.weight_decay = how.weight_decay;
+    raw.global_clip_norm = how.global_clip_norm;
+    raw.clip_value = how.clip_value;
+    raw.non_finite = to_c(how.non_finite);
+    raw.loss_scaling = to_c(how.loss_scaling);
+    raw.loss_scale = how.loss_scale;
+    raw.loss_scale_growth_factor = how.loss_scale_growth_factor;
+    raw.loss_scale_backoff_factor = how.loss_scale_backoff_factor;
+    raw.loss_scale_minimum = how.loss_scale_minimum;
+    raw.loss_scale_growth_interval = how.loss_scale_growth_interval;
+    return raw;
+}
+
+inline umbo_group_options raw_options(const group_options &how) noexcept {
+    auto raw = umbo_group_options_default();
+    raw.learning_rate_factor = how.learning_rate_factor;
+    raw.weight_decay = how.weight_decay;
+    raw.frozen = how.frozen ? 1 : 0;
+    return raw;
+}
+
+inline umbo_apply_options raw_options(const apply_options &how) noexcept {
+    auto raw = umbo_apply_options_default();
+    raw.flush = how.flush ? 1 : 0;
+    raw.measure_norm = how.measure_norm ? 1 : 0;
+    return raw;
+}
+
+} // namespace detail
+} // namespace umbo
+
+#endif

@@ -1,0 +1,143 @@
+// Options: what is left out is what the C interface calls the default.
+#include <umbo/umbo.hpp>
+
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+template <class... Members, class Raw>
+bool same(const Raw &made, const Raw &expected, Members Raw::*...members) {
+    return made.struct_size == expected.struct_size && ((made.*members == expected.*members) && ...);
+}
+
+void optimizers() {
+    using umbo::detail::raw_options;
+    const umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::sgd_options{}), sgd, &umbo_sgd_options::learning_rate));
+    using momentum = umbo_momentum_options;
+    const momentum of_momentum = UMBO_MOMENTUM_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::momentum_options{}), of_momentum, &momentum::learning_rate,
+               &momentum::momentum, &momentum::nesterov));
+    using adam = umbo_adam_options;
+    const adam of_adam = UMBO_ADAM_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::adam_options{}), of_adam, &adam::learning_rate, &adam::beta1,
+               &adam::beta2, &adam::epsilon));
+    using adamw = umbo_adamw_options;
+    const adamw of_adamw = UMBO_ADAMW_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::adamw_options{}), of_adamw, &adamw::learning_rate, &adamw::beta1,
+               &adamw::beta2, &adamw::epsilon, &adamw::weight_decay));
+    using lamb = umbo_lamb_options;
+    const lamb of_lamb = UMBO_LAMB_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::lamb_options{}), of_lamb, &lamb::learning_rate, &lamb::beta1,
+               &lamb::beta2, &lamb::epsilon, &lamb::weight_decay));
+    using adagrad = umbo_adagrad_options;
+    const adagrad of_adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::adagrad_options{}), of_adagrad, &adagrad::learning_rate,
+               &adagrad::initial_accumulator, &adagrad::epsilon));
+    using rmsprop = umbo_rmsprop_options;
+    const rmsprop of_rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::rmsprop_options{}), of_rmsprop, &rmsprop::learning_rate,
+               &rmsprop::rho, &rmsprop::momentum, &rmsprop::epsilon, &rmsprop::centered));
+    using ftrl = umbo_ftrl_options;
+    const ftrl of_ftrl = UMBO_FTRL_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::ftrl_options{}), of_ftrl, &ftrl::learning_rate, &ftrl::beta,
+               &ftrl::l1, &ftrl::l2, &ftrl::initial_accumulator));
+    using around = umbo_optimizer_options;
+    const around of_around = UMBO_OPTIMIZER_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::optimizer_options{}), of_around, &around::weight_decay,
+               &around::global_clip_norm, &around::clip_value, &around::non_finite,
+               &around::loss_scaling, &around::loss_scale, &around::loss_scale_growth_factor,
+               &around::loss_scale_backoff_factor, &around::loss_scale_minimum,
+               &around::loss_scale_growth_interval));
+    using group = umbo_group_options;
+    const group of_group = UMBO_GROUP_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::group_options{}), of_group, &group::learning_rate_factor,
+               &group::weight_decay, &group::frozen));
+    using apply = umbo_apply_options;
+    const apply of_apply = UMBO_APPLY_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::apply_options{}), of_apply, &apply::flush, &apply::measure_norm));
+    using gradients = umbo_gradients_options;
+    const gradients of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::gradients_options{}, {}), of_gradients, &gradients::loss_reduction,
+               &gradients::accumulation_steps, &gradients::row_sparse, &gradients::dtype));
+}
+
+void the_others() {
+    using umbo::detail::raw_options;
+    using strategy = umbo_strategy_options;
+    const strategy of_strategy = UMBO_STRATEGY_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::strategy_options{}, {}), of_strategy, &strategy::compute_devices,
+               &strategy::compute_device_count, &strategy::cpu_replicas, &strategy::parameter_device,
+               &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes));
+    using run = umbo_run_options;
+    const run of_run = UMBO_RUN_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::run_options{}), of_run, &run::timeout_seconds, &run::cancellation,
+               &run::user_data_destroy));
+    using reduce = umbo_reduce_options;
+    const reduce of_reduce = UMBO_REDUCE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::reduce_options{}), of_reduce, &reduce::axes, &reduce::axis_count,
+               &reduce::destination, &reduce::output));
+    using update = umbo_update_options;
+    const update of_update = UMBO_UPDATE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::update_options{}), of_update, &update::grouping));
+    using variable = umbo_variable_options;
+    const variable of_variable = UMBO_VARIABLE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::variable_options{}), of_variable, &variable::trainable,
+               &variable::synchronization, &variable::aggregation));
+    using shuffle = umbo_shuffle_options;
+    const shuffle of_shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::shuffle_options{}), of_shuffle, &shuffle::buffer_size,
+               &shuffle::seed, &shuffle::keep_order_each_pass));
+    using map = umbo_map_options;
+    const map of_map = UMBO_MAP_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::map_options{}), of_map, &map::element_spec, &map::parallel_calls));
+    using distribute = umbo_distribute_options;
+    const distribute of_distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::distribute_options{}), of_distribute, &distribute::split,
+               &distribute::drop_partial_step, &distribute::host_only,
+               &distribute::per_replica_buffer_size, &distribute::replication_mode,
+               &distribute::place_dataset_on_device));
+    using equivalence = umbo_equivalence_options;
+    const equivalence of_equivalence = UMBO_EQUIVALENCE_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::equivalence_options{}), of_equivalence,
+               &equivalence::relative_tolerance, &equivalence::absolute_tolerance));
+}
+
+void use() {
+    const auto range = umbo::dataset::range(0, 5);
+    CHECK(range.batch(2).cardinality() == 3 && range.batch(2, {true}).cardinality() == 2);
+    CHECK(range.padded_batch(2, {true}).cardinality() == 2);
+    int whole = 0;
+    for (const umbo::value &batch : range.batch(2).rebatch({3}, {true}).iterate()) {
+        CHECK(batch.view().shape[0] == 3);
+        ++whole;
+    }
+    CHECK(whole == 1);
+#if __cplusplus >= 202002L
+    const auto strategy = umbo::strategy::central_storage({.cpu_replicas = 2});
+    const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
+                                                 {.trainable = umbo::trainable::yes});
+    const auto gradients = umbo::gradients::create(
+        strategy, {weight}, {.loss_reduction = umbo::loss::sum, .accumulation_steps = 2});
+    const auto sgd = umbo::optimizer::sgd(strategy, {.learning_rate = 0.5});
+    sgd.configure({.global_clip_norm = 2});
+    CHECK(sgd.learning_rate() == 0.5);
+    CHECK(range.batch(2, {.drop_remainder = true}).cardinality() == 2);
+    CHECK(strategy.distribute(range.batch(2), {.drop_partial_step = true}).cardinality() == 3);
+    CHECK(range.shuffle({.seed = 3}).map([](const umbo::value &each) { return each; },
+                                         {.parallel_calls = 2}).cardinality() == 5);
+    strategy.run([](umbo::replica_context &, const umbo::value &) {}, {}, {.timeout_seconds = 60});
+#endif
+}
+
+} // namespace
+
+int main() {
+    optimizers();
+    the_others();
+    use();
+    return finish();
+}

@@ -1,0 +1,14 @@
+/* The options of gradients one after the other.
+ * languages: c++17 c++20 c++2b
+ * refused: (cannot convert|could not convert|no matching function|no matching member) */
+#include <umbo/umbo.hpp>
+
+umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight);
+
+umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight) {
+#ifdef WRONG
+    return umbo::gradients::create(of, {weight}, umbo::loss::sum, 2);
+#else
+    return umbo::gradients::create(of, {weight}, {umbo::loss::sum, 2});
+#endif
+}
