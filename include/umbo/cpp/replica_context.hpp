@@ -103,16 +103,14 @@ public:
         check(umbo_replica_context_add_metric(raw_, name, sum, weight));
     }
 
-    // The variable's current value on this replica's device, read-only.
+    // The variable's current value on this replica's device, read-only: in the variable's type, or
+    // of a float32 variable as `umbo::float16` or `umbo::bfloat16`.
     template <class T>
     view_of<const T> read(const variable &of) const {
-        umbo_view out{};
-        check(umbo_variable_view(of.get(), raw_, &out));
-        return view_of<const T>(out);
+        return view_of<const T>(view_as(of, dtype_of<T>));
     }
 
-    // The same in another type: dtype::float16 or dtype::bfloat16 of a float32 variable. C++17 has no type
-    // for their elements, so the view is a plain one.
+    // The same where the type is not known when compiling.
     umbo_view view_as(const variable &of, umbo::dtype dtype) const {
         umbo_view out{};
         check(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
@@ -149,8 +147,7 @@ public:
         return view_of<T>(gradient(of, index, mode));
     }
 
-    // The same for gradients of any type. C++17 has none for the elements of dtype::float16 and
-    // dtype::bfloat16.
+    // The same for gradients of a type that is not known when compiling.
     umbo_view gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
         umbo_view out{};
         check(umbo_gradients_view(of.get(), raw_, index, to_c(mode), &out));

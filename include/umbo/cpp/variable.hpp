@@ -23,24 +23,25 @@ class variable : public handle<umbo_variable> {
 public:
     using handle::handle;
 
-    // The current value in place, outside of `run`.
+    // The current value in place, to be read outside of `run`.
     umbo_view view() const {
         umbo_view out{};
         check(umbo_variable_view(get(), nullptr, &out));
         return detail::to_read(out);
     }
 
-    template <class T>
-    view_of<const T> view_as() const {
-        return view_of<const T>(view());
-    }
-
-    // The current value in place in another type, outside of `run`: dtype::float16 or dtype::bfloat16 of
-    // a float32 variable.
+    // The same in another type: `float16` or `bfloat16` of a float32 variable.
     umbo_view view_as(umbo::dtype dtype) const {
         umbo_view out{};
         check(umbo_variable_view_as(get(), nullptr, to_c(dtype), &out));
         return detail::to_read(out);
+    }
+
+    // The same in a type that is known when compiling: the variable's, `umbo::float16`, or
+    // `umbo::bfloat16`.
+    template <class T>
+    view_of<const T> view_as() const {
+        return view_of<const T>(view_as(dtype_of<T>));
     }
 
     // A copy of the current value.

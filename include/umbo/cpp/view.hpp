@@ -21,46 +21,11 @@
 #include <mdspan>
 #endif
 
+#include <umbo/cpp/dtype.hpp>
 #include <umbo/cpp/error.hpp>
 
 namespace umbo {
 namespace detail {
-
-template <class T>
-struct element;
-
-#define UMBO_DETAIL_ELEMENT(type, code)                   \
-    template <>                                           \
-    struct element<type> {                                \
-        static constexpr umbo::dtype dtype = code;        \
-    }
-
-UMBO_DETAIL_ELEMENT(float, umbo::dtype::float32);
-UMBO_DETAIL_ELEMENT(double, umbo::dtype::float64);
-UMBO_DETAIL_ELEMENT(std::int8_t, umbo::dtype::int8);
-UMBO_DETAIL_ELEMENT(std::int16_t, umbo::dtype::int16);
-UMBO_DETAIL_ELEMENT(std::int32_t, umbo::dtype::int32);
-UMBO_DETAIL_ELEMENT(std::int64_t, umbo::dtype::int64);
-UMBO_DETAIL_ELEMENT(std::uint8_t, umbo::dtype::uint8);
-UMBO_DETAIL_ELEMENT(std::uint16_t, umbo::dtype::uint16);
-UMBO_DETAIL_ELEMENT(std::uint32_t, umbo::dtype::uint32);
-UMBO_DETAIL_ELEMENT(std::uint64_t, umbo::dtype::uint64);
-UMBO_DETAIL_ELEMENT(bool, umbo::dtype::boolean);
-
-#undef UMBO_DETAIL_ELEMENT
-
-} // namespace detail
-
-namespace detail {
-
-// The name of an element type.
-inline const char *dtype_text(umbo::dtype dtype) noexcept {
-    static const char *const names[] = {"float16", "bfloat16", "float32", "float64", "int8",
-                                        "int16",   "int32",    "int64",   "uint8",   "uint16",
-                                        "uint32",  "uint64",   "bool"};
-    static_assert(UMBO_DTYPE_FLOAT16 == 1 && UMBO_DTYPE_BOOL == 13, "the names are in the order of the codes");
-    return dtype >= umbo::dtype::float16 && dtype <= umbo::dtype::boolean ? names[to_c(dtype) - 1] : "of no known type";
-}
 
 // The same view for those who only read.
 inline umbo_view to_read(umbo_view view) noexcept {
@@ -70,10 +35,6 @@ inline umbo_view to_read(umbo_view view) noexcept {
 }
 
 } // namespace detail
-
-// The element type that holds a C++ type. The 16-bit floats have no C++17 type of their own.
-template <class T>
-constexpr dtype dtype_of = detail::element<std::remove_cv_t<T>>::dtype;
 
 // A view whose elements are `T`, or `const T`. In C++20 it is a contiguous range, which becomes a
 // `std::span` by itself. Valid as long as the `umbo_view` that it is made
