@@ -26,6 +26,8 @@
 
 #include <umbo/cpp/value.hpp>
 
+#include <umbo/cpp/nest.hpp>
+
 #include <umbo/cpp/callback.hpp>
 
 #include <umbo/cpp/element_spec.hpp>

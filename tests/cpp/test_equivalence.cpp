@@ -17,8 +17,7 @@ struct trainer {
 
     // The mean over the rows, or their sum.
     umbo::equivalence check(bool mean, bool throws_without_rows = false) const {
-        return umbo::equivalence::of(
-            strategy,
+        return strategy.check_equivalence(
             [&](umbo::replica_context &context, const umbo::value &own) {
                 const auto rows = own.view_as<const float>();
                 const auto count = rows.shape(0);
@@ -29,7 +28,7 @@ struct trainer {
                 context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = sum;
                 context.submit(gradients);
             },
-            batch, gradients);
+            batch, {gradients});
     }
 };
 
@@ -53,9 +52,8 @@ void findings(const trainer &at) {
 
 // What is written through a view is found and put back; what depends on the whole batch does no harm.
 void apart(const trainer &at) {
-    const auto written = umbo::equivalence::of(
-        at.strategy,
-        [&](umbo::replica_context &context, const umbo::value &) {
+    const auto written = at.strategy.check_equivalence(
+            [&](umbo::replica_context &context, const umbo::value &) {
             const auto view = context.read<float>(at.weight);
             if (context.replica_id() == 0) *const_cast<float *>(view.data()) = 0.5f;
         },
@@ -67,9 +65,8 @@ void apart(const trainer &at) {
     CHECK(at.weight.read().to_vector<float>() == std::vector<float>{0});
 
     std::vector<std::int64_t> steps;
-    const auto sized = umbo::equivalence::of(
-        at.strategy,
-        [&](umbo::replica_context &context, const umbo::value &) {
+    const auto sized = at.strategy.check_equivalence(
+            [&](umbo::replica_context &context, const umbo::value &) {
             const auto position = context.batch_position();
             if (context.replica_id() == 0) steps.push_back(position.step);
             const auto examples = static_cast<double>(position.local_examples);
@@ -90,8 +87,7 @@ void exceptions(const trainer &at) {
     CHECK(failed.at(0).verdict == umbo::equivalence_verdict::callback_failed && failed.at(0).name.empty());
     CHECK(failed.at(0).text.find("no rows at all") != std::string::npos);
     try {
-        umbo::equivalence::of(
-            at.strategy,
+        at.strategy.check_equivalence(
             [](umbo::replica_context &, const umbo::value &) { throw std::out_of_range("mine"); },
             at.batch);
         CHECK(!"it threw");
@@ -100,10 +96,11 @@ void exceptions(const trainer &at) {
     }
     try {
         umbo::equivalence_options options;
+        options.gradients = at.gradients;
         options.absolute_tolerance = -1;
-        umbo::equivalence::of(
-            at.strategy, [](umbo::replica_context &, const umbo::value &) {}, at.batch,
-            at.gradients, options);
+        at.strategy.check_equivalence(
+            [](umbo::replica_context &, const umbo::value &) {}, at.batch,
+            options);
         CHECK(!"it threw");
     } catch (const umbo::error &error) {
         CHECK(error.status() == umbo::status::invalid_argument);

@@ -7,21 +7,19 @@
 #include <utility>
 
 #include <umbo/cpp/library.hpp>
-#include <umbo/cpp/value.hpp>
+#include <umbo/cpp/nest.hpp>
 
 namespace umbo {
 namespace detail {
 
-// Calls and stores what comes back: a value, something that becomes one, or nothing.
+// Calls and stores what comes back: something that becomes a value, or nothing.
 template <class Callable, class... Arguments>
 void call_for_value(Callable &callable, umbo_value **result, Arguments &&...arguments) {
     using returned = std::invoke_result_t<Callable &, Arguments...>;
     if constexpr (std::is_void_v<returned>) {
         callable(std::forward<Arguments>(arguments)...);
     } else {
-        static_assert(std::is_convertible_v<returned, value>,
-                      "the callable returns nothing, a value, a tensor or a variable");
-        value made = callable(std::forward<Arguments>(arguments)...);
+        value made = to_value(callable(std::forward<Arguments>(arguments)...));
         *result = made.release();
     }
 }

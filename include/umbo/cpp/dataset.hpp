@@ -24,7 +24,7 @@ umbo_status map_trampoline(const umbo_value *element, void *callable,
                            umbo_value **result) noexcept {
     return guarded([&] {
         borrowed<value> given(lent(element));
-        value made = (*static_cast<Callable *>(callable))(std::as_const(*given));
+        value made = to_value((*static_cast<Callable *>(callable))(std::as_const(*given)));
         *result = made.release();
     });
 }
@@ -265,7 +265,7 @@ public:
         return changed;
     }
 
-    // `function(const value &)` returns a value; several threads may call it at once if the
+    // `function(const value &)` returns what `to_value` takes; several threads may call it at once if the
     // options say so.
     template <class Function>
     dataset map(Function function, const map_options &how = {}) const {

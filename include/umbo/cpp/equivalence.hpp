@@ -13,6 +13,7 @@
 namespace umbo {
 
 struct equivalence_options {
+    umbo::gradients gradients = {}; // what the step submits; none: only metrics are compared
     double relative_tolerance = UMBO_TOLERANCE_OF_DTYPE;
     double absolute_tolerance = 0;
 };
@@ -40,27 +41,10 @@ struct equivalence_finding {
     std::string text;
 };
 
-// What a check has found.
+// What `strategy::check_equivalence` has found.
 class equivalence : public handle<umbo_equivalence> {
 public:
     using handle::handle;
-
-    // Calls `fn(replica_context &, const value &args)`, as `strategy::run` does, several times on
-    // parts of a global batch that is not distributed yet, and rolls each run back. Without
-    // gradients only metrics are compared. What `fn` throws comes out only if it does so on the
-    // batch as it is usually split.
-    template <class Fn>
-    static equivalence of(const strategy &on, Fn &&fn, const value &batch,
-                          const gradients &written = gradients(),
-                          const equivalence_options &how = {}) {
-        using callable = detail::callable_object<Fn>;
-        const auto options = detail::raw_options(how);
-        umbo_equivalence *out = nullptr;
-        check(umbo_strategy_check_equivalence(on.get(), &detail::replica_trampoline<callable>,
-                                              detail::lent_callable(fn).user_data(), batch.get(),
-                                              written.get(), &options, &out));
-        return equivalence(out);
-    }
 
     // Whether an update and the metrics are the same on one replica and on all.
     bool holds() const {
@@ -97,6 +81,18 @@ public:
         return out;
     }
 };
+
+template <class Fn>
+equivalence strategy::check_equivalence(Fn &&fn, const value &batch,
+                                        const equivalence_options &how) const {
+    using callable = detail::callable_object<Fn>;
+    const auto options = detail::raw_options(how);
+    umbo_equivalence *out = nullptr;
+    check(umbo_strategy_check_equivalence(get(), &detail::replica_trampoline<callable>,
+                                          detail::lent_callable(fn).user_data(), batch.get(),
+                                          how.gradients.get(), &options, &out));
+    return equivalence(out);
+}
 
 } // namespace umbo
 

@@ -16,8 +16,10 @@
 
 namespace umbo {
 
+class equivalence;
 class replica_context;
 class strategy;
+struct equivalence_options;
 
 // Asks running steps to stop; any thread may cancel.
 class cancellation : public handle<umbo_cancellation> {
@@ -280,8 +282,8 @@ public:
     }
 
     // Calls `fn(replica_context &, const value &args)` once for each replica, concurrently. What
-    // it returns (nothing, a value, a tensor, a variable) is merged over the replicas; an empty
-    // value comes back if it returns nothing.
+    // it returns (nothing, or what `to_value` takes) is merged over the replicas; an empty value comes
+    // back if it returns nothing.
     template <class Fn>
     value run(Fn &&fn, const value &args = value()) const {
         using callable = detail::callable_object<Fn>;
@@ -395,6 +397,14 @@ public:
         check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
         return variable(out);
     }
+
+    // Whether a step means the same on one replica and on all: calls `fn(replica_context &, const
+    // value &args)`, as `run` does, several times on parts of a global batch that is not distributed
+    // yet, and rolls each run back. What `fn` throws comes out only if it does so on the batch as it
+    // is usually split.
+    template <class Fn>
+    equivalence check_equivalence(Fn &&fn, const value &batch,
+                                  const equivalence_options &how = {}) const;
 
     bool created_variable(const variable &made) const {
         std::int32_t out = 0;
