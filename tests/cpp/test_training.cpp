@@ -221,8 +221,8 @@ void training(const umbo::strategy &strategy) {
     CHECK(adam.options().weight_decay == 0 && adam.options().non_finite == umbo::non_finite::ignore);
     CHECK(adam.options_for(weight).learning_rate_factor == 1 && !adam.options_for(weight).frozen);
     CHECK(gradients.count() == 1 && gradients.variable(0).name() == weight.name());
-    CHECK(gradients.loss_reduction() != UMBO_LOSS_UNSET && gradients.accumulation_steps() == 1);
-    CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == UMBO_DTYPE_FLOAT32);
+    CHECK(gradients.loss_reduction() != umbo::loss::unset && gradients.accumulation_steps() == 1);
+    CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == umbo::dtype::float32);
     CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
