@@ -9,6 +9,7 @@
 typedef struct {
   umbo_variable *weight_and_bias; /* [2] */
   umbo_gradients *gradients;
+  umbo_metrics *metrics; /* of them one: the loss */
 } model;
 
 /* The training step of one replica: reads the weights and its part of the batch, writes its gradient. */
@@ -30,7 +31,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     g[0] += error * inputs[row];
     g[1] += error;
   }
-  UMBO_TRY(umbo_replica_context_add_metric(ctx, "loss", loss, (double)x.shape[0]));
+  UMBO_TRY(umbo_metrics_add(m->metrics, ctx, 0, loss, (double)x.shape[0]));
   return umbo_gradients_submit(m->gradients, ctx);
 }
 
@@ -86,7 +87,7 @@ int main(void) {
   umbo_strategy *strategy = NULL;
   CHECK(umbo_strategy_create(&options, &strategy));
 
-  model m = {NULL, NULL};
+  model m = {NULL, NULL, NULL};
   CHECK(umbo_strategy_scope(strategy, make_variables, &m));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
@@ -103,22 +104,15 @@ int main(void) {
   CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
   CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
 
+  CHECK(umbo_metrics_create(strategy, &m.metrics));
+  CHECK(umbo_metrics_define(m.metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
+  umbo_train_epoch_options epoch_options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+  epoch_options.metrics = m.metrics; /* of each epoch alone */
   for (int epoch = 1; epoch <= 20; ++epoch) {
-    double loss = 0.0, examples = 0.0;
-    for (;;) {
-      umbo_value *batch = NULL;
-      CHECK(umbo_iterator_next(batches, &batch));
-      if (batch == NULL) break; /* the end of the data is no error */
-      umbo_metric metric = {.struct_size = sizeof(umbo_metric)};
-      CHECK(umbo_strategy_run(strategy, step, &m, batch, NULL, NULL));
-      CHECK(umbo_optimizer_apply(optimizer, m.gradients, NULL, NULL));
-      CHECK(umbo_strategy_metric(strategy, "loss", &metric));
-      loss += metric.sum;
-      examples += metric.weight;
-      umbo_value_release(batch);
-    }
-    CHECK(umbo_iterator_reset(batches));
-    if (epoch % 5 == 0) printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss / examples, examples);
+    umbo_metric loss = UMBO_METRIC_INIT;
+    CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, &epoch_options, NULL));
+    CHECK(umbo_metrics_result(m.metrics, 0, &loss));
+    if (epoch % 5 == 0) printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 
   float fitted[2];
@@ -132,6 +126,7 @@ int main(void) {
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(dataset);
   umbo_optimizer_release(optimizer);
+  umbo_metrics_release(m.metrics);
   umbo_gradients_release(m.gradients);
   umbo_variable_release(m.weight_and_bias);
   umbo_strategy_release(strategy);

@@ -154,12 +154,20 @@ pub enum Error {
     /// One or more replicas failed; all of them are listed.
     #[error("{0}")]
     Replicas(ReplicaFailures),
+    /// Another failure, of a part of what was to be done.
+    #[error("{place}{}{error}", if error.replicas().is_some() { "\n" } else { ": " })]
+    Within {
+        /// Which part.
+        place: String,
+        /// What went wrong in it.
+        error: Box<Error>,
+    },
     /// Another failure, of an operation that the caller knows by this name.
     #[error("{operation}: {error}")]
     Named {
         /// What the caller called.
         operation: Cow<'static, str>,
-        /// What went wrong; neither named nor of replicas. See [`Error::named`].
+        /// What went wrong; neither named itself nor of replicas. See [`Error::named`].
         error: Box<Error>,
     },
 }
@@ -193,11 +201,24 @@ impl Error {
         }
     }
 
-    /// This error without the name of an operation.
+    /// This error as that of a part of what was to be done.
+    pub fn within(self, place: impl Into<String>) -> Error {
+        Error::Within { place: place.into(), error: Box::new(self) }
+    }
+
+    /// This error without the name of an operation, and without the part in which it came about.
     pub fn unnamed(&self) -> &Error {
         match self {
-            Error::Named { error, .. } => error,
+            Error::Named { error, .. } | Error::Within { error, .. } => error.unnamed(),
             error => error,
+        }
+    }
+
+    /// The failures of replicas, if it is those.
+    pub fn replicas(&self) -> Option<&ReplicaFailures> {
+        match self.unnamed() {
+            Error::Replicas(failures) => Some(failures),
+            _ => None,
         }
     }
 
@@ -218,7 +239,7 @@ impl Error {
             Error::Internal(_) => Status::Internal,
             Error::Callback { status, .. } => *status,
             Error::Replicas(failures) => failures.status(),
-            Error::Named { error, .. } => error.status(),
+            Error::Named { error, .. } | Error::Within { error, .. } => error.status(),
         }
     }
 }

@@ -8,8 +8,10 @@
 //!
 //! - [`ffi`]: the C layer. Checks and converts, decides nothing.
 //! - [`equivalence`]: whether a training step does the same on one replica and on many.
+//! - [`training`]: a pass over a dataset, step by step.
 //! - [`input`]: datasets, their transformations, and their distribution over replicas.
 //!   [`optimizer`]: gradients, update rules, the fused central update.
+//!   [`metrics`]: what accumulates over steps.
 //! - [`strategy`]: scopes and contexts, steps on all replicas, merge calls, the commit point.
 //! - [`collectives`]: reducing, gathering and copying tensors across devices.
 //! - [`values`]: nests, indexed slices, per-replica values, the storage of variables.
@@ -35,9 +37,11 @@ pub mod ffi;
 pub mod input;
 pub mod kernels;
 pub mod memory;
+pub mod metrics;
 pub mod observe;
 pub mod optimizer;
 pub mod strategy;
 pub mod tensor;
 pub mod text;
+pub mod training;
 pub mod values;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo::device::DeviceId;
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
 use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
@@ -101,6 +103,23 @@ fn main() {
             strategy.run(&callback, Some(batch.clone())).unwrap();
         });
         assert_eq!(strategy.metric("loss").unwrap().weight, 4.0 * replicas as f64);
+
+        let metrics = Metrics::new(&strategy);
+        metrics.define("loss", Kind::Mean).unwrap();
+        metrics.define("matrix", Kind::confusion(1000).unwrap()).unwrap();
+        metrics.define("auc", Kind::auc(200, 0.0, 1.0).unwrap()).unwrap();
+        let callback = |context: &ReplicaContext| {
+            metrics.add_in(context, 0, 1.0, 4.0)?;
+            for example in 0..100 {
+                metrics.add_label_in(context, 1, example, 2 * example)?;
+                metrics.add_score_in(context, 2, 0.01 * example as f64, example % 2)?;
+            }
+            Ok(None)
+        };
+        steady("metrics that accumulate", || {
+            strategy.run(&callback, None).unwrap();
+        });
+        assert_eq!(metrics.result(1).unwrap().weight, (400 * 100 * replicas) as f64);
 
         let callback: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
         steady("a deadline", || {

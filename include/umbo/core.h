@@ -362,6 +362,9 @@ typedef struct umbo_gradients umbo_gradients;
 /** A pass over a dataset or a distributed dataset. */
 typedef struct umbo_iterator umbo_iterator;
 
+/** Named numbers that accumulate over runs. */
+typedef struct umbo_metrics umbo_metrics;
+
 /** A rule that changes variables by gradients, with the state that the rule keeps. */
 typedef struct umbo_optimizer umbo_optimizer;
 
@@ -421,7 +424,9 @@ UMBO_ENUM(umbo_handle_type) {
   /** `umbo_element_spec`. */
   UMBO_HANDLE_ELEMENT_SPEC = 15,
   /** `umbo_equivalence`. */
-  UMBO_HANDLE_EQUIVALENCE = 16
+  UMBO_HANDLE_EQUIVALENCE = 16,
+  /** `umbo_metrics`. */
+  UMBO_HANDLE_METRICS = 17
 };
 
 /** How important a log message is. */

@@ -38,7 +38,8 @@
  * - umbo_strategy_created_variable(): Tells whether a variable was made in a strategy.
  * - umbo_strategy_late_replicas(): Tells how many callbacks of a strategy are late.
  * - umbo_strategy_synchronize(): Waits until a strategy has no work left.
- * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded.
+ * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded and had
+ *   metrics.
  * - umbo_strategy_retain(): Makes another handle to the same strategy.
  * - umbo_strategy_release(): Releases a handle.
  * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
@@ -319,7 +320,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_late_replicas(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *strategy);
 
 /**
- * Tells the total of a metric of the last run that succeeded.
+ * Tells the total of a metric of the last run that succeeded and had metrics.
  *
  * @param[in] strategy The strategy.
  * @param[in] name The name of the metric.
@@ -330,7 +331,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *stra
  * - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
  *   the names that there are.
  *
- * Replicas add to metrics with umbo_replica_context_add_metric().
+ * Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any
+ * leaves those of the run before. For sums over several runs see metrics.h.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);

@@ -19,6 +19,8 @@
  * - dataset.h: datasets, their distribution, iterators.
  * - gradients.h: gradients.
  * - optimizer.h: optimizers.
+ * - metrics.h: metrics that accumulate over runs.
+ * - training.h: a pass over a dataset in one call.
  * - equivalence.h: whether a step does the same on one replica as on many.
  * - cluster_resolver.h: clusters.
  *
@@ -37,6 +39,8 @@
 #include <umbo/dataset.h>
 #include <umbo/gradients.h>
 #include <umbo/optimizer.h>
+#include <umbo/metrics.h>
+#include <umbo/training.h>
 #include <umbo/equivalence.h>
 #include <umbo/cluster_resolver.h>
 

@@ -44,6 +44,10 @@
 
 #include <umbo/cpp/replica_context.hpp>
 
+#include <umbo/cpp/metrics.hpp>
+
+#include <umbo/cpp/training.hpp>
+
 #include <umbo/cpp/equivalence.hpp>
 
 #endif

@@ -69,6 +69,7 @@ mod hazard;
 pub mod indexed_slices;
 pub mod iterator;
 pub mod library;
+pub mod metrics;
 #[cfg(all(test, loom))]
 mod model;
 pub mod object;
@@ -86,6 +87,7 @@ mod sync;
 pub mod tensor;
 pub mod tensorflow;
 pub(crate) mod text;
+pub mod training;
 pub mod update;
 pub mod update_rule;
 pub mod value;
@@ -106,6 +108,7 @@ pub use gradients::*;
 pub use indexed_slices::*;
 pub use iterator::*;
 pub use library::*;
+pub use metrics::*;
 pub use object::*;
 pub use optimizer::*;
 pub use optimizer_settings::*;
@@ -120,6 +123,7 @@ pub use tensorflow::{
     collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
     variable_creator::*,
 };
+pub use training::*;
 pub use update::*;
 pub use update_rule::*;
 pub use value::*;

@@ -6,6 +6,7 @@ use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
 use crate::ffi::equivalence::CheckedStep;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
+use crate::metrics::Metrics;
 use crate::optimizer::{Gradients, Optimizer};
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::context::Scope;
@@ -52,6 +53,8 @@ pub const UMBO_HANDLE_VARIABLE_REQUEST: umbo_handle_type = 14;
 pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
 /// `umbo_equivalence`.
 pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 16;
+/// `umbo_metrics`.
+pub const UMBO_HANDLE_METRICS: umbo_handle_type = 17;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -75,10 +78,11 @@ pub enum Kind {
     VariableRequest = 14,
     ElementSpec = 15,
     Equivalence = 16,
+    Metrics = 17,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 16] = [
+    const ALL: [(Kind, &'static str); 17] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -95,6 +99,7 @@ impl Kind {
         (Kind::VariableRequest, "a variable request"),
         (Kind::ElementSpec, "an element spec"),
         (Kind::Equivalence, "an equivalence"),
+        (Kind::Metrics, "metrics"),
     ];
 
     /// The kind with this number, if there is one.
@@ -118,7 +123,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_EQUIVALENCE ({last})"),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_METRICS ({last})"),
         )
     })
 }
@@ -191,6 +196,7 @@ objects! {
     VariableRequest: umbo_variable_request => VariableRequest;
     ElementSpec: umbo_element_spec => Arc<ElementSpec>;
     Equivalence: umbo_equivalence => Arc<CheckedStep>;
+    Metrics: umbo_metrics => Arc<Metrics>;
 }
 
 /// Elements of one type on one device, with strides.
@@ -270,5 +276,10 @@ pub struct umbo_element_spec {
 
 /// The result of a check of one replica against all.
 pub struct umbo_equivalence {
+    _opaque: [u8; 0],
+}
+
+/// Named numbers that accumulate over runs.
+pub struct umbo_metrics {
     _opaque: [u8; 0],
 }

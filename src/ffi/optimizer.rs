@@ -500,7 +500,7 @@ const EMPTY_REPORT: umbo_apply_report = umbo_apply_report {
     accumulated_runs: 0,
 };
 
-fn report_of(done: &ApplyReport) -> umbo_apply_report {
+pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
     let name = done.non_finite.as_ref().map(|variable| variable.name().as_c_str().as_ptr());
     umbo_apply_report {
         applied: done.applied.into(),

@@ -182,7 +182,7 @@ pub(super) unsafe fn run(
         let strategy = get(strategy, "strategy")?;
         let function = present(function, "function")?;
         let args = get_optional(args, "args")?;
-        let limits = limits_from(&options)?;
+        let limits = limits_from(options.timeout_seconds, options.cancellation)?;
         let passed = Passed::new(user_data);
         let call = move |context: &ReplicaContext| {
             call_replica(context, |ctx, args, result| {
@@ -236,8 +236,8 @@ pub(super) unsafe fn optional_result(
     Ok(Some(ValueOut { place, handle: reserve()? }))
 }
 
-fn limits_from(options: &umbo_run_options) -> Result<Limits> {
-    let seconds = options.timeout_seconds;
+/// What two options, as of [`umbo_run_options`], allow.
+pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) -> Result<Limits> {
     let unlimited = seconds == UMBO_NO_TIMEOUT;
     if !(unlimited || seconds.is_finite() && seconds >= 0.0) {
         let problem = format!("{seconds}; give seconds, 0 or more, or UMBO_NO_TIMEOUT (-1)");
@@ -250,7 +250,7 @@ fn limits_from(options: &umbo_run_options) -> Result<Limits> {
             .and_then(|duration| Instant::now().checked_add(duration)),
         false => None,
     };
-    let cancellation = get_optional(options.cancellation, "options.cancellation")?;
+    let cancellation = get_optional(cancellation, "options.cancellation")?;
     Ok(Limits { deadline, cancellation })
 }
 

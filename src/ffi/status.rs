@@ -150,12 +150,12 @@ pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
 fn keep(error: Error) -> umbo_status {
     let status = error.status().code();
     let mut records = Vec::new();
-    match &error {
-        Error::Replicas(all) if records.try_reserve_exact(all.failures.len()).is_ok() => {
+    match error.replicas() {
+        Some(all) if records.try_reserve_exact(all.failures.len()).is_ok() => {
             records.extend(all.failures.iter().map(Record::of_replica));
         }
         // Without memory for all failures they are told as one.
-        whole => records.push(Record::new(whole)),
+        _ => records.push(Record::new(&error)),
     }
     let message = c_string(&error);
     drop(replace(Some(LastError { error, message, records })));

@@ -376,11 +376,11 @@ fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
         names => format!("the metrics are {}", names.join(", ")),
     };
     Error::NotFound(format!(
-        "name: no replica added a metric '{name}' in the last run that succeeded; {added}"
+        "name: no replica added a metric '{name}' in the last run that succeeded and had metrics; {added}"
     ))
 }
 
-/// Tells the total of a metric of the last run that succeeded.
+/// Tells the total of a metric of the last run that succeeded and had metrics.
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] name The name of the metric.
@@ -391,7 +391,8 @@ fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
 /// - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
 ///   the names that there are.
 ///
-/// Replicas add to metrics with umbo_replica_context_add_metric().
+/// Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any leaves
+/// those of the run before. For sums over several runs see metrics.h.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::boundary::{array, boundary, check, constant, out, quietly};
 use super::callback::{UserData, umbo_destroy_fn};
-use super::device::{device_of, tensor_device_from, umbo_device};
+use super::device::{UMBO_DEVICE_CPU, device_of, tensor_device_from, umbo_device};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
@@ -13,6 +13,7 @@ use super::text::device_name;
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 
@@ -123,6 +124,40 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
         *to = stride as i64;
     }
     view
+}
+
+/// A view that comes in, of memory that the CPU can address.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
+/// written during `'a`.
+pub(crate) unsafe fn view_from<'a>(
+    pointer: *const umbo_view,
+    argument: &'static str,
+) -> Result<View<'a>> {
+    check(pointer, argument, "a view is expected")?;
+    // SAFETY: checked, and the caller promises the rest.
+    let view = unsafe { &*pointer };
+    let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
+    if view.device.r#type != UMBO_DEVICE_CPU {
+        return Err(Error::invalid(argument, "its memory is not the CPU's; copy it there"));
+    }
+    // SAFETY: a view has as many sizes and strides as its rank may be at most.
+    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), argument) }?;
+    let mut strides = [0isize; MAX_RANK];
+    for (to, &stride) in strides.iter_mut().zip(&view.strides) {
+        *to = stride as isize;
+    }
+    let layout = Layout::strided(shape, &strides[..shape.rank()])?;
+    if shape.elements() > 0 {
+        check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
+        if view.data.addr() % dtype.size() != 0 {
+            let problem = format!("its data is not a multiple of {} bytes", dtype.size());
+            return Err(Error::invalid(argument, problem));
+        }
+    }
+    // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
+    Ok(unsafe { View::new(view.data.cast(), dtype, layout) })
 }
 
 pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {

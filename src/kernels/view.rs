@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
+use ndarray::{ArrayView2, ArrayViewD, IxDyn, ShapeBuilder};
 
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::layout::Layout;
@@ -91,6 +91,24 @@ impl<'a> View<'a> {
         Some(unsafe {
             ArrayViewD::from_shape_ptr(shape.strides(IxDyn(&strides)), self.data.cast::<T>())
         })
+    }
+}
+
+impl<'a> View<'a> {
+    /// The elements as a matrix, if they are of type `T` and of one dimension (a column) or two; bool
+    /// elements are bytes. None also if there are no elements. Allocates nothing.
+    pub fn as_matrix<T: Element>(&self) -> Option<ArrayView2<'a, T>> {
+        let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;
+        let (shape, strides) = match (&*self.layout.shape, self.layout.strides()) {
+            (&[rows], &[step]) => ((rows, 1), (step as usize, 1)),
+            (&[rows, columns], &[step, next]) => ((rows, columns), (step as usize, next as usize)),
+            _ => return None,
+        };
+        if (self.dtype != T::DTYPE && !are_bytes) || shape.0 == 0 || shape.1 == 0 {
+            return None;
+        }
+        // SAFETY: as in `as_array`.
+        Some(unsafe { ArrayView2::from_shape_ptr(shape.strides(strides), self.data.cast::<T>()) })
     }
 }
 

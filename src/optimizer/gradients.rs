@@ -243,6 +243,12 @@ impl Gradients {
         self.accumulation_steps
     }
 
+    /// How many runs are accumulated and wait for an update.
+    pub fn accumulated_runs(&self) -> Result<u64> {
+        self.check_process()?;
+        Ok(self.accumulation().runs)
+    }
+
     /// What earlier runs have contributed. For the apply that has claimed the gradients.
     pub(super) fn accumulation(&self) -> MutexGuard<'_, Accumulation> {
         self.accumulation.lock()

@@ -375,7 +375,7 @@ impl Strategy {
         self.0.cluster_resolver.as_ref()
     }
 
-    /// A metric of the last run that was committed, over all replicas in replica order.
+    /// A metric of the last run that was committed and measured anything, over all replicas in replica order.
     pub fn metric(&self, name: &str) -> Option<Metric> {
         if !self.0.origin.is_here() {
             // Whoever has the lock does not exist here.
@@ -384,7 +384,7 @@ impl Strategy {
         self.0.metrics.lock().get(name)
     }
 
-    /// The names of the metrics of the last run that was committed.
+    /// The names of those metrics.
     pub fn metric_names(&self) -> Vec<String> {
         let names = |metrics: &MetricTable| metrics.iter().map(|(name, _)| name.into()).collect();
         if !self.0.origin.is_here() {

@@ -206,8 +206,13 @@ impl Strategy {
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
         if let Some(record) = record {
+            let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
+            let any = !transaction.metrics.is_empty() || of_replicas();
             let mut metrics = inner.metrics.lock();
-            metrics.clear();
+            // A run that measured nothing leaves what the one before it had.
+            if any {
+                metrics.clear();
+            }
             for (name, metric) in transaction.metrics.iter() {
                 metrics.add(name, metric);
             }

@@ -21,7 +21,7 @@ impl Limits {
     }
 
     /// Why the run should end now, if it should.
-    pub(super) fn exceeded(&self) -> Option<Error> {
+    pub(crate) fn exceeded(&self) -> Option<Error> {
         if self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled) {
             return Some(Error::Cancelled(
                 "the run was cancelled; a token stays cancelled, so give another run a new one"

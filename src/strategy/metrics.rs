@@ -47,6 +47,11 @@ impl MetricTable {
         self.entries.get(name).copied().flatten()
     }
 
+    /// Whether there are no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, Metric)> {
         self.entries.iter().filter_map(|(name, metric)| Some((name.as_str(), (*metric)?)))
     }

@@ -239,6 +239,53 @@ FIELD(umbo_apply_report, non_finite_variable, 72);
 FIELD(umbo_apply_report, clipped, 80);
 FIELD(umbo_apply_report, accumulated_runs, 88);
 
+SIZE(umbo_metric_options, 40);
+FIELD(umbo_metric_options, struct_size, 0);
+FIELD(umbo_metric_options, classes, 8);
+FIELD(umbo_metric_options, bins, 16);
+FIELD(umbo_metric_options, lowest_score, 24);
+FIELD(umbo_metric_options, highest_score, 32);
+
+SIZE(umbo_class_metric, 56);
+FIELD(umbo_class_metric, struct_size, 0);
+FIELD(umbo_class_metric, true_positives, 8);
+FIELD(umbo_class_metric, false_positives, 16);
+FIELD(umbo_class_metric, false_negatives, 24);
+FIELD(umbo_class_metric, precision, 32);
+FIELD(umbo_class_metric, recall, 40);
+FIELD(umbo_class_metric, f1, 48);
+
+SIZE(umbo_progress, 64);
+FIELD(umbo_progress, struct_size, 0);
+FIELD(umbo_progress, steps, 8);
+FIELD(umbo_progress, examples, 16);
+FIELD(umbo_progress, applied, 24);
+FIELD(umbo_progress, skipped, 32);
+FIELD(umbo_progress, seconds, 40);
+FIELD(umbo_progress, last_apply, 48);
+FIELD(umbo_progress, metrics, 56);
+
+SIZE(umbo_train_epoch_options, 72);
+FIELD(umbo_train_epoch_options, struct_size, 0);
+FIELD(umbo_train_epoch_options, metrics, 8);
+FIELD(umbo_train_epoch_options, progress, 16);
+FIELD(umbo_train_epoch_options, progress_user_data, 24);
+FIELD(umbo_train_epoch_options, timeout_seconds, 32);
+FIELD(umbo_train_epoch_options, cancellation, 40);
+FIELD(umbo_train_epoch_options, most_steps, 48);
+FIELD(umbo_train_epoch_options, flush, 56);
+FIELD(umbo_train_epoch_options, reset_iterator, 60);
+FIELD(umbo_train_epoch_options, user_data_destroy, 64);
+
+SIZE(umbo_train_epoch_report, 56);
+FIELD(umbo_train_epoch_report, struct_size, 0);
+FIELD(umbo_train_epoch_report, steps, 8);
+FIELD(umbo_train_epoch_report, examples, 16);
+FIELD(umbo_train_epoch_report, applied, 24);
+FIELD(umbo_train_epoch_report, skipped, 32);
+FIELD(umbo_train_epoch_report, seconds, 40);
+FIELD(umbo_train_epoch_report, pass_ended, 48);
+
 SIZE(umbo_equivalence_options, 24);
 FIELD(umbo_equivalence_options, struct_size, 0);
 FIELD(umbo_equivalence_options, relative_tolerance, 8);

@@ -250,6 +250,58 @@ void training(const umbo::strategy &strategy) {
     strategy.synchronize();
 }
 
+// An epoch with every kind of metric, and one that a callable's exception ends.
+void an_epoch(const umbo::strategy &strategy) {
+    const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f));
+    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
+    const auto metrics = umbo::metrics::create(strategy);
+    umbo::metric_options three;
+    three.classes = 3;
+    const auto loss = metrics.define("loss", umbo::metric_kind::mean);
+    const auto matrix = metrics.define("matrix", umbo::metric_kind::confusion, three);
+    const auto auc = metrics.define("auc", umbo::metric_kind::auc);
+    CHECK(metrics.count() == 3 && metrics.index("auc") == auc && metrics.name(matrix) == "matrix");
+
+    const auto labels = umbo::dataset::from_tensor_slices(
+        umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1, 2, 1, 0, 2, 2}));
+    const auto elements = strategy.distribute(labels.batch(4)).iterate();
+    const auto step = [&](umbo::replica_context &context, const umbo::value &args) {
+        const auto part = args.view();
+        metrics.add(context, loss, 2.0 * static_cast<double>(part.shape[0]),
+                    static_cast<double>(part.shape[0]));
+        metrics.add_labels(context, matrix, part, part);
+        metrics.add_label(context, matrix, 0, 1);
+        metrics.add_score(context, auc, 0.25, 0);
+        metrics.add_score(context, auc, 0.75, 1);
+        context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
+        context.submit(gradients);
+    };
+    umbo::train_epoch_options options;
+    options.optimizer = umbo::optimizer::sgd(strategy);
+    options.gradients = gradients;
+    options.metrics = metrics;
+    int told = 0;
+    options.progress = [&](const umbo_progress &progress) { CHECK(progress.steps == ++told); };
+    const auto report = umbo::train_epoch(strategy, elements, step, options);
+    CHECK(report.steps == 2 && report.examples == 7 && report.applied == 2 && told == 2);
+    CHECK(metrics.result(loss).mean == 2 && metrics.result(auc).mean == 1);
+    // Three replicas in two steps each said 0 for 1.
+    CHECK(metrics.class_result(matrix, 0).false_positives == 6);
+    CHECK(metrics.cells(matrix) == (std::vector<std::int64_t>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
+
+    const float before = number_of(weight);
+    options.progress = [](const umbo_progress &) { throw 42; };
+    bool caught = false;
+    try {
+        umbo::train_epoch(strategy, elements, step, options);
+    } catch (int thrown) {
+        caught = thrown == 42;
+    }
+    CHECK(caught && number_of(weight) < before);
+    metrics.reset();
+    CHECK(metrics.result(loss).weight == 0);
+}
+
 } // namespace
 
 int main() {
@@ -262,6 +314,7 @@ int main() {
         CHECK(!strategy.compute_device(2).empty() && !strategy.parameter_device().empty());
         callables(strategy);
         training(strategy);
+        an_epoch(strategy);
     }
     return finish();
 }

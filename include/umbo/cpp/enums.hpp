@@ -54,6 +54,7 @@ enum class handle_type : std::int32_t {
     variable_request = UMBO_HANDLE_VARIABLE_REQUEST,
     element_spec = UMBO_HANDLE_ELEMENT_SPEC,
     equivalence = UMBO_HANDLE_EQUIVALENCE,
+    metrics = UMBO_HANDLE_METRICS,
 };
 
 constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }
@@ -116,6 +117,18 @@ enum class trainable : std::int32_t {
 };
 
 constexpr umbo_trainable to_c(trainable which) noexcept { return static_cast<umbo_trainable>(which); }
+
+// What a metric accumulates.
+enum class metric_kind : std::int32_t {
+    sum = UMBO_METRIC_SUM,
+    mean = UMBO_METRIC_MEAN,
+    count = UMBO_METRIC_COUNT,
+    accuracy = UMBO_METRIC_ACCURACY,
+    confusion = UMBO_METRIC_CONFUSION,
+    auc = UMBO_METRIC_AUC,
+};
+
+constexpr umbo_metric_kind to_c(metric_kind which) noexcept { return static_cast<umbo_metric_kind>(which); }
 
 // When the copies of a variable are made the same.
 enum class synchronization : std::int32_t {

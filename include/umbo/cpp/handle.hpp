@@ -37,6 +37,7 @@ UMBO_DETAIL_REFERENCES(cluster_resolver);
 UMBO_DETAIL_REFERENCES(distributed_dataset);
 UMBO_DETAIL_REFERENCES(element_spec);
 UMBO_DETAIL_REFERENCES(equivalence);
+UMBO_DETAIL_REFERENCES(metrics);
 
 #undef UMBO_DETAIL_REFERENCES
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-pub const HANDLES: [&str; 16] = [
+pub const HANDLES: [&str; 17] = [
     "tensor",
     "value",
     "strategy",
@@ -26,6 +26,7 @@ pub const HANDLES: [&str; 16] = [
     "scope",
     "replica_context",
     "variable_request",
+    "metrics",
 ];
 
 /// Numbers that are not 1.

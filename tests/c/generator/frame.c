@@ -22,6 +22,7 @@ static struct {
     umbo_scope *scope;
     umbo_replica_context *replica_context;
     umbo_variable_request *variable_request;
+    umbo_metrics *metrics;
 } good;
 
 static float numbers[1] = {1};
@@ -98,6 +99,13 @@ static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_
     (void)step;
     (void)user_data;
     *learning_rate = 0.1;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_progress_fn(const umbo_progress *progress,
+                                                       void *user_data) {
+    (void)progress;
+    (void)user_data;
     return UMBO_OK;
 }
 
@@ -209,6 +217,8 @@ int main(void) {
                                    &gradients_options, &good.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(good.strategy, NULL, &good.optimizer));
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
+    CHECK_OK(umbo_metrics_create(good.strategy, &good.metrics));
+    CHECK_OK(umbo_metrics_define(good.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, NULL));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
 
     good.equivalence = check_three_examples();
@@ -219,6 +229,7 @@ int main(void) {
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_metrics_release(good.metrics);
     umbo_equivalence_release(good.equivalence);
     umbo_cluster_resolver_release(good.cluster_resolver);
     umbo_cancellation_release(good.cancellation);

@@ -41,6 +41,7 @@ struct objects {
     umbo_scope *scope;
     umbo_replica_context *replica_context;
     umbo_variable_request *variable_request;
+    umbo_metrics *metrics;
     umbo_variable *table;
     umbo_value *structure;
     umbo_value *variable_value;
@@ -75,6 +76,7 @@ static float numbers[16] = {1};
 static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
+static int64_t cells_of_a_matrix[4];
 
 /* ---- what the children tell their parent */
 
@@ -155,6 +157,13 @@ static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_
     (void)step;
     (void)user_data;
     *learning_rate = 0.1;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_progress_fn(const umbo_progress *progress,
+                                                       void *user_data) {
+    (void)progress;
+    (void)user_data;
     return UMBO_OK;
 }
 
@@ -278,6 +287,18 @@ static umbo_status remember_context(umbo_replica_context *context, const umbo_va
     return UMBO_OK;
 }
 
+/* An accuracy, a confusion matrix and an AUC. */
+static umbo_metrics *make_metrics(umbo_strategy *strategy) {
+    umbo_metrics *metrics = NULL;
+    umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
+    options.classes = 2;
+    CHECK_OK(umbo_metrics_create(strategy, &metrics));
+    CHECK_OK(umbo_metrics_define(metrics, "x", UMBO_METRIC_ACCURACY, NULL, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options, NULL));
+    CHECK_OK(umbo_metrics_define(metrics, "auc", UMBO_METRIC_AUC, NULL, NULL));
+    return metrics;
+}
+
 static void make_objects(struct objects *good) {
     const int64_t row_index = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
@@ -320,6 +341,7 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_optimizer_create_momentum(good->strategy, NULL, &good->optimizer));
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
+    good->metrics = make_metrics(good->strategy);
     CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
@@ -356,6 +378,7 @@ static void release_objects(struct objects *good, size_t gone) {
     RELEASE(value, variable_value);
     RELEASE(value, structure);
     RELEASE(variable, table);
+    RELEASE(metrics, metrics);
     RELEASE(cluster_resolver, cluster_resolver);
     RELEASE(equivalence, equivalence);
     RELEASE(element_spec, element_spec);
@@ -815,6 +838,24 @@ static void the_destroy_of_a_schedule(struct scene *scene) {
     CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, good_schedule_fn, scene,
                                          probing_destroy));
     CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, NULL, NULL, NULL));
+}
+
+/* -- umbo_progress_fn */
+
+static umbo_status probing_progress(const umbo_progress *progress, void *user_data) {
+    (void)progress;
+    probe_once(user_data, NULL);
+    return UMBO_OK;
+}
+
+static void a_progress(struct scene *scene) {
+    struct objects *good = &scene->good;
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    options.metrics = good->metrics;
+    options.progress = probing_progress;
+    options.progress_user_data = scene;
+    umbo_ignore(umbo_train_epoch(good->strategy, good->iterator, good->optimizer, good->gradients,
+                                 submit_on_a_replica, good, &options, NULL));
 }
 
 /* -- umbo_map_fn */
@@ -1280,6 +1321,7 @@ static const struct {
     CONTEXT(a_schedule) /* umbo_schedule_fn */,
     CONTEXT(a_schedule_at_the_commit),
     CONTEXT(the_destroy_of_a_schedule),
+    CONTEXT(a_progress) /* umbo_progress_fn */,
     CONTEXT(a_map) /* umbo_map_fn */,
     CONTEXT(a_parallel_map),
     CONTEXT(a_prefetched_map),

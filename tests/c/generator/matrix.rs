@@ -56,6 +56,14 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_gradients_add_indexed_slices", "slices", "good.table_slices"),
     ("umbo_optimizer_state", "name", "\"momentum\""),
     ("umbo_strategy_check_equivalence", "batch", "good.batch"),
+    ("umbo_metrics_define", "name", "\"y\""),
+    ("umbo_metrics_add_score", "index", "2"),
+    ("umbo_metrics_class_result", "index", "1"),
+    ("umbo_metrics_cells", "index", "1"),
+    ("umbo_metrics_cells", "cells", "cells_of_a_matrix"),
+    ("umbo_metrics_cells", "capacity", "4"),
+    ("umbo_train_epoch", "optimizer", "NULL"),
+    ("umbo_train_epoch", "gradients", "NULL"),
 ];
 
 /// What has to happen first, in the same context: function, statement.
@@ -63,6 +71,11 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
     ("umbo_strategy_metric", "prepare_metric(good);"),
     ("umbo_optimizer_apply", "submit_in_place(good);"),
+    ("umbo_metrics_cells", "(void)cells;"),
+    (
+        "umbo_metrics_add_labels",
+        "umbo_ignore(umbo_tensor_view(good.indices, &predicted)); labels = predicted;",
+    ),
     ("umbo_scope_exit", "good.scope = scope_in_place(good);"),
     ("umbo_optimizer_add_group", "good.optimizer = good.fresh_optimizer;"),
     (

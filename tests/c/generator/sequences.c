@@ -22,7 +22,7 @@
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
-#define KINDS (UMBO_HANDLE_EQUIVALENCE + 1)
+#define KINDS (UMBO_HANDLE_METRICS + 1)
 /* Elements of arrays that go in, and of arrays that come out. */
 #define MOST_ITEMS 8
 #define MOST_ROOM 16
@@ -220,6 +220,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_CLUSTER_RESOLVER: umbo_cluster_resolver_release(handle); break;
         case UMBO_HANDLE_ELEMENT_SPEC: umbo_element_spec_release(handle); break;
         case UMBO_HANDLE_EQUIVALENCE: umbo_equivalence_release(handle); break;
+        case UMBO_HANDLE_METRICS: umbo_metrics_release(handle); break;
         default: break;
     }
 }
@@ -433,6 +434,13 @@ static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *lear
     (void)step;
     (void)user_data;
     *learning_rate = 0.1;
+    in_a_callback();
+    return outcome();
+}
+
+static umbo_status drawn_progress_fn(const umbo_progress *progress, void *user_data) {
+    (void)progress;
+    (void)user_data;
     in_a_callback();
     return outcome();
 }

@@ -33,6 +33,10 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "dtype", "1 + below(f, 14)"),
     ("", "timeout_seconds", "deadline(f)"),
     ("", "rows", "small(f)"),
+    ("umbo_metrics_define", "kind", "1 + below(f, 6)"),
+    ("umbo_metric_options", "bins", "small(f)"),
+    ("umbo_metric_options", "classes", "small(f)"),
+    ("umbo_train_epoch_options", "most_steps", "below(f, 4)"),
     ("umbo_log_level", "most_verbose", "below(f, 6)"),
     ("umbo_strategy_run_steps_on_iterator", "steps", "small(f)"),
 ];
@@ -155,7 +159,8 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
             calls.push_str("        it->struct_size = size_of_struct(f, sizeof(*it));\n");
         }
         for field in header.fields.get(name).into_iter().flatten() {
-            if field.name == "struct_size" {
+            // Structs in it stay zero.
+            if field.name == "struct_size" || header.structs.contains(&field.kind) {
                 continue;
             }
             let drawn = if field.kind == "umbo_destroy_fn" {
@@ -166,7 +171,10 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
                 })?
             };
             // What is not a number is left out less often: without it the struct is of little use.
-            let chance = if number(header, name, &field.name, &field.kind).is_some() {
+            // An epoch over an endless dataset has to end.
+            let chance = if field.name == "most_steps" {
+                "1"
+            } else if number(header, name, &field.name, &field.kind).is_some() {
                 "one_in(f, 3)"
             } else {
                 "!one_in(f, 6)"

@@ -1,0 +1,113 @@
+// Metrics that accumulate over runs.
+#ifndef UMBO_CPP_METRICS_HPP
+#define UMBO_CPP_METRICS_HPP
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <umbo/cpp/replica_context.hpp>
+
+namespace umbo {
+
+// What a metric is more exactly; see umbo_metric_options.
+struct metric_options {
+    std::int64_t classes = 0;
+    std::int64_t bins = 200;
+    double lowest_score = 0;
+    double highest_score = 1;
+};
+
+// Named numbers that replicas add to. They count once the run has succeeded.
+class metrics : public handle<umbo_metrics> {
+public:
+    using handle::handle;
+
+    static metrics create(const strategy &of) {
+        umbo_metrics *out = nullptr;
+        check(umbo_metrics_create(of.get(), &out));
+        return metrics(out);
+    }
+
+    // Adds a metric and gives its index: 0 for the first.
+    std::int64_t define(const std::string &name, metric_kind kind,
+                        const metric_options &how = {}) const {
+        auto options = detail::sized<umbo_metric_options>();
+        options.classes = how.classes;
+        options.bins = how.bins;
+        options.lowest_score = how.lowest_score;
+        options.highest_score = how.highest_score;
+        std::int64_t out = 0;
+        check(umbo_metrics_define(get(), name.c_str(), to_c(kind), &options, &out));
+        return out;
+    }
+
+    std::int64_t count() const {
+        std::int64_t out = 0;
+        check(umbo_metrics_count(get(), &out));
+        return out;
+    }
+
+    std::string name(std::int64_t index) const {
+        const char *out = nullptr;
+        check(umbo_metrics_name(get(), index, &out));
+        return out;
+    }
+
+    std::int64_t index(const std::string &name) const {
+        std::int64_t out = 0;
+        check(umbo_metrics_index(get(), name.c_str(), &out));
+        return out;
+    }
+
+    // In a replica's callable: a number and its weight.
+    void add(const replica_context &context, std::int64_t index, double sum, double weight) const {
+        check(umbo_metrics_add(get(), context.get(), index, sum, weight));
+    }
+
+    // The class that was predicted for one example.
+    void add_label(const replica_context &context, std::int64_t index, std::int64_t predicted,
+                   std::int64_t label) const {
+        check(umbo_metrics_add_label(get(), context.get(), index, predicted, label));
+    }
+
+    // The score of one example.
+    void add_score(const replica_context &context, std::int64_t index, double score,
+                   std::int64_t label) const {
+        check(umbo_metrics_add_score(get(), context.get(), index, score, label));
+    }
+
+    // What was predicted for many examples: class numbers, or rows of scores.
+    void add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
+                    const umbo_view &labels) const {
+        check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels));
+    }
+
+    umbo_metric result(std::int64_t index) const {
+        auto out = detail::sized<umbo_metric>();
+        check(umbo_metrics_result(get(), index, &out));
+        return out;
+    }
+
+    umbo_class_metric class_result(std::int64_t index, std::int64_t class_index) const {
+        auto out = detail::sized<umbo_class_metric>();
+        check(umbo_metrics_class_result(get(), index, class_index, &out));
+        return out;
+    }
+
+    // The cells of a confusion matrix or histogram, row by row.
+    std::vector<std::int64_t> cells(std::int64_t index) const {
+        std::int64_t count = 0;
+        const umbo_status asked = umbo_metrics_cells(get(), index, nullptr, 0, &count);
+        if (asked != UMBO_OK && count == 0) check(asked);
+        std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+        check(umbo_metrics_cells(get(), index, out.data(), count, &count));
+        return out;
+    }
+
+    void reset() const { check(umbo_metrics_reset(get())); }
+};
+
+} // namespace umbo
+
+#endif

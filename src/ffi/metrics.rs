@@ -1,0 +1,502 @@
+//! Metrics that accumulate over runs.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use super::boundary::{boundary, check, constant, out, quietly};
+use super::handle::{self, borrow, get, make};
+use super::object::{umbo_metrics, umbo_replica_context, umbo_strategy};
+use super::options::{self, Extensible};
+use super::replica_context::in_context;
+use super::status::umbo_status;
+use super::strategy::umbo_metric;
+use super::tensor::{umbo_view, view_from};
+use super::text::text;
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+use crate::metrics::kind::Kind;
+
+/// What a metric accumulates.
+pub type umbo_metric_kind = i32;
+
+/// A sum: `sum` of the result. Added to by umbo_metrics_add().
+pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
+/// A weighted mean: `mean` of the result. Added to by umbo_metrics_add().
+pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
+/// A sum of whole numbers, without rounding: `sum` of the result. Added to by umbo_metrics_add().
+pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
+/// How many predictions were right, top-1: `mean` of the result is their share, `sum` their number and
+/// `weight` that of all. Added to by labels, or by umbo_metrics_add() with both numbers.
+pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
+/// A confusion matrix: how often each class was predicted (column) for each (row). The result is the
+/// accuracy; umbo_metrics_class_result() has precision, recall and F1. Added to by labels.
+pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
+/// The area under the ROC curve of scores of two classes, from a histogram: `mean` of the result. `weight` is the number of
+/// pairs of a positive and a negative example, `sum` that of those in which the positive one has the
+/// higher score; a pair in one bin counts half. Exact but for pairs in one bin. (Fawcett, "An
+/// introduction to ROC analysis", Pattern Recognition Letters 27, 2006; Hanley and McNeil, Radiology
+/// 143, 1982.) Added to by scores with labels 0 and 1.
+pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
+
+/// What a metric is more exactly. Start from UMBO_METRIC_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_metric_options {
+    /// sizeof(umbo_metric_options).
+    pub struct_size: usize,
+    /// How many classes a confusion matrix has, 1 to 32768; it must be given. Its cells take 8 bytes
+    /// each. By default 0.
+    pub classes: i64,
+    /// How many bins an AUC's histogram has, 1 to 16777216. By default 200.
+    pub bins: i64,
+    /// Where the first bin begins; lower scores count in it. By default 0.
+    pub lowest_score: f64,
+    /// Where the last bin ends; higher scores count in it. By default 1.
+    pub highest_score: f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_metric_options {}
+
+impl Default for umbo_metric_options {
+    fn default() -> Self {
+        umbo_metric_options {
+            struct_size: size_of::<Self>(),
+            classes: 0,
+            bins: 200,
+            lowest_score: 0.0,
+            highest_score: 1.0,
+        }
+    }
+}
+
+/// How a class was predicted. Start from UMBO_CLASS_METRIC_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_class_metric {
+    /// sizeof(umbo_class_metric).
+    pub struct_size: usize,
+    /// Examples of the class for which it was predicted.
+    pub true_positives: i64,
+    /// Examples of other classes for which it was predicted.
+    pub false_positives: i64,
+    /// Examples of the class for which another one was predicted.
+    pub false_negatives: i64,
+    /// True positives by all predictions of the class; NaN if there were none.
+    pub precision: f64,
+    /// True positives by all examples of the class; NaN if there were none.
+    pub recall: f64,
+    /// The harmonic mean of precision and recall; NaN if there were neither predictions nor examples.
+    pub f1: f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_class_metric {}
+
+/// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
+///
+/// @param[in] strategy Whose runs add to them.
+/// @param[out] metrics A new handle, to be released.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_create(
+    strategy: *const umbo_strategy,
+    metrics: *mut *mut umbo_metrics,
+) -> umbo_status {
+    boundary("umbo_metrics_create", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let metrics = unsafe { out(metrics, "metrics") }?;
+        let strategy = get(strategy, "strategy")?;
+        metrics.write(make(Metrics::new(&strategy))?);
+        Ok(())
+    })
+}
+
+/// Adds a metric, between runs. The first one has index 0, the next one 1, and so on.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] name Its name, which differs from the others; copied.
+/// @param[in] kind What it accumulates.
+/// @param[in] options What it is more exactly; `options` may be NULL: all defaults.
+/// @param[out] index Gets its index; `index` may be NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_define(
+    metrics: *mut umbo_metrics,
+    name: *const c_char,
+    kind: umbo_metric_kind,
+    options: *const umbo_metric_options,
+    index: *mut i64,
+) -> umbo_status {
+    boundary("umbo_metrics_define", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (name, options) = unsafe { (text(name, "name")?, options::read(options, "options")?) };
+        let index = match index.is_null() {
+            true => None,
+            // SAFETY: the caller gives a place for the output.
+            false => Some(unsafe { out(index, "index") }?),
+        };
+        let kind = constant(
+            kind,
+            match kind {
+                UMBO_METRIC_SUM => Some(Ok(Kind::Sum)),
+                UMBO_METRIC_MEAN => Some(Ok(Kind::Mean)),
+                UMBO_METRIC_COUNT => Some(Ok(Kind::Count)),
+                UMBO_METRIC_ACCURACY => Some(Ok(Kind::Accuracy)),
+                UMBO_METRIC_CONFUSION => Some(Kind::confusion(options.classes)),
+                UMBO_METRIC_AUC => {
+                    Some(Kind::auc(options.bins, options.lowest_score, options.highest_score))
+                }
+                _ => None,
+            },
+            "kind",
+            "UMBO_METRIC_SUM (1) to UMBO_METRIC_AUC (6)",
+        )??;
+        let defined = get(metrics, "metrics")?.define(name, kind)?;
+        if let Some(index) = index {
+            index.write(defined as i64);
+        }
+        Ok(())
+    })
+}
+
+/// How many metrics were defined.
+///
+/// @param[in] metrics The metrics.
+/// @param[out] count Gets their number.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_count(
+    metrics: *const umbo_metrics,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_metrics_count", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(metrics, "metrics", |metrics| metrics.count())?? as i64);
+        Ok(())
+    })
+}
+
+/// The name of a metric.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] index Which one.
+/// @param[out] name Gets its name, which lives as long as the metrics.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_name(
+    metrics: *const umbo_metrics,
+    index: i64,
+    name: *mut *const c_char,
+) -> umbo_status {
+    boundary("umbo_metrics_name", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let name = unsafe { out(name, "name") }?;
+        let index = entry(index)?;
+        let found = borrow(metrics, "metrics", |metrics| metrics.name(index))??;
+        // The metrics keep the characters, and where they lie.
+        name.write(found.as_c_str().as_ptr());
+        Ok(())
+    })
+}
+
+/// The index of the metric with a name, for the functions that take one.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] name The name.
+/// @param[out] index Gets the index.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_NOT_FOUND, with the names that there are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_index(
+    metrics: *const umbo_metrics,
+    name: *const c_char,
+    index: *mut i64,
+) -> umbo_status {
+    boundary("umbo_metrics_index", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (index, name) = unsafe { (out(index, "index")?, text(name, "name")?) };
+        index.write(borrow(metrics, "metrics", |metrics| metrics.index(name))?? as i64);
+        Ok(())
+    })
+}
+
+/// Adds a number and its weight to a sum, mean, count or accuracy, in a replica's callback.
+///
+/// What replicas add belongs to the step: it counts once the run has succeeded, and not at all if it
+/// fails. Replicas add at the same time; nobody waits for another one, and nothing is allocated.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] ctx The replica's context.
+/// @param[in] index Which of them.
+/// @param[in] sum What is added. For a count: a whole number, 0 or more. For an accuracy: how
+///   many predictions were right.
+/// @param[in] weight What it was taken over, usually a number of examples; 0 or more. For an
+///   accuracy: how many predictions there were.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+/// - UMBO_STATUS_INVALID_ARGUMENT: one of another kind, or numbers that it does not take.
+/// - UMBO_STATUS_FAILED_PRECONDITION: not in a run of the strategy that the metrics were made
+///   for.
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_add(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    sum: f64,
+    weight: f64,
+) -> umbo_status {
+    boundary("umbo_metrics_add", || {
+        let index = entry(index)?;
+        in_context(ctx, |context| {
+            borrow(metrics, "metrics", |metrics| metrics.add_in(context, index, sum, weight))?
+        })
+    })
+}
+
+/// Adds the class that was predicted for one example to an accuracy or a confusion matrix.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] ctx The replica's context.
+/// @param[in] index Which of them.
+/// @param[in] predicted The class that was predicted.
+/// @param[in] label The class that is right.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that the matrix does not have.
+/// - Otherwise as umbo_metrics_add().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_add_label(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    predicted: i64,
+    label: i64,
+) -> umbo_status {
+    boundary("umbo_metrics_add_label", || {
+        let index = entry(index)?;
+        in_context(ctx, |context| {
+            borrow(metrics, "metrics", |metrics| {
+                metrics.add_label_in(context, index, predicted, label)
+            })?
+        })
+    })
+}
+
+/// Adds the score of one example to an AUC.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] ctx The replica's context.
+/// @param[in] index Which of them.
+/// @param[in] score The score, not NaN; higher ones speak for class 1.
+/// @param[in] label 0 for a negative example, 1 for a positive one.
+/// @return UMBO_OK, or:
+/// - Otherwise as umbo_metrics_add_label().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_add_score(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    score: f64,
+    label: i64,
+) -> umbo_status {
+    boundary("umbo_metrics_add_score", || {
+        let index = entry(index)?;
+        in_context(ctx, |context| {
+            borrow(metrics, "metrics", |metrics| {
+                metrics.add_score_in(context, index, score, label)
+            })?
+        })
+    })
+}
+
+/// Adds what was predicted for many examples to an accuracy, a confusion matrix or an AUC. There may be
+/// none. If any of it is wrong, none of it is added. Allocates nothing once a step had as many.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] ctx The replica's context.
+/// @param[in] index Which of them.
+/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
+///   or scores, floating-point numbers of shape [examples, classes], of which the highest counts,
+///   the first among equals. For an AUC: scores of shape [examples] or [examples, 1]. No score is
+///   NaN.
+/// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
+///   For an AUC 0 and 1.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that there is not (the message has its
+///   row).
+/// - UMBO_STATUS_INVALID_ARGUMENT: other shapes or types.
+/// - Otherwise as umbo_metrics_add_label().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_add_labels(
+    metrics: *mut umbo_metrics,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    predicted: *const umbo_view,
+    labels: *const umbo_view,
+) -> umbo_status {
+    boundary("umbo_metrics_add_labels", || {
+        let index = entry(index)?;
+        check(predicted, "predicted", "a view is expected")?;
+        check(labels, "labels", "a view is expected")?;
+        in_context(ctx, |context| {
+            borrow(metrics, "metrics", |metrics| {
+                // SAFETY: the caller gives NULL or views, whose elements nobody writes during this
+                // call.
+                let (predicted, labels) =
+                    unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
+                metrics.add_labels_in(context, index, &predicted, &labels)
+            })?
+        })
+    })
+}
+
+/// What a metric has accumulated over the runs that succeeded since it was defined or reset.
+///
+/// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
+/// replicas: the same bits for the same calls, however threads are scheduled.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] index Which of them.
+/// @param[out] metric Gets sum, weight and mean; its kind says what they are.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_result(
+    metrics: *const umbo_metrics,
+    index: i64,
+    metric: *mut umbo_metric,
+) -> umbo_status {
+    boundary("umbo_metrics_result", || {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let metric = unsafe { options::out(metric, "metric") }?;
+        let found = get(metrics, "metrics")?.result(entry(index)?)?;
+        let (sum, weight, mean) = (found.sum, found.weight, found.mean());
+        metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });
+        Ok(())
+    })
+}
+
+/// How a class was predicted, by a confusion matrix.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] index Which of them.
+/// @param[in] class_index Which class.
+/// @param[out] metric Gets the numbers.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
+/// - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_class_result(
+    metrics: *const umbo_metrics,
+    index: i64,
+    class_index: i64,
+    metric: *mut umbo_class_metric,
+) -> umbo_status {
+    boundary("umbo_metrics_class_result", || {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let metric = unsafe { options::out(metric, "metric") }?;
+        let counts = get(metrics, "metrics")?.class(entry(index)?, class_index)?;
+        metric.write(umbo_class_metric {
+            struct_size: size_of::<umbo_class_metric>(),
+            true_positives: counts.true_positives,
+            false_positives: counts.false_positives,
+            false_negatives: counts.false_negatives,
+            precision: counts.precision(),
+            recall: counts.recall(),
+            f1: counts.f1(),
+        });
+        Ok(())
+    })
+}
+
+/// The cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the negative examples
+/// and then those of the positive ones.
+///
+/// `count` gets how many cells there are, also if `capacity` is not enough: then the result is
+/// OUT_OF_RANGE and `cells`, which may be NULL if `capacity` is 0, stays as it is.
+///
+/// @param[in] metrics The metrics.
+/// @param[in] index Which of them.
+/// @param[out] cells Gets the numbers.
+/// @param[in] capacity How many of them fit.
+/// @param[out] count Gets how many there are.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or too little room.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_cells(
+    metrics: *const umbo_metrics,
+    index: i64,
+    cells: *mut i64,
+    capacity: i64,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_metrics_cells", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        let room = usize::try_from(capacity)
+            .map_err(|_| Error::invalid("capacity", format!("{capacity}; must be 0 or more")))?;
+        if room > 0 {
+            check(cells, "cells", "room for as many numbers as `capacity` says is expected")?;
+        }
+        get(metrics, "metrics")?.with_cells(entry(index)?, |found| {
+            count.write(found.len() as i64);
+            if found.len() > room {
+                let problem = format!("{capacity}; there are {} cells", found.len());
+                return Err(Error::out_of_range("capacity", problem));
+            }
+            // SAFETY: checked, and the caller promises room for `capacity` numbers.
+            unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };
+            Ok(())
+        })
+    })
+}
+
+/// Lets all metrics begin at zero.
+///
+/// @param[in] metrics The metrics.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_reset(metrics: *mut umbo_metrics) -> umbo_status {
+    boundary("umbo_metrics_reset", || get(metrics, "metrics")?.reset())
+}
+
+fn entry(index: i64) -> Result<usize> {
+    usize::try_from(index)
+        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
+}
+
+/// Another handle to the same object, to be released like the first.
+///
+/// @param[in] metrics The metrics.
+/// @param[out] retained Gets the handle.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_retain(
+    metrics: *const umbo_metrics,
+    retained: *mut *mut umbo_metrics,
+) -> umbo_status {
+    boundary("umbo_metrics_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(metrics, "metrics", retained) }
+    })
+}
+
+/// Releases a reference. NULL is fine.
+///
+/// @param[in] metrics The handle; `metrics` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_metrics_release(metrics: *const umbo_metrics) {
+    quietly("umbo_metrics_release", || handle::release(metrics, "metrics"));
+}

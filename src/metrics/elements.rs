@@ -1,0 +1,174 @@
+//! The elements of views, of whatever type, as class numbers and scores.
+
+use half::{bf16, f16};
+
+use crate::error::{Error, Result};
+use crate::kernels::dtype::{DType, Element};
+use crate::kernels::view::View;
+
+/// A class number.
+trait Class: Element {
+    fn class(self) -> i64;
+}
+
+/// A score. Widening keeps its value.
+trait Score: Element {
+    fn score(self) -> f64;
+}
+
+macro_rules! classes {
+    ($($rust:ty),*) => {
+        $(impl Class for $rust {
+            fn class(self) -> i64 {
+                // What does not fit is no class.
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        })*
+    };
+}
+
+classes!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+macro_rules! scores {
+    ($($rust:ty),*) => {
+        $(impl Score for $rust {
+            fn score(self) -> f64 {
+                f64::from(self)
+            }
+        })*
+    };
+}
+
+scores!(f16, bf16, f32, f64);
+
+/// How many rows a view has, which is of one or two dimensions.
+pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
+    match *view.layout().shape {
+        [rows] | [rows, _] => Ok(rows),
+        _ => {
+            let shape = view.layout().shape;
+            let problem = format!("its shape is {shape}; [examples] is expected");
+            Err(Error::invalid(argument, problem))
+        }
+    }
+}
+
+/// How many columns a view has, if it has two dimensions.
+pub(super) fn columns(view: &View<'_>) -> Option<usize> {
+    match *view.layout().shape {
+        [_, columns] => Some(columns),
+        _ => None,
+    }
+}
+
+/// The class numbers from row `first` on, as many as there is room for.
+pub(super) fn read_classes(
+    view: &View<'_>,
+    argument: &'static str,
+    first: usize,
+    classes: &mut [i64],
+) -> Result<()> {
+    match view.dtype() {
+        DType::Int8 => copy_classes::<i8>(view, first, classes),
+        DType::Int16 => copy_classes::<i16>(view, first, classes),
+        DType::Int32 => copy_classes::<i32>(view, first, classes),
+        DType::Int64 => copy_classes::<i64>(view, first, classes),
+        DType::UInt8 | DType::Bool => copy_classes::<u8>(view, first, classes),
+        DType::UInt16 => copy_classes::<u16>(view, first, classes),
+        DType::UInt32 => copy_classes::<u32>(view, first, classes),
+        DType::UInt64 => copy_classes::<u64>(view, first, classes),
+        dtype => {
+            let problem = format!("{dtype} elements; class numbers are integers or bool");
+            return Err(Error::invalid(argument, problem));
+        }
+    }
+    Ok(())
+}
+
+fn copy_classes<T: Class>(view: &View<'_>, first: usize, classes: &mut [i64]) {
+    let Some(matrix) = view.as_matrix::<T>() else { return };
+    for (row, class) in (first..).zip(classes) {
+        *class = matrix[[row, 0]].class();
+    }
+}
+
+/// The columns of the highest scores of the rows from `first` on: of equal ones the first.
+pub(super) fn read_top(
+    view: &View<'_>,
+    argument: &'static str,
+    first: usize,
+    classes: &mut [i64],
+) -> Result<()> {
+    match view.dtype() {
+        DType::Float16 => find_top::<f16>(view, argument, first, classes),
+        DType::BFloat16 => find_top::<bf16>(view, argument, first, classes),
+        DType::Float32 => find_top::<f32>(view, argument, first, classes),
+        DType::Float64 => find_top::<f64>(view, argument, first, classes),
+        dtype => Err(no_scores(argument, dtype)),
+    }
+}
+
+fn find_top<T: Score>(
+    view: &View<'_>,
+    argument: &'static str,
+    first: usize,
+    classes: &mut [i64],
+) -> Result<()> {
+    let Some(matrix) = view.as_matrix::<T>() else { return Ok(()) };
+    for (row, class) in (first..).zip(classes) {
+        let mut top = f64::NEG_INFINITY;
+        *class = 0;
+        for (column, score) in matrix.row(row).iter().enumerate() {
+            let score = score.score();
+            if score.is_nan() {
+                return Err(nan(argument, row));
+            }
+            if score > top {
+                (top, *class) = (score, column as i64);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The scores from row `first` on, as many as there is room for.
+pub(super) fn read_scores(
+    view: &View<'_>,
+    argument: &'static str,
+    first: usize,
+    scores: &mut [f64],
+) -> Result<()> {
+    match view.dtype() {
+        DType::Float16 => copy_scores::<f16>(view, argument, first, scores),
+        DType::BFloat16 => copy_scores::<bf16>(view, argument, first, scores),
+        DType::Float32 => copy_scores::<f32>(view, argument, first, scores),
+        DType::Float64 => copy_scores::<f64>(view, argument, first, scores),
+        dtype => Err(no_scores(argument, dtype)),
+    }
+}
+
+fn copy_scores<T: Score>(
+    view: &View<'_>,
+    argument: &'static str,
+    first: usize,
+    scores: &mut [f64],
+) -> Result<()> {
+    let Some(matrix) = view.as_matrix::<T>() else { return Ok(()) };
+    for (row, score) in (first..).zip(scores) {
+        *score = matrix[[row, 0]].score();
+        if score.is_nan() {
+            return Err(nan(argument, row));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn nan(argument: &'static str, row: usize) -> Error {
+    Error::invalid(argument, format!("row {row} has a NaN, which no score can be compared with"))
+}
+
+#[cold]
+fn no_scores(argument: &'static str, dtype: DType) -> Error {
+    Error::invalid(argument, format!("{dtype} elements; scores are floating-point numbers"))
+}

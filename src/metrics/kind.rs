@@ -1,0 +1,81 @@
+//! What a metric is of.
+
+use crate::error::{Error, Result};
+
+/// What an entry accumulates. The cells of a matrix or histogram are numbered from 0, in rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A sum of numbers.
+    Sum,
+    /// A sum of numbers and of their weights; the quotient is the mean.
+    Mean,
+    /// Whole numbers, counted without rounding.
+    Count,
+    /// How many predictions were right, and of how many.
+    Accuracy,
+    /// How often each class was predicted for each: row by label, column by prediction.
+    Confusion {
+        /// How many classes there are.
+        classes: u32,
+    },
+    /// How the scores of negative (row 0) and of positive examples (row 1) are distributed.
+    Auc {
+        /// How many bins of equal width there are.
+        bins: u32,
+        /// Where the first one begins. Scores below count there.
+        lowest: f64,
+        /// Where the last one ends. Scores above count there.
+        highest: f64,
+    },
+}
+
+impl Kind {
+    /// A matrix of so many classes has cells that 32 bits can number.
+    pub const MOST_CLASSES: i64 = 1 << 15;
+    /// The most bins of a histogram.
+    pub const MOST_BINS: i64 = 1 << 24;
+
+    /// A confusion matrix.
+    pub fn confusion(classes: i64) -> Result<Kind> {
+        if !(1..=Kind::MOST_CLASSES).contains(&classes) {
+            let most = Kind::MOST_CLASSES;
+            let problem = format!("{classes}; a confusion matrix has 1 to {most} classes");
+            return Err(Error::invalid("options.classes", problem));
+        }
+        Ok(Kind::Confusion { classes: classes as u32 })
+    }
+
+    /// A histogram of scores.
+    pub fn auc(bins: i64, lowest: f64, highest: f64) -> Result<Kind> {
+        if !(1..=Kind::MOST_BINS).contains(&bins) {
+            let problem = format!("{bins}; a histogram has 1 to {} bins", Kind::MOST_BINS);
+            return Err(Error::invalid("options.bins", problem));
+        }
+        if !(lowest < highest && (highest - lowest).is_finite()) {
+            let problem = format!("{lowest}; must be finite and less than highest ({highest})");
+            return Err(Error::invalid("options.lowest", problem));
+        }
+        Ok(Kind::Auc { bins: bins as u32, lowest, highest })
+    }
+
+    /// Its rows and columns, if it has cells.
+    pub fn cells(self) -> Option<[usize; 2]> {
+        match self {
+            Kind::Confusion { classes } => Some([classes as usize; 2]),
+            Kind::Auc { bins, .. } => Some([2, bins as usize]),
+            _ => None,
+        }
+    }
+
+    /// What it is, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Sum => "a sum",
+            Kind::Mean => "a mean",
+            Kind::Count => "a count",
+            Kind::Accuracy => "an accuracy",
+            Kind::Confusion { .. } => "a confusion matrix",
+            Kind::Auc { .. } => "an AUC",
+        }
+    }
+}

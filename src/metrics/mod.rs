@@ -1,0 +1,280 @@
+//! Metrics that accumulate over steps: sums, means, counts, accuracies, confusion matrices, AUCs.
+//!
+//! What replicas add belongs to the step and is added to the totals, in replica order, when the step
+//! is committed. Each replica adds to a part of its own, which no other one touches meanwhile.
+//!
+//! - [`kind`]: what an entry is of. `elements`: reading views of any type.
+//! - `part`: what one replica has added in a step. `total`: what steps have added up to.
+
+mod elements;
+pub mod kind;
+mod part;
+mod total;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+use crate::error::{Error, Result};
+use crate::executor::fork::{Origin, lock_of_object};
+use crate::executor::lock::{Mutex, MutexGuard};
+use crate::kernels::view::View;
+use crate::memory;
+use crate::strategy::commit::StepParticipant;
+use crate::strategy::metrics::Metric;
+use crate::strategy::{ReplicaContext, Strategy};
+use crate::text::Text;
+
+use kind::Kind;
+use part::{Part, Slot};
+pub use total::ClassCounts;
+use total::Total;
+
+/// Named metrics of one strategy, in the order in which they were defined.
+pub struct Metrics {
+    strategy: u64,
+    origin: Origin,
+    /// The last step that added to them, and in the lowest bit whether it is in progress.
+    state: AtomicU64,
+    /// One for each replica, whose thread has the lock to itself while steps run.
+    parts: Vec<CachePadded<Mutex<Part>>>,
+    entries: Mutex<Vec<Entry>>,
+}
+
+struct Entry {
+    name: Text,
+    kind: Kind,
+    total: Total,
+}
+
+impl Metrics {
+    /// None yet, for the replicas of `strategy`.
+    pub fn new(strategy: &Strategy) -> Arc<Metrics> {
+        Arc::new(Metrics {
+            strategy: strategy.id(),
+            origin: Origin::here(),
+            state: AtomicU64::new(0),
+            parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
+            entries: Mutex::default(),
+        })
+    }
+
+    /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
+    pub fn define(&self, name: &str, kind: Kind) -> Result<usize> {
+        self.origin.check("metrics")?;
+        let total = Total::new(kind)?;
+        let mut entries = self.entries.lock();
+        self.check_idle()?;
+        if entries.iter().any(|entry| entry.name.as_str() == name) {
+            let problem = format!("there is a metric '{name}' already");
+            return Err(Error::invalid("name", problem));
+        }
+        memory::room(&mut entries, 1, "metrics")?;
+        for part in &self.parts {
+            memory::room(&mut part.lock().slots, 1, "metrics")?;
+        }
+        for part in &self.parts {
+            part.lock().slots.push(Slot::new(kind));
+        }
+        entries.push(Entry { name: name.into(), kind, total });
+        Ok(entries.len() - 1)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> Result<usize> {
+        Ok(self.entries()?.len())
+    }
+
+    /// The name of entry `index`.
+    pub fn name(&self, index: usize) -> Result<Text> {
+        self.look_at(index, |entry| Ok(entry.name.clone()))
+    }
+
+    /// Where the entry with this name is.
+    pub fn index(&self, name: &str) -> Result<usize> {
+        let entries = self.entries()?;
+        entries.iter().position(|entry| entry.name.as_str() == name).ok_or_else(|| {
+            let known: Vec<_> =
+                entries.iter().map(|entry| format!("'{}'", entry.name.as_str())).collect();
+            Error::NotFound(format!("name: no metric '{name}'; there are [{}]", known.join(", ")))
+        })
+    }
+
+    /// Adds a number and its weight, for the context's replica, in its step.
+    pub fn add_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        sum: f64,
+        weight: f64,
+    ) -> Result<()> {
+        self.with_slot(context, index, |slot| slot.add(sum, weight))
+    }
+
+    /// Adds the class that was predicted for one example.
+    pub fn add_label_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        predicted: i64,
+        label: i64,
+    ) -> Result<()> {
+        self.with_slot(context, index, |slot| slot.add_label(predicted, label))
+    }
+
+    /// Adds the score of one example.
+    pub fn add_score_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        score: f64,
+        label: i64,
+    ) -> Result<()> {
+        self.with_slot(context, index, |slot| slot.add_score(score, label))
+    }
+
+    /// Adds what was predicted for many examples: class numbers, or rows of scores; nothing if any of
+    /// it is wrong.
+    pub fn add_labels_in(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        predicted: &View<'_>,
+        labels: &View<'_>,
+    ) -> Result<()> {
+        self.with_slot(context, index, |slot| slot.add_labels(predicted, labels))
+    }
+
+    /// What entry `index` has accumulated.
+    pub fn result(&self, index: usize) -> Result<Metric> {
+        self.look_at(index, |entry| Ok(entry.total.metric(entry.kind)))
+    }
+
+    /// How class `class` of confusion matrix `index` was predicted.
+    pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
+        self.look_at(index, |entry| {
+            let Kind::Confusion { classes } = entry.kind else {
+                let problem = format!("is {}, not a confusion matrix", entry.kind.name());
+                return Err(Error::invalid("index", problem));
+            };
+            let found = usize::try_from(class).ok().and_then(|class| entry.total.class(class));
+            found.ok_or_else(|| {
+                Error::out_of_range("class_index", format!("{class} is not in [0, {classes})"))
+            })
+        })
+    }
+
+    /// Shows the cells of matrix or histogram `index`, row by row.
+    pub fn with_cells<R>(&self, index: usize, look: impl FnOnce(&[i64]) -> Result<R>) -> Result<R> {
+        self.look_at(index, |entry| match entry.total.cells() {
+            Some(cells) => look(cells),
+            None => {
+                let problem = format!("is {}, which has no cells", entry.kind.name());
+                Err(Error::invalid("index", problem))
+            }
+        })
+    }
+
+    /// Forgets what all entries have accumulated. Fails while a step adds to them.
+    pub fn reset(&self) -> Result<()> {
+        self.origin.check("metrics")?;
+        let mut entries = self.entries.lock();
+        self.check_idle()?;
+        entries.iter_mut().for_each(|entry| entry.total.clear());
+        Ok(())
+    }
+
+    fn entries(&self) -> Result<MutexGuard<'_, Vec<Entry>>> {
+        lock_of_object(
+            self.origin,
+            &self.entries,
+            "metrics: the process was forked while another thread was changing them",
+        )
+    }
+
+    fn look_at<R>(&self, index: usize, look: impl FnOnce(&Entry) -> Result<R>) -> Result<R> {
+        let entries = self.entries()?;
+        entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(look)
+    }
+
+    fn check_idle(&self) -> Result<()> {
+        if self.state.load(Ordering::Acquire) & 1 == 0 {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "metrics: a run is adding to them; define and reset them before or after it",
+        ))
+    }
+
+    /// Lets `change` add to an entry's slot of the context's replica, as a part of its step.
+    fn with_slot(
+        self: &Arc<Self>,
+        context: &ReplicaContext,
+        index: usize,
+        change: impl FnOnce(&mut Slot) -> Result<()>,
+    ) -> Result<()> {
+        let step = self.take_part(context)?;
+        let mut part = self.parts[context.replica()].lock();
+        part.begin(step);
+        let count = part.slots.len();
+        part.slots.get_mut(index).ok_or_else(|| no_entry(index, count)).and_then(change)
+    }
+
+    /// Lets the metrics take part in the outcome of the context's step, and says which it is.
+    fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
+        self.origin.check("metrics")?;
+        context.check_live()?;
+        let step = context.step_id();
+        if step == 0 {
+            return Err(Error::precondition(
+                "ctx: the default context is in no run; replicas add to metrics inside of a run",
+            ));
+        }
+        if context.strategy().id() != self.strategy {
+            return Err(Error::precondition(
+                "metrics: mixing different strategies: they were made for another one than the one \
+                 that runs here; make metrics for each strategy",
+            ));
+        }
+        // Whoever sees that the metrics take part may add, and the step's outcome knows them.
+        if self.state.load(Ordering::Acquire) >> 1 < step {
+            context.strategy().join_step(step, self)?;
+        }
+        Ok(step)
+    }
+}
+
+fn no_entry(index: usize, count: usize) -> Error {
+    Error::out_of_range("index", format!("{index} is not in [0, {count}), the metrics defined"))
+}
+
+impl StepParticipant for Metrics {
+    fn join(&self, step: u64) -> bool {
+        let earlier = |state: u64| (state >> 1 < step).then_some(step << 1 | 1);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, earlier).is_ok()
+    }
+
+    fn commit(&self, step: u64) {
+        let entries = &mut *self.entries.lock();
+        for part in &self.parts {
+            let part = part.lock();
+            if part.step == step {
+                let added = entries.iter_mut().zip(&part.slots);
+                added.for_each(|(entry, slot)| entry.total.fold(slot));
+            }
+        }
+        self.state.store(step << 1, Ordering::Release);
+    }
+
+    fn roll_back(&self, step: u64) {
+        // What the parts hold is of a step that none will be committed under.
+        self.state.store(step << 1, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "metrics of {} replicas", self.parts.len())
+    }
+}

@@ -1,0 +1,233 @@
+//! What one replica has added in the step in progress.
+
+use crate::error::{Error, Result};
+use crate::kernels::view::View;
+use crate::memory;
+use crate::metrics::elements::{columns, read_classes, read_scores, read_top, rows};
+use crate::metrics::kind::Kind;
+
+/// Above this not every whole number is a float64.
+const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
+
+/// How many rows of a view are looked at together.
+const CHUNK: usize = 256;
+
+/// What one replica has added to all entries in `step`; what is older counts for nothing.
+#[derive(Default)]
+pub(super) struct Part {
+    pub step: u64,
+    pub slots: Vec<Slot>,
+}
+
+impl Part {
+    /// Makes this the part of `step`, empty if it was that of another one.
+    pub fn begin(&mut self, step: u64) {
+        if self.step != step {
+            self.step = step;
+            self.slots.iter_mut().for_each(Slot::clear);
+        }
+    }
+}
+
+/// What was added to one entry.
+pub(super) struct Slot {
+    kind: Kind,
+    /// Of a sum or a mean.
+    pub sum: f64,
+    pub weight: f64,
+    /// Of a count or an accuracy.
+    pub hits: i64,
+    pub of: i64,
+    /// One number for each example that was added to a matrix or histogram: of its cell. So a step
+    /// costs by its examples, however many cells there are.
+    pub cells: Vec<u32>,
+}
+
+impl Slot {
+    pub fn new(kind: Kind) -> Slot {
+        Slot { kind, sum: 0.0, weight: 0.0, hits: 0, of: 0, cells: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        (self.sum, self.weight, self.hits, self.of) = (0.0, 0.0, 0, 0);
+        self.cells.clear();
+    }
+
+    /// Adds a number and its weight.
+    pub fn add(&mut self, sum: f64, weight: f64) -> Result<()> {
+        if !(weight.is_finite() && weight >= 0.0) {
+            return Err(Error::invalid("weight", format!("{weight}; weights are 0 or more")));
+        }
+        match self.kind {
+            Kind::Sum | Kind::Mean => {
+                self.sum += sum;
+                self.weight += weight;
+            }
+            Kind::Count | Kind::Accuracy => {
+                let (hits, of) = (whole(sum, "sum")?, whole(weight, "weight")?);
+                if self.kind == Kind::Accuracy && hits > of {
+                    let problem = format!("{hits} right predictions of {of}");
+                    return Err(Error::invalid("sum", problem));
+                }
+                self.hits = self.hits.saturating_add(hits);
+                self.of = self.of.saturating_add(of);
+            }
+            kind => {
+                let name = kind.name();
+                let problem = format!("is {name}, which takes labels and what was predicted");
+                return Err(Error::invalid("index", problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was predicted for one example.
+    pub fn add_label(&mut self, predicted: i64, label: i64) -> Result<()> {
+        memory::room(&mut self.cells, 1, "labels")?;
+        self.one_label(predicted, label, None)
+    }
+
+    /// Adds the score of one example, whose label is 0 or 1.
+    pub fn add_score(&mut self, score: f64, label: i64) -> Result<()> {
+        if score.is_nan() {
+            return Err(Error::invalid("score", "is NaN, which no score can be compared with"));
+        }
+        memory::room(&mut self.cells, 1, "scores")?;
+        self.one_score(score, label, None)
+    }
+
+    /// Adds what was predicted for many examples, or nothing if any of it is wrong.
+    pub fn add_labels(&mut self, predicted: &View<'_>, labels: &View<'_>) -> Result<()> {
+        let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
+        if of_labels.is_some_and(|columns| columns != 1) {
+            let shape = labels.layout().shape;
+            return Err(Error::invalid("labels", format!("shape {shape}; [examples] is expected")));
+        }
+        if rows(predicted, "predicted")? != count {
+            let shape = predicted.layout().shape;
+            let problem = format!("shape {shape} for {count} labels; there must be as many rows");
+            return Err(Error::invalid("predicted", problem));
+        }
+        if self.kind.cells().is_some() {
+            memory::room(&mut self.cells, count, "labels")?;
+        }
+        let (hits, of, cells) = (self.hits, self.of, self.cells.len());
+        let added = self.add_rows(predicted, labels, count);
+        if added.is_err() {
+            (self.hits, self.of) = (hits, of);
+            self.cells.truncate(cells);
+        }
+        added
+    }
+
+    fn add_rows(&mut self, predicted: &View<'_>, labels: &View<'_>, count: usize) -> Result<()> {
+        let (mut classes, mut guesses, mut scores) = ([0; CHUNK], [0; CHUNK], [0.0; CHUNK]);
+        let columns = columns(predicted);
+        let is_auc = matches!(self.kind, Kind::Auc { .. });
+        self.check_columns(columns)?;
+        for first in (0..count).step_by(CHUNK) {
+            let rows = CHUNK.min(count - first);
+            let classes = &mut classes[..rows];
+            read_classes(labels, "labels", first, classes)?;
+            if is_auc {
+                read_scores(predicted, "predicted", first, &mut scores[..rows])?;
+                for (at, &label) in classes.iter().enumerate() {
+                    self.one_score(scores[at], label, Some(first + at))?;
+                }
+                continue;
+            }
+            let guesses = &mut guesses[..rows];
+            match columns {
+                Some(_) => read_top(predicted, "predicted", first, guesses)?,
+                None => read_classes(predicted, "predicted", first, guesses)?,
+            }
+            for (at, (&guess, &label)) in guesses.iter().zip(classes.iter()).enumerate() {
+                if let Some(columns) = columns {
+                    check_class(label, columns as u64, "labels", Some(first + at))?;
+                }
+                self.one_label(guess, label, Some(first + at))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of scores have one for each class; an AUC takes one.
+    fn check_columns(&self, columns: Option<usize>) -> Result<()> {
+        let expected = match self.kind {
+            Kind::Confusion { classes } => Some(classes as usize),
+            Kind::Auc { .. } => Some(1),
+            _ => None,
+        };
+        match (columns, expected) {
+            (Some(columns), Some(expected)) if columns != expected => Err(Error::invalid(
+                "predicted",
+                format!(
+                    "rows of {columns} scores for {}; {expected} are expected",
+                    self.kind.name()
+                ),
+            )),
+            (Some(0), _) => Err(Error::invalid("predicted", "rows without scores")),
+            _ => Ok(()),
+        }
+    }
+
+    fn one_label(&mut self, predicted: i64, label: i64, row: Option<usize>) -> Result<()> {
+        match self.kind {
+            Kind::Accuracy => {
+                self.hits += i64::from(predicted == label);
+                self.of += 1;
+            }
+            Kind::Confusion { classes } => {
+                let column = check_class(predicted, classes.into(), "predicted", row)?;
+                let label = check_class(label, classes.into(), named("label", row), row)?;
+                self.cells.push(label * classes + column);
+            }
+            kind => {
+                let problem = format!("is {}, which takes no predicted classes", kind.name());
+                return Err(Error::invalid("index", problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn one_score(&mut self, score: f64, label: i64, row: Option<usize>) -> Result<()> {
+        let Kind::Auc { bins, lowest, highest } = self.kind else {
+            let problem = format!("is {}, which takes no scores of two classes", self.kind.name());
+            return Err(Error::invalid("index", problem));
+        };
+        let side = check_class(label, 2, named("label", row), row)?;
+        let place = (score - lowest) / (highest - lowest) * f64::from(bins);
+        // The conversion saturates: scores below the first bin count in it.
+        let bin = (place as u32).min(bins - 1);
+        self.cells.push(side * bins + bin);
+        Ok(())
+    }
+}
+
+/// The argument of one label, or of those in rows.
+fn named(one: &'static str, row: Option<usize>) -> &'static str {
+    if row.is_some() { "labels" } else { one }
+}
+
+fn check_class(
+    class: i64,
+    classes: u64,
+    argument: &'static str,
+    row: Option<usize>,
+) -> Result<u32> {
+    match u64::try_from(class) {
+        Ok(within) if within < classes => Ok(within as u32),
+        _ => {
+            let place = row.map(|row| format!("row {row}: ")).unwrap_or_default();
+            let problem = format!("{place}class {class} is not in [0, {classes})");
+            Err(Error::out_of_range(argument, problem))
+        }
+    }
+}
+
+fn whole(number: f64, argument: &'static str) -> Result<i64> {
+    if number.fract() == 0.0 && (0.0..=MOST_WHOLE).contains(&number) {
+        return Ok(number as i64);
+    }
+    Err(Error::invalid(argument, format!("{number}; whole numbers are counted, 0 or more")))
+}

@@ -1,0 +1,180 @@
+//! What has been accumulated over the steps that were committed, and what follows from it.
+
+use ndarray::Array2;
+
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::metrics::kind::Kind;
+use crate::metrics::part::Slot;
+use crate::strategy::metrics::Metric;
+
+/// What one entry has accumulated.
+pub(super) enum Total {
+    Numbers { sum: f64, weight: f64 },
+    Counts { hits: i64, of: i64 },
+    Cells(Array2<i64>),
+}
+
+/// How a class was predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Examples of the class for which it was predicted.
+    pub true_positives: i64,
+    /// Examples of other classes for which it was predicted.
+    pub false_positives: i64,
+    /// Examples of the class for which another one was predicted.
+    pub false_negatives: i64,
+}
+
+impl ClassCounts {
+    /// How many of the predictions were right; NaN if there was none.
+    pub fn precision(&self) -> f64 {
+        self.true_positives as f64 / (self.true_positives + self.false_positives) as f64
+    }
+
+    /// How many of the class's examples were found; NaN if there was none.
+    pub fn recall(&self) -> f64 {
+        self.true_positives as f64 / (self.true_positives + self.false_negatives) as f64
+    }
+
+    /// The harmonic mean of the two, 2 TP / (2 TP + FP + FN); NaN if there was neither.
+    pub fn f1(&self) -> f64 {
+        let twice = 2.0 * self.true_positives as f64;
+        twice / (twice + self.false_positives as f64 + self.false_negatives as f64)
+    }
+}
+
+impl Total {
+    /// Nothing yet. RESOURCE_EXHAUSTED if there is no memory for the cells.
+    pub fn new(kind: Kind) -> Result<Total> {
+        let Some(shape @ [rows, columns]) = kind.cells() else {
+            return Ok(match kind {
+                Kind::Sum | Kind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
+                _ => Total::Counts { hits: 0, of: 0 },
+            });
+        };
+        let mut cells = memory::list(rows * columns, "cells of a metric")?;
+        cells.resize(rows * columns, 0);
+        let cells = Array2::from_shape_vec(shape, cells);
+        cells.map(Total::Cells).map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    pub fn clear(&mut self) {
+        match self {
+            Total::Numbers { sum, weight } => (*sum, *weight) = (0.0, 0.0),
+            Total::Counts { hits, of } => (*hits, *of) = (0, 0),
+            Total::Cells(cells) => cells.fill(0),
+        }
+    }
+
+    /// Adds what a replica has added in a step.
+    pub fn fold(&mut self, slot: &Slot) {
+        match self {
+            Total::Numbers { sum, weight } => {
+                *sum += slot.sum;
+                *weight += slot.weight;
+            }
+            Total::Counts { hits, of } => {
+                *hits = hits.saturating_add(slot.hits);
+                *of = of.saturating_add(slot.of);
+            }
+            Total::Cells(cells) => {
+                if let Some(cells) = cells.as_slice_mut() {
+                    slot.cells.iter().for_each(|&cell| cells[cell as usize] += 1);
+                }
+            }
+        }
+    }
+
+    /// The total as a sum and a weight, whose quotient is the mean, the accuracy or the AUC.
+    pub fn metric(&self, kind: Kind) -> Metric {
+        match self {
+            Total::Numbers { sum, weight } => Metric { sum: *sum, weight: *weight },
+            Total::Counts { hits, of } => Metric { sum: *hits as f64, weight: *of as f64 },
+            Total::Cells(cells) if matches!(kind, Kind::Auc { .. }) => pairs_in_order(cells),
+            Total::Cells(cells) => {
+                Metric { sum: cells.diag().sum() as f64, weight: cells.sum() as f64 }
+            }
+        }
+    }
+
+    /// The cells, row by row.
+    pub fn cells(&self) -> Option<&[i64]> {
+        match self {
+            Total::Cells(cells) => cells.as_slice(),
+            _ => None,
+        }
+    }
+
+    /// How a class was predicted, if this is a confusion matrix that has it.
+    pub fn class(&self, class: usize) -> Option<ClassCounts> {
+        let Total::Cells(cells) = self else { return None };
+        let right = *cells.get([class, class])?;
+        Some(ClassCounts {
+            true_positives: right,
+            false_positives: cells.column(class).sum() - right,
+            false_negatives: cells.row(class).sum() - right,
+        })
+    }
+}
+
+/// Of all pairs of a positive and a negative example, how many have the positive one in the higher
+/// bin, those in one bin counted half. The quotient is the area under the ROC curve that joins the
+/// bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
+/// Letters 27, 2006, algorithm 3), which is the Mann-Whitney statistic of the binned scores (J. A. Hanley
+/// and B. J. McNeil, Radiology 143, 1982). Counted in whole numbers, so there is one rounding.
+fn pairs_in_order(cells: &Array2<i64>) -> Metric {
+    let (negatives, positives) = (cells.row(0), cells.row(1));
+    let (mut below, mut halves) = (0u128, 0u128);
+    for (&negative, &positive) in negatives.iter().zip(positives) {
+        let (negative, positive) = (negative as u128, positive as u128);
+        halves += positive * (2 * below + negative);
+        below += negative;
+    }
+    let all = below * positives.iter().map(|&count| count as u128).sum::<u128>();
+    Metric { sum: halves as f64 / 2.0, weight: all as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auc(scores: &[(f64, i64)]) -> f64 {
+        let kind = Kind::auc(4, 0.0, 1.0).unwrap();
+        let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
+        scores.iter().for_each(|&(score, label)| slot.add_score(score, label).unwrap());
+        total.fold(&slot);
+        total.metric(kind).mean()
+    }
+
+    #[test]
+    fn an_auc_is_the_share_of_pairs_in_order() {
+        assert_eq!(auc(&[(0.1, 0), (0.3, 0), (0.6, 1), (0.9, 1)]), 1.0);
+        assert_eq!(auc(&[(0.9, 0), (0.1, 1)]), 0.0);
+        // 0.6 and 0.7 are in one bin: of four pairs one is wrong, and one a tie.
+        assert_eq!(auc(&[(0.1, 0), (0.7, 0), (0.6, 1), (0.9, 1)]), 3.5 / 4.0);
+        // Outside of the range, at its ends, and nothing of one kind.
+        assert_eq!(auc(&[(-5.0, 0), (1.0, 1), (f64::INFINITY, 1), (f64::NEG_INFINITY, 0)]), 1.0);
+        assert!(auc(&[(0.5, 1)]).is_nan());
+    }
+
+    #[test]
+    fn classes_have_precision_and_recall() {
+        let kind = Kind::confusion(3).unwrap();
+        let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
+        for (predicted, label) in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 0)] {
+            slot.add_label(predicted, label).unwrap();
+        }
+        total.fold(&slot);
+        let first = total.class(0).unwrap();
+        assert_eq!(
+            (first.precision(), first.recall(), first.f1()),
+            (2.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0)
+        );
+        let last = total.class(2).unwrap();
+        assert!(last.precision().is_nan() && last.recall().is_nan() && last.f1().is_nan());
+        assert_eq!(total.class(3), None);
+        assert_eq!(total.cells().unwrap(), [2, 1, 0, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(total.metric(kind), Metric { sum: 3.0, weight: 5.0 });
+    }
+}

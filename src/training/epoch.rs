@@ -1,0 +1,175 @@
+//! A pass over a dataset: next, run, apply, until there are no more elements.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::input::PassIterator;
+use crate::metrics::Metrics;
+use crate::optimizer::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
+use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::run::Limits;
+use crate::strategy::{Baggage, ReplicaContext, ReplicaFunction, Strategy};
+use crate::values::Value;
+
+/// What is done with each element of an iterator, and when it ends.
+pub struct Epoch<'a> {
+    /// Whose replicas run the steps.
+    pub strategy: &'a Strategy,
+    /// Where the elements come from.
+    pub iterator: &'a PassIterator,
+    /// What each step ends with; nothing if it only evaluates.
+    pub update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
+    /// What begins at zero.
+    pub metrics: Option<&'a Metrics>,
+    /// What ends it early, as an error.
+    pub limits: Limits,
+    /// After how many steps it ends; none: with the pass.
+    pub most_steps: Option<u64>,
+    /// Whether accumulated gradients are applied at the end.
+    pub flush: bool,
+    /// Whether the iterator is reset when the pass has ended.
+    pub reset: bool,
+}
+
+/// What has been done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EpochReport {
+    /// Steps that were committed.
+    pub steps: u64,
+    /// The examples of their elements, as far as these tell.
+    pub examples: u64,
+    /// Updates that took effect.
+    pub applied: u64,
+    /// Updates that were skipped because a gradient was not finite.
+    pub skipped: u64,
+    /// Since the beginning.
+    pub seconds: f64,
+    /// Whether the pass has ended.
+    pub pass_ended: bool,
+}
+
+/// Is told after each step what has been done, and what the step's apply did.
+pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
+
+impl Epoch<'_> {
+    /// Does all that. `function` is the step; `baggage` is kept until its last callback is back.
+    ///
+    /// The update is a part of its step: if any part of a step fails, all is as after the step before.
+    pub fn run(
+        &self,
+        function: Arc<ReplicaFunction>,
+        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        progress: &mut Progress<'_>,
+    ) -> Result<EpochReport> {
+        self.check()?;
+        if let Some(metrics) = self.metrics {
+            metrics.reset()?;
+        }
+        let started = Instant::now();
+        let step = with_update(function, self.update.clone());
+        let mut report = EpochReport::default();
+        while self.most_steps.is_none_or(|most| report.steps < most) {
+            let number = report.steps + 1;
+            let at = |what: &str| format!("step {number} of the epoch: {what}");
+            if let Some(why) = self.limits.exceeded() {
+                return Err(why.within(at("before it began")));
+            }
+            let next = self.iterator.next();
+            let Some(element) = next.map_err(|error| error.within(at("the next element")))? else {
+                report.pass_ended = true;
+                break;
+            };
+            let replicas = 0..self.strategy.num_replicas();
+            let examples: u64 = replicas.filter_map(|replica| element.examples_of(replica)).sum();
+            self.run_step(&step, element, baggage.clone())
+                .map_err(|error| error.within(at("the run")))?;
+            let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());
+            report.steps = number;
+            report.examples += examples;
+            report.count(done.as_ref());
+            report.seconds = started.elapsed().as_secs_f64();
+            progress(&report, done.as_ref()).map_err(|error| error.within(at("progress")))?;
+        }
+        self.end(&mut report)?;
+        report.seconds = started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    fn check(&self) -> Result<()> {
+        require_cross_replica_of(self.strategy.id())?;
+        if self.strategy.is_in_step() {
+            return Err(Error::precondition(
+                "inside of a run: an epoch consists of runs; call it outside of them",
+            ));
+        }
+        if let Some((optimizer, gradients)) = &self.update {
+            for (of, argument) in
+                [(optimizer.strategy(), "optimizer"), (gradients.strategy(), "gradients")]
+            {
+                if of != self.strategy.id() {
+                    return Err(Error::invalid(argument, "made for another strategy"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run_step(
+        &self,
+        step: &Arc<ReplicaFunction>,
+        element: Value,
+        baggage: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Result<()> {
+        if !self.limits.is_bounded() {
+            return self.strategy.run(&**step, Some(element)).map(drop);
+        }
+        let baggage = baggage.map(|baggage| Box::new(baggage) as Baggage);
+        let (step, limits) = (Arc::clone(step), self.limits.clone());
+        self.strategy.run_within(step, Some(element), limits, baggage).map(drop)
+    }
+
+    fn end(&self, report: &mut EpochReport) -> Result<()> {
+        if let Some((optimizer, gradients)) = &self.update
+            && self.flush
+            && gradients.accumulated_runs()? > 0
+        {
+            let options = ApplyOptions { flush: true, ..ApplyOptions::default() };
+            let flushed = apply_with(optimizer, gradients, options);
+            flushed.map_err(|error| error.within("after the last step: the flush"))?;
+            report.count(optimizer.last_report().as_ref());
+        }
+        if report.pass_ended && self.reset {
+            let reset = self.iterator.reset();
+            reset.map_err(|error| error.within("after the last step: the iterator's reset"))?;
+        }
+        Ok(())
+    }
+}
+
+impl EpochReport {
+    fn count(&mut self, done: Option<&ApplyReport>) {
+        self.applied += u64::from(done.is_some_and(|done| done.applied));
+        self.skipped += u64::from(done.is_some_and(|done| done.skipped));
+    }
+}
+
+/// The step, and behind it, at its commit point, the update.
+fn with_update(
+    function: Arc<ReplicaFunction>,
+    update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
+) -> Arc<ReplicaFunction> {
+    Arc::new(move |context: &ReplicaContext| {
+        function(context)?;
+        // Replica 0's word is enough: what it defers waits for the others, and is dropped if one fails.
+        if context.replica() == 0
+            && let Some((optimizer, gradients)) = &update
+        {
+            let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
+            let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
+            context.strategy().defer(Box::new(action))?;
+        }
+        Ok(None)
+    })
+}

@@ -1,0 +1,7 @@
+//! Training loops.
+//!
+//! [`epoch`]: a pass over a dataset, a step for each element.
+
+pub mod epoch;
+
+pub use epoch::{Epoch, EpochReport};

@@ -1,0 +1,358 @@
+/* An epoch in one call: the same as the loop by hand, its limits, what is left when it fails. */
+#include <math.h>
+
+#include "check.h"
+
+#define EXAMPLES 11
+#define STEPS 3 /* batches of 4, the last one of 3 */
+
+typedef struct {
+    umbo_strategy *strategy;
+    umbo_variable *variable;
+    umbo_gradients *gradients;
+    umbo_optimizer *optimizer;
+    umbo_metrics *metrics;
+    umbo_iterator *iterator;
+    /* What goes wrong at the batch that begins with this example; -1: nothing. */
+    int64_t fails_at, nan_at, cancels_at;
+    umbo_cancellation *token;
+    int destroyed;
+    /* Of the progress. */
+    int told, stops_after;
+} scene;
+
+/* The gradient of (v - x)^2 / 2, summed over the examples. */
+static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                        umbo_value **result) {
+    const scene *self = (const scene *)user_data;
+    umbo_view part, variable, gradient;
+    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    const float *x;
+    float sum = 0, value;
+    int64_t index;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_variable_view(self->variable, context, &variable));
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    x = (const float *)part.data;
+    value = *(const float *)variable.data;
+    for (index = 0; index < part.shape[0]; index++) {
+        const int64_t number = (int64_t)x[index];
+        sum += value - x[index];
+        if (number == self->nan_at) sum = (float)NAN;
+        if (number == self->cancels_at) {
+            int32_t cancelled = 0;
+            CHECK_OK(umbo_cancellation_cancel(self->token));
+            while (!cancelled) CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
+        }
+        UMBO_TRY(umbo_metrics_add(self->metrics, context, 0, (double)x[index], 1));
+        if (number == self->fails_at)
+            return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
+    }
+    *(float *)gradient.mutable_data = sum;
+    return umbo_gradients_submit(self->gradients, context);
+}
+
+static umbo_status evaluate(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                            umbo_value **result) {
+    const scene *self = (const scene *)user_data;
+    umbo_view part;
+    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_metrics_add(self->metrics, context, 0, 0, (double)part.shape[0]));
+    return return_float(1, result);
+}
+
+static umbo_status tell(const umbo_progress *progress, void *user_data) {
+    scene *self = (scene *)user_data;
+    umbo_metric metric = UMBO_METRIC_INIT;
+    self->told++;
+    CHECK(progress->struct_size == sizeof(*progress) && progress->steps == self->told);
+    CHECK(progress->examples == (self->told < STEPS ? 4 * self->told : EXAMPLES));
+    CHECK(progress->last_apply != NULL && progress->last_apply->applied == 1);
+    CHECK(progress->applied == self->told && progress->skipped == 0 && progress->seconds >= 0);
+    CHECK(progress->metrics == self->metrics);
+    CHECK_OK(umbo_metrics_result(progress->metrics, 0, &metric));
+    CHECK(metric.weight == (double)progress->examples);
+    if (self->told != self->stops_after) return UMBO_OK;
+    return umbo_set_last_error(UMBO_STATUS_ABORTED, "good enough", NULL, NULL);
+}
+
+static void count_destroyed(void *user_data) { ((scene *)user_data)->destroyed++; }
+
+static scene make_scene(int32_t replicas, int64_t accumulation_steps) {
+    scene self;
+    float numbers[EXAMPLES];
+    int32_t index;
+    umbo_value *all;
+    umbo_dataset *examples = NULL;
+    umbo_distributed_dataset *distributed = NULL;
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    memset(&self, 0, sizeof(self));
+    self.fails_at = self.nan_at = self.cancels_at = -1;
+    self.strategy = make_strategy(replicas);
+    self.variable = make_variable(self.strategy, 100, UMBO_AGGREGATION_NONE);
+    options.loss_reduction = UMBO_LOSS_SUM;
+    options.accumulation_steps = accumulation_steps;
+    CHECK_OK(umbo_gradients_create(self.strategy, 1, &self.variable, &options, &self.gradients));
+    sgd.learning_rate = 0.5;
+    CHECK_OK(umbo_optimizer_create_sgd(self.strategy, &sgd, &self.optimizer));
+    CHECK_OK(umbo_metrics_create(self.strategy, &self.metrics));
+    CHECK_OK(umbo_metrics_define(self.metrics, "x", UMBO_METRIC_MEAN, NULL, NULL));
+    for (index = 0; index < EXAMPLES; index++) numbers[index] = (float)index;
+    all = floats_value(EXAMPLES, numbers);
+    CHECK_OK(umbo_dataset_from_tensor_slices(all, &examples));
+    CHECK_OK(umbo_dataset_batch(&examples, 4, 0));
+    CHECK_OK(umbo_strategy_distribute_dataset(self.strategy, examples, NULL, &distributed));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &self.iterator));
+    umbo_distributed_dataset_release(distributed);
+    umbo_dataset_release(examples);
+    umbo_value_release(all);
+    return self;
+}
+
+static void release_scene(scene *self) {
+    umbo_iterator_release(self->iterator);
+    umbo_metrics_release(self->metrics);
+    umbo_optimizer_release(self->optimizer);
+    umbo_gradients_release(self->gradients);
+    umbo_variable_release(self->variable);
+    umbo_strategy_release(self->strategy);
+}
+
+static umbo_status epoch(scene *self, const umbo_train_epoch_options *options,
+                         umbo_train_epoch_report *report) {
+    return umbo_train_epoch(self->strategy, self->iterator, self->optimizer, self->gradients, step,
+                            self, options, report);
+}
+
+static umbo_metric metric_of(const scene *self) {
+    umbo_metric metric = UMBO_METRIC_INIT;
+    CHECK_OK(umbo_metrics_result(self->metrics, 0, &metric));
+    return metric;
+}
+
+static int64_t iterations_of(const scene *self) {
+    int64_t iterations = -1;
+    CHECK_OK(umbo_optimizer_iterations(self->optimizer, &iterations));
+    return iterations;
+}
+
+/* So many steps of the loop by hand. */
+static float by_hand(int32_t replicas, int steps) {
+    scene self = make_scene(replicas, 1);
+    umbo_value *batch = NULL;
+    float value;
+    for (; steps > 0; steps--) {
+        CHECK_OK(umbo_iterator_next(self.iterator, &batch));
+        CHECK_OK(umbo_strategy_run(self.strategy, step, &self, batch, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(self.optimizer, self.gradients, NULL, NULL));
+        umbo_value_release(batch);
+    }
+    value = float_of_variable(self.variable);
+    release_scene(&self);
+    return value;
+}
+
+static void as_by_hand(void) {
+    int32_t replicas;
+    for (replicas = 1; replicas <= 5; replicas++) {
+        scene self = make_scene(replicas, 1);
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+        int pass;
+        options.metrics = self.metrics;
+        options.progress = tell;
+        options.progress_user_data = &self;
+        options.user_data_destroy = count_destroyed;
+        for (pass = 1; pass <= 2; pass++) {
+            self.told = 0;
+            CHECK_OK(epoch(&self, &options, &report));
+            CHECK(report.steps == STEPS && report.examples == EXAMPLES && report.applied == STEPS);
+            CHECK(report.skipped == 0 && report.pass_ended == 1 && report.seconds >= 0);
+            CHECK(self.told == STEPS && self.destroyed == pass);
+            /* Of this epoch alone. */
+            CHECK(metric_of(&self).sum == 55 && metric_of(&self).weight == EXAMPLES);
+            if (pass == 1) CHECK(float_of_variable(self.variable) == by_hand(replicas, STEPS));
+        }
+        CHECK(iterations_of(&self) == 2 * STEPS);
+        /* Everything may be left out. */
+        CHECK_OK(epoch(&self, NULL, NULL));
+        CHECK(metric_of(&self).weight == 2 * EXAMPLES);
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, evaluate, &self, NULL,
+                                  &report));
+        CHECK(report.steps == STEPS && report.applied == 0);
+        CHECK(iterations_of(&self) == 3 * STEPS);
+        release_scene(&self);
+    }
+}
+
+static void parts_of_a_pass(void) {
+    scene self = make_scene(2, 1);
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+    options.most_steps = 0;
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 0 && report.pass_ended == 0);
+    options.most_steps = 2;
+    options.reset_iterator = 0;
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 2 && report.examples == 8 && report.pass_ended == 0);
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 1 && report.examples == 3 && report.pass_ended == 1);
+    CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 0 && report.pass_ended == 1);
+    options.reset_iterator = 1;
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 0 && report.pass_ended == 1);
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == 2);
+    release_scene(&self);
+}
+
+static void accumulation(void) {
+    scene self = make_scene(2, 2);
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+    CHECK_OK(epoch(&self, &options, &report)); /* 2 + 1 runs */
+    CHECK(report.steps == STEPS && report.applied == 2 && iterations_of(&self) == 2);
+    options.flush = 0;
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.applied == 1 && iterations_of(&self) == 3);
+    CHECK_OK(epoch(&self, &options, &report)); /* what was left, and three more */
+    CHECK(report.applied == 2 && iterations_of(&self) == 5);
+    release_scene(&self);
+}
+
+/* Whatever goes wrong in the second step, all is as after the first, and training goes on. */
+static void failures(void) {
+    int way;
+    for (way = 0; way < 4; way++) {
+        static const char *const words[] = {
+            "umbo_train_epoch: step 2 of the epoch: the run\nreplica 1 (/job",
+            "umbo_train_epoch: step 2 of the epoch: the run: gradients: the gradient of",
+            "umbo_train_epoch: step 2 of the epoch: progress: good enough",
+            "umbo_train_epoch: step 2 of the epoch: the run\n"};
+        static const umbo_status statuses[] = {UMBO_STATUS_DATA_LOSS, UMBO_STATUS_INVALID_ARGUMENT,
+                                               UMBO_STATUS_ABORTED, UMBO_STATUS_CANCELLED};
+        scene self = make_scene(2, 1);
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+        umbo_optimizer_options strict = UMBO_OPTIMIZER_OPTIONS_INIT;
+        umbo_error_info info = UMBO_ERROR_INFO_INIT;
+        const int64_t done = way == 2 ? 2 : 1; /* the step before progress was told is done */
+        strict.non_finite = UMBO_NON_FINITE_FAIL;
+        CHECK_OK(umbo_optimizer_configure(self.optimizer, &strict));
+        CHECK_OK(umbo_cancellation_create(&self.token));
+        options.metrics = self.metrics;
+        options.user_data_destroy = count_destroyed;
+        if (way == 0) self.fails_at = 7;
+        if (way == 1) self.nan_at = 5;
+        if (way == 2) {
+            self.stops_after = 2;
+            options.progress = tell;
+            options.progress_user_data = &self;
+        }
+        if (way == 3) {
+            self.cancels_at = 4;
+            options.cancellation = self.token;
+        }
+        report.steps = 77;
+        CHECK_STATUS(epoch(&self, &options, &report), statuses[way]);
+        if (strncmp(umbo_last_error_message(), words[way], strlen(words[way])) != 0)
+            check_failed(__FILE__, __LINE__, words[way]);
+        if (way == 0) {
+            CHECK(umbo_last_error_count() == 1);
+            CHECK_MESSAGE("DATA_LOSS: as planned");
+            CHECK_OK(umbo_last_error_at(0, &info));
+            CHECK(info.replica == 1 && info.status == UMBO_STATUS_DATA_LOSS);
+        }
+        CHECK(report.steps == 77);
+        CHECK_OK(umbo_strategy_synchronize(self.strategy));
+        CHECK(self.destroyed == 1);
+        CHECK(float_of_variable(self.variable) == by_hand(2, (int)done));
+        CHECK(iterations_of(&self) == done && metric_of(&self).weight == (double)(4 * done));
+        self.fails_at = self.nan_at = self.cancels_at = -1;
+        options.progress = NULL;
+        options.cancellation = NULL;
+        CHECK_OK(epoch(&self, &options, &report)); /* the failed batch was used up */
+        CHECK(report.steps == STEPS - 2);
+        umbo_cancellation_release(self.token);
+        release_scene(&self);
+    }
+}
+
+static umbo_status cancel(const umbo_progress *progress, void *user_data) {
+    (void)progress;
+    return umbo_cancellation_cancel(((scene *)user_data)->token);
+}
+
+static void limits(void) {
+    scene self = make_scene(2, 1);
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+    options.timeout_seconds = 0;
+    CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_DEADLINE_EXCEEDED);
+    CHECK_MESSAGE("step 1 of the epoch");
+    CHECK(float_of_variable(self.variable) == 100);
+    options.timeout_seconds = 1e6;
+    CHECK_OK(epoch(&self, &options, &report));
+    CHECK(report.steps == STEPS && float_of_variable(self.variable) == by_hand(2, STEPS));
+    options.timeout_seconds = NAN;
+    CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    options.timeout_seconds = UMBO_NO_TIMEOUT;
+    CHECK_OK(umbo_cancellation_create(&self.token));
+    options.cancellation = self.token;
+    options.progress = cancel;
+    options.progress_user_data = &self;
+    CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_CANCELLED);
+    CHECK_MESSAGE("step 2 of the epoch: before it began");
+    CHECK(iterations_of(&self) == STEPS + 1);
+    umbo_cancellation_release(self.token);
+    release_scene(&self);
+}
+
+static umbo_status epoch_in_a_step(umbo_replica_context *context, const umbo_value *args,
+                                   void *user_data, umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)result;
+    return epoch((scene *)user_data, NULL, NULL);
+}
+
+static void mistakes(void) {
+    scene self = make_scene(1, 1), other = make_scene(1, 1);
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    CHECK_STATUS(umbo_strategy_run(self.strategy, epoch_in_a_step, &self, NULL, NULL, NULL),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, self.optimizer, NULL, step, &self,
+                                  NULL, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("gradients: there is none");
+    CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, NULL, self.gradients, step, &self,
+                                  NULL, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, other.optimizer, other.gradients,
+                                  step, &self, NULL, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("optimizer: made for another strategy");
+    options.most_steps = -2;
+    options.user_data_destroy = count_destroyed;
+    CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(self.destroyed == 1);
+    CHECK(float_of_variable(self.variable) == 100);
+    release_scene(&other);
+    release_scene(&self);
+}
+
+int main(void) {
+    as_by_hand();
+    parts_of_a_pass();
+    accumulation();
+    failures();
+    limits();
+    mistakes();
+    return finish();
+}
