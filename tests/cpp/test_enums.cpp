@@ -50,6 +50,7 @@ constexpr bool is_known(umbo_handle_type constant) {
         case to_c(umbo::handle_type::variable_request):
         case to_c(umbo::handle_type::element_spec):
         case to_c(umbo::handle_type::equivalence):
+        case to_c(umbo::handle_type::metrics):
             return true;
     }
     return false;

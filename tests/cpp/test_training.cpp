@@ -253,7 +253,9 @@ void training(const umbo::strategy &strategy) {
 // An epoch with every kind of metric, and one that a callable's exception ends.
 void an_epoch(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f));
-    const auto gradients = umbo::gradients::create(strategy, {weight}, umbo::loss::sum);
+    umbo::gradients_options sums;
+    sums.loss_reduction = umbo::loss::sum;
+    const auto gradients = umbo::gradients::create(strategy, {weight}, sums);
     const auto metrics = umbo::metrics::create(strategy);
     umbo::metric_options three;
     three.classes = 3;
