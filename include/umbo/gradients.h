@@ -26,6 +26,9 @@
  * - umbo_gradients_accumulation_steps(): Tells how many runs make one update.
  * - umbo_gradients_row_sparse(): Tells whether a variable is row-sparse.
  * - umbo_gradients_dtype(): Tells the element type of the gradients of a variable.
+ * - umbo_gradients_reduced(): The gradient of a variable that the next apply would take: summed
+ *   over replicas and accumulated runs and divided as `loss_reduction` says, without the loss
+ *   scale, before clipping and weight decay, in the variable's type.
  * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
  * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
@@ -299,6 +302,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_row_sparse(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
     const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);
+
+/**
+ * The gradient of a variable that the next apply would take: summed over replicas and accumulated
+ * runs and divided as `loss_reduction` says, without the loss scale, before clipping and weight
+ * decay, in the variable's type. With accumulated runs it is divided by the weight of those that
+ * there are. Nothing is used up. It waits for a run that another thread has in progress.
+ * `optimizer` may be NULL.
+ *
+ * @param gradients The gradients.
+ * @param index The number of the variable among those of the gradients.
+ * @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones
+ * it is out already), if there is one.
+ * @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows
+ * that were named, ascending, each once.
+ * @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply()
+ * would find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica
+ * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
+    const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
+    umbo_value **value);
 
 /**
  * Submits this replica's gradients, weighted by its number of examples.

@@ -22,6 +22,8 @@
  * - umbo_optimizer_create_adagrad(): Makes an optimizer: Adagrad.
  * - umbo_optimizer_create_rmsprop(): Makes an optimizer: RMSprop.
  * - umbo_optimizer_create_ftrl(): Makes an optimizer: FTRL-Proximal.
+ * - umbo_optimizer_create_custom(): An optimizer, for variables of the strategy, whose rule is a
+ *   function of the program's.
  * - umbo_optimizer_configure(): Replaces all settings of an optimizer.
  * - umbo_optimizer_add_group(): Treats some variables differently from the others.
  * - umbo_optimizer_set_schedule(): Sets a function that computes the learning rate of each update.
@@ -466,6 +468,102 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_rmsprop(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
     umbo_strategy *strategy, const umbo_ftrl_options *options, umbo_optimizer **optimizer);
+
+/** What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT. */
+typedef struct umbo_custom_rule_options {
+  /** sizeof(umbo_custom_rule_options). */
+  size_t struct_size;
+  /** The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom". */
+  const char *name;
+  /** Finite and 0 or more. By default 0.01. */
+  double learning_rate;
+  /** The weight decay where umbo_optimizer_configure() gives none. By default 0. */
+  double weight_decay;
+  /**
+   * 1: the rule decays weights itself, by the number that it finds in the tile. 0: weight_decay * w
+   * is added to the gradient.
+   */
+  int32_t decoupled_weight_decay;
+  /**
+   * How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
+   * default 0.
+   */
+  int64_t state_count;
+  /** Their names, which differ. Copied. */
+  const char *const *state_names;
+  /** What every element of each state is before the first update. NULL: 0. */
+  const double *state_initials;
+} umbo_custom_rule_options;
+
+/** The starting value of a umbo_custom_rule_options. */
+#define UMBO_CUSTOM_RULE_OPTIONS_INIT \
+  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL }
+
+/** UMBO_CUSTOM_RULE_OPTIONS_INIT, to be assigned. */
+static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
+  umbo_custom_rule_options value = UMBO_CUSTOM_RULE_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Some neighbouring elements of a variable that a rule of the program's is to update. All arrays
+ * have `count` elements of type `dtype`, which is the variable's.
+ */
+typedef struct umbo_update_tile {
+  /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
+  umbo_dtype dtype;
+  /** How many states there are. */
+  int32_t state_count;
+  /** How many elements there are, 1 or more. */
+  int64_t count;
+  /** The number of the first of them among the variable's, in row-major order. */
+  int64_t first;
+  /** The weights, to be read and written. */
+  void *weights;
+  /**
+   * The gradient: summed over replicas and runs, without the loss scale, clipped, and with the
+   * weight decay added unless that is decoupled.
+   */
+  const void *gradient;
+  /** The states, to be read and written, in the order of umbo_custom_rule_options. */
+  void *const *states;
+  /** The learning rate, with the factor of the variable's group. */
+  double learning_rate;
+  /** The weight decay that the rule has to do itself; 0 unless it is decoupled. */
+  double weight_decay;
+  /** How many updates of this variable came before, by this optimizer. */
+  int64_t step;
+} umbo_update_tile;
+
+/**
+ * Updates weights and states of `tile`, each element from its own weight, states and gradient
+ * alone. Called in the pass that reduces the gradients, by several threads at once, on tiles that
+ * have nothing in common, in any order. It cannot fail, since other tiles are changed already: a
+ * rule checks its settings before it makes the optimizer. Functions of this library are
+ * UMBO_STATUS_FAILED_PRECONDITION here.
+ */
+typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
+
+/**
+ * An optimizer, for variables of the strategy, whose rule is a function of the program's. All else
+ * is as for the rules that there are: gradients of replicas and of several runs are reduced, also
+ * those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they
+ * are in the cache; groups, schedules, loss scales and low-precision copies act; row-sparse
+ * variables are updated by rows; umbo_optimizer_state() reads the states. `options` may be NULL,
+ * `destroy` may be NULL.
+ *
+ * @param strategy The strategy.
+ * @param options What the rule keeps.
+ * @param update The rule. Called until the optimizer is gone.
+ * @param user_data Given to `update`.
+ * @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
+ * @param optimizer Gets the optimizer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names
+ * that are empty or appear twice.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
+    umbo_strategy *strategy, const umbo_custom_rule_options *options, umbo_update_tile_fn update,
+    void *user_data, umbo_destroy_fn destroy, umbo_optimizer **optimizer);
 
 /** Use the weight decay in the options of the update rule. */
 #define UMBO_WEIGHT_DECAY_OF_RULE (-1.0)

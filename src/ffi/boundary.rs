@@ -5,6 +5,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
+use super::callback::check_no_rule;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -20,6 +21,7 @@ pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>
         caught(|| {
             memory::greet_thread(status::prepare_thread)?;
             memory::check()?;
+            check_no_rule()?;
             body()
         }),
     )
@@ -35,6 +37,7 @@ pub(crate) fn boundary_in_need(
         function,
         caught(|| {
             greet_in_need();
+            check_no_rule()?;
             body()
         }),
     )

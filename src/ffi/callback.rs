@@ -1,9 +1,10 @@
 //! The caller's functions and what belongs to them.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use super::status::{self, umbo_status};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::executor::thread::Uncancelled;
 
 /// Releases `user_data`.
@@ -55,6 +56,36 @@ impl Drop for UserData {
             unsafe { destroy(self.pointer) }
         }
     }
+}
+
+thread_local! {
+    /// A rule of the program's is at work on this thread.
+    static IN_RULE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a rule of the program's on a tile. Meanwhile this thread's calls are refused
+/// ([`check_no_rule`]): the apply around it holds the optimizer, and other tiles are changed already.
+pub(crate) fn run_rule(rule: impl FnOnce()) {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            IN_RULE.set(false);
+        }
+    }
+    IN_RULE.set(true);
+    let _end = End;
+    rule();
+}
+
+/// FAILED_PRECONDITION in a rule of the program's.
+pub(crate) fn check_no_rule() -> Result<()> {
+    if IN_RULE.get() {
+        return Err(Error::precondition(
+            "called by an update rule of the program's, in the middle of an apply; a rule computes, and \
+             calls no function of the library",
+        ));
+    }
+    Ok(())
 }
 
 /// Runs a callback and reads its failure: the last error that it set or passed on, whose status

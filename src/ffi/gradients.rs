@@ -4,13 +4,15 @@ use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::indexed_slices::slices_of;
 use super::object::{
-    umbo_gradients, umbo_replica_context, umbo_strategy, umbo_value, umbo_variable,
+    umbo_gradients, umbo_optimizer, umbo_replica_context, umbo_strategy, umbo_value, umbo_variable,
 };
+use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
 use super::tensor::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_write};
 use crate::error::{Error, Result};
+use crate::optimizer::reduced::reduced;
 use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
 
 /// How the callback reduces the losses of its examples, which says what its gradients mean.
@@ -405,6 +407,41 @@ pub unsafe extern "C" fn umbo_gradients_dtype(
         // SAFETY: the caller gives NULL or a place for the output.
         let dtype = unsafe { out(dtype, "dtype") }?;
         dtype.write(of_variable(gradients, index, Gradients::dtype)? as i32);
+        Ok(())
+    })
+}
+
+/// The gradient of a variable that the next apply would take: summed over replicas and accumulated runs
+/// and divided as `loss_reduction` says, without the loss scale, before clipping and weight decay, in the
+/// variable's type. With accumulated runs it is divided by the weight of those that there are. Nothing is
+/// used up. It waits for a run that another thread has in progress. `optimizer` may be NULL.
+///
+/// @param gradients The gradients.
+/// @param index The number of the variable among those of the gradients.
+/// @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones it is
+/// out already), if there is one.
+/// @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows that
+/// were named, ascending, each once.
+/// @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply() would
+/// find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica contributed to the
+/// variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_reduced(
+    gradients: *const umbo_gradients,
+    index: i64,
+    optimizer: *const umbo_optimizer,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_gradients_reduced", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let value = unsafe { out(value, "value") }?;
+        let index = variable_index(index)?;
+        let gradients = get(gradients, "gradients")?;
+        let optimizer = match optimizer.is_null() {
+            true => None,
+            false => Some(usable(optimizer)?),
+        };
+        value.write(make(reduced(&gradients, index, optimizer.as_ref())?)?);
         Ok(())
     })
 }

@@ -1,5 +1,7 @@
 //! Adagrad.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -16,7 +18,7 @@ use crate::optimizer::rule::{
 /// - w ← w − η·g / (√n + ε)
 ///
 /// ε stands outside of the square root, as in PyTorch and Keras.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Adagrad {
     epsilon: f64,
     slots: [Slot; 1],
@@ -28,7 +30,10 @@ impl Adagrad {
     pub fn new(initial_accumulator: f64, epsilon: f64) -> Result<Adagrad> {
         check_not_negative("initial_accumulator", initial_accumulator)?;
         check_epsilon(epsilon)?;
-        Ok(Adagrad { epsilon, slots: [Slot { name: "accumulator", initial: initial_accumulator }] })
+        Ok(Adagrad {
+            epsilon,
+            slots: [Slot { name: Cow::Borrowed("accumulator"), initial: initial_accumulator }],
+        })
     }
 }
 

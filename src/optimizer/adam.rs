@@ -1,5 +1,7 @@
 //! Adam.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -62,7 +64,10 @@ impl UpdateRule for Adam {
     }
 
     fn slots(&self) -> &[Slot] {
-        &[Slot { name: "m", initial: 0.0 }, Slot { name: "v", initial: 0.0 }]
+        &[
+            Slot { name: Cow::Borrowed("m"), initial: 0.0 },
+            Slot { name: Cow::Borrowed("v"), initial: 0.0 },
+        ]
     }
 
     fn initial_running(&self) -> Running {

@@ -1,5 +1,7 @@
 //! FTRL-Proximal.
 
+use std::borrow::Cow;
+
 use crate::error::{Error, Result};
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -16,7 +18,7 @@ use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_no
 ///
 /// The weights follow from z and n alone, so those that are not zero at the start are forgotten, in
 /// part at the first update. σ is meant for a learning rate that stays as it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ftrl {
     beta: f64,
     l1: f64,
@@ -38,8 +40,10 @@ impl Ftrl {
             let problem = "0 together with l2 and initial_accumulator; one must be more than 0";
             return Err(Error::invalid("beta", problem));
         }
-        let slots =
-            [Slot { name: "z", initial: 0.0 }, Slot { name: "n", initial: initial_accumulator }];
+        let slots = [
+            Slot { name: Cow::Borrowed("z"), initial: 0.0 },
+            Slot { name: Cow::Borrowed("n"), initial: initial_accumulator },
+        ];
         Ok(Ftrl { beta, l1, l2, slots })
     }
 }

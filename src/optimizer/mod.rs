@@ -19,7 +19,7 @@
 //!    `contributions`: what all have submitted.
 //! 5. `gradients`; `contribute` and `inspection`, which write and look at them.
 //! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
-//! 7. `action`: an apply as a change of central state. `apply`: in which context it happens when.
+//! 7. `reduced`: a look at what an apply would take. `action`: an apply as a change of central state. `apply`: in which context it happens when.
 //!
 //! The strategy knows of all this only what [`crate::strategy::commit`] has names for.
 
@@ -31,6 +31,7 @@ pub mod adamw;
 pub mod apply;
 mod contribute;
 mod contributions;
+pub mod custom;
 pub mod ftrl;
 pub mod gradients;
 mod gradients_options;
@@ -39,6 +40,7 @@ pub mod lamb;
 pub mod momentum;
 mod non_finite;
 mod plan;
+pub mod reduced;
 mod replica;
 mod report;
 pub mod rmsprop;

@@ -1,5 +1,7 @@
 //! Gradient descent with momentum, also Nesterov's.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -40,7 +42,7 @@ impl UpdateRule for Momentum {
     }
 
     fn slots(&self) -> &[Slot] {
-        &[Slot { name: "momentum", initial: 0.0 }]
+        &[Slot { name: Cow::Borrowed("momentum"), initial: 0.0 }]
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {

@@ -1,5 +1,7 @@
 //! RMSprop, also centered and with momentum.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
@@ -26,9 +28,9 @@ pub struct RmsProp {
     epsilon: f64,
 }
 
-const V: Slot = Slot { name: "v", initial: 0.0 };
-const MEAN: Slot = Slot { name: "mean", initial: 0.0 };
-const MOMENTUM: Slot = Slot { name: "momentum", initial: 0.0 };
+const V: Slot = Slot { name: Cow::Borrowed("v"), initial: 0.0 };
+const MEAN: Slot = Slot { name: Cow::Borrowed("mean"), initial: 0.0 };
+const MOMENTUM: Slot = Slot { name: Cow::Borrowed("momentum"), initial: 0.0 };
 
 impl RmsProp {
     /// The rule with rho factor `rho` of the moments (ρ) and `momentum` (μ; 0 for none), both

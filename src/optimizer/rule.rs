@@ -1,15 +1,16 @@
 //! What an update rule tells the optimizer that runs it.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// The name under which the state can be read, such as `momentum`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What every element is before the first update.
     pub initial: f64,
 }

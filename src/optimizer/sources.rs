@@ -69,6 +69,13 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
+    /// Merges the rows of the last run into the gradient of variable `index`, if it is row-sparse.
+    pub(super) fn merge_rows_of(&mut self, index: usize) -> Result<()> {
+        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        let rows = self.contributions.rows_of(index, |weight| reduction.factor(weight) * unscale);
+        self.accumulation.merge_rows(index, &self.gradients.variables()[index], rows)
+    }
+
     /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.
     pub(super) fn has_variable(&self, index: usize) -> bool {
         self.contributions.has_variable(index) || self.accumulation.has_variable(index)

@@ -262,7 +262,7 @@ impl Optimizer {
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         let slots = self.rule.slots();
         let Some(index) = slots.iter().position(|slot| slot.name == name) else {
-            let names: Vec<&str> = slots.iter().map(|slot| slot.name).collect();
+            let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
             let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             let problem = format!("'{name}'; {} keeps {known}", self.rule.name());
             return Err(Error::NotFound(format!("name: {problem}")));

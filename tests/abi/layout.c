@@ -200,6 +200,28 @@ FIELD(umbo_ftrl_options, l1, 24);
 FIELD(umbo_ftrl_options, l2, 32);
 FIELD(umbo_ftrl_options, initial_accumulator, 40);
 
+SIZE(umbo_custom_rule_options, 64);
+FIELD(umbo_custom_rule_options, struct_size, 0);
+FIELD(umbo_custom_rule_options, name, 8);
+FIELD(umbo_custom_rule_options, learning_rate, 16);
+FIELD(umbo_custom_rule_options, weight_decay, 24);
+FIELD(umbo_custom_rule_options, decoupled_weight_decay, 32);
+FIELD(umbo_custom_rule_options, state_count, 40);
+FIELD(umbo_custom_rule_options, state_names, 48);
+FIELD(umbo_custom_rule_options, state_initials, 56);
+
+SIZE(umbo_update_tile, 72);
+FIELD(umbo_update_tile, dtype, 0);
+FIELD(umbo_update_tile, state_count, 4);
+FIELD(umbo_update_tile, count, 8);
+FIELD(umbo_update_tile, first, 16);
+FIELD(umbo_update_tile, weights, 24);
+FIELD(umbo_update_tile, gradient, 32);
+FIELD(umbo_update_tile, states, 40);
+FIELD(umbo_update_tile, learning_rate, 48);
+FIELD(umbo_update_tile, weight_decay, 56);
+FIELD(umbo_update_tile, step, 64);
+
 SIZE(umbo_optimizer_options, 80);
 FIELD(umbo_optimizer_options, struct_size, 0);
 FIELD(umbo_optimizer_options, weight_decay, 8);

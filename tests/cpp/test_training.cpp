@@ -241,6 +241,24 @@ void training(const umbo::strategy &strategy) {
         const float before = number_of(weight);
         CHECK(optimizer.apply(gradients).applied == 1 && number_of(weight) < before);
     }
+    umbo::custom_rule_options of_own;
+    of_own.learning_rate = 0.5;
+    of_own.states = {"seen"};
+    const auto own = umbo::optimizer::custom(
+        strategy, of_own, [](const umbo_update_tile &tile) noexcept {
+            static_cast<float *>(tile.states[0])[0] += 1;
+            static_cast<float *>(tile.weights)[0] -=
+                static_cast<float>(tile.learning_rate) * static_cast<const float *>(tile.gradient)[0];
+        });
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 4;
+        context.submit(gradients, 1);
+    });
+    const float reduced = number_of(gradients.reduced(0, own)), earlier = number_of(weight);
+    CHECK(reduced == 4 && own.apply(gradients).applied == 1);
+    CHECK(number_of(weight) == earlier - 0.5f * reduced && own.rule() == "custom");
+    CHECK(own.state(weight, "seen").to_vector<float>()[0] == 1);
+
     settings(strategy, weight);
     rows(strategy, weight);
     low_precision(strategy);

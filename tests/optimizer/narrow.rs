@@ -91,8 +91,8 @@ fn trained<N: Narrow, G: Element>(
     }
     let mut all = vec![bits(&value(&a)), bits(&value(&b))];
     for slot in optimizer.rule().slots() {
-        all.push(bits(&read(&optimizer.state(&a, slot.name).unwrap())));
-        all.push(bits(&read(&optimizer.state(&b, slot.name).unwrap())));
+        all.push(bits(&read(&optimizer.state(&a, &slot.name).unwrap())));
+        all.push(bits(&read(&optimizer.state(&b, &slot.name).unwrap())));
     }
     let norm = optimizer.last_report().unwrap().gradient_norm.unwrap();
     all.push(vec![norm.to_bits() as u32, (norm.to_bits() >> 32) as u32]);

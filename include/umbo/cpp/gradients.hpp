@@ -90,6 +90,14 @@ public:
         check(umbo_gradients_dtype(get(), index, &out));
         return umbo::dtype{out};
     }
+
+    // What the next apply would take: a tensor, or indexed slices of a row-sparse variable. The loss
+    // scale of `scaled_by`, if it is given, is taken out.
+    umbo::value reduced(std::int64_t index, const handle<umbo_optimizer> &scaled_by = {}) const {
+        umbo_value *out = nullptr;
+        check(umbo_gradients_reduced(get(), index, scaled_by.get(), &out));
+        return umbo::value(out);
+    }
 };
 
 } // namespace umbo

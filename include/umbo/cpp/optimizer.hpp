@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
@@ -13,6 +15,11 @@
 namespace umbo {
 
 namespace detail {
+
+template <class Callable>
+void tile_trampoline(const umbo_update_tile *tile, void *callable) noexcept {
+    (*static_cast<const Callable *>(callable))(*tile);
+}
 
 template <class Callable>
 umbo_status schedule_trampoline(std::int64_t step, void *callable, double *learning_rate) noexcept {
@@ -55,6 +62,34 @@ public:
 
     static optimizer ftrl(const strategy &of, const ftrl_options &how = {}) {
         return made(&umbo_optimizer_create_ftrl, of, detail::raw_options(how));
+    }
+
+    // A rule of the program's: `update(const umbo_update_tile &)`, which is called by several threads at
+    // once and throws nothing.
+    template <class Update>
+    static optimizer custom(const strategy &of, const custom_rule_options &how, Update &&update) {
+        using callable = std::decay_t<Update>;
+        static_assert(std::is_nothrow_invocable_v<const callable &, const umbo_update_tile &>,
+                      "a rule is noexcept: some elements would be updated and others not");
+        if (!how.initials.empty() && how.initials.size() != how.states.size()) {
+            throw error(status::invalid_argument,
+                        "initials: " + std::to_string(how.initials.size()) + " for " +
+                            std::to_string(how.states.size()) + " states");
+        }
+        const auto names = detail::raw_texts(how.states);
+        auto options = umbo_custom_rule_options_default();
+        options.name = how.name.c_str();
+        options.learning_rate = how.learning_rate;
+        options.weight_decay = how.weight_decay;
+        options.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
+        options.state_count = detail::count_of(names.size());
+        options.state_names = names.data();
+        options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
+        auto *kept = new callable(std::forward<Update>(update));
+        umbo_optimizer *out = nullptr;
+        check(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<callable>,
+                                           kept, &detail::destroy_callable<callable>, &out));
+        return optimizer(out);
     }
 
     // Replaces all settings.

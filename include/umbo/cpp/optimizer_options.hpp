@@ -3,6 +3,8 @@
 #define UMBO_CPP_OPTIMIZER_OPTIONS_HPP
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <umbo/cpp/error.hpp>
 
@@ -54,6 +56,16 @@ struct rmsprop_options {
     double momentum = 0;
     double epsilon = 1e-8;
     bool centered = false;
+};
+
+// What a rule of the program's keeps; see umbo_custom_rule_options.
+struct custom_rule_options {
+    std::string name = "custom";
+    double learning_rate = 0.01;
+    double weight_decay = 0;
+    bool decoupled_weight_decay = false;
+    std::vector<std::string> states = {};
+    std::vector<double> initials = {}; // none: all 0
 };
 
 struct ftrl_options {

@@ -5,4 +5,5 @@ pub mod formula;
 pub mod measure;
 pub mod pass;
 mod pass_loop;
+pub mod tiles;
 pub mod weighted_sum;

@@ -41,11 +41,11 @@ use crate::kernels::view::{Span, SpanMut};
 pub struct Pass<'a> {
     instructions: Instructions,
     weights: &'a SpanMut<'a>,
-    slots: &'a [SpanMut<'a>],
+    pub(super) slots: &'a [SpanMut<'a>],
     sum: WeightedSum<'a>,
-    l2: f64,
+    pub(super) l2: f64,
     /// The rows that are updated; all if it is not said.
-    rows: Option<Rows<'a>>,
+    pub(super) rows: Option<Rows<'a>>,
     /// Of the elements, or of the rows, those that are updated.
     range: Range<usize>,
     /// The weights' low-precision copies.
@@ -53,7 +53,7 @@ pub struct Pass<'a> {
     /// Whether those are written past the caches.
     streaming: bool,
     /// What is set if an element of the gradient is not finite.
-    not_finite: Option<&'a AtomicBool>,
+    pub(super) not_finite: Option<&'a AtomicBool>,
 }
 
 /// Rows of a table.
@@ -68,7 +68,7 @@ pub struct Rows<'a> {
 /// Elements whose new weights go to low-precision copies together. While they do, which takes a
 /// tenth of a microsecond, memory works on what the processor has asked for ahead: for more
 /// elements it would run out of that.
-const TILE: usize = 512;
+pub(super) const TILE: usize = 512;
 
 impl<'a> Pass<'a> {
     /// The update of `weights` and `slots` by the sum of factor × gradient over `contributions`,
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
 
     /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
     /// them. Without copies there is one range, otherwise they are of `tile`.
-    fn in_tiles(&self, tile: usize, update: impl Fn(Range<usize>)) {
+    pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
         let Range { mut start, end } = self.range;
         let has_copies = self.copies.iter().any(Option::is_some);
         while start < end {
@@ -242,13 +242,18 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: Rows<'_>, formula: F) {
-        let Rows { numbers, elements } = rows;
+    /// Asserts that the rows of the range, and the one before, ascend, and that the weights have them.
+    pub(super) fn check_rows(&self, Rows { numbers, elements }: Rows<'_>) {
         // With the row before, which may be another worker's.
         let own = &numbers[self.range.start.saturating_sub(1)..self.range.end];
         let table = self.weights.elements();
         assert!(own.is_sorted_by(|before, after| before < after));
         assert!(own.last().is_none_or(|last| (last + 1) * elements <= table));
+    }
+
+    fn run_at<F: Formula<SLOTS>, const SLOTS: usize>(&self, rows: Rows<'_>, formula: F) {
+        self.check_rows(rows);
+        let Rows { numbers, elements } = rows;
         let update = &self.update::<F::Element, F, SLOTS>(formula);
         let rows = &numbers[..self.range.end];
         let tile = (TILE / elements.max(1)).max(1);

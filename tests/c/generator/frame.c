@@ -94,6 +94,11 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
     return umbo_dataset_retain(good.dataset, dataset);
 }
 
+static CHECK_MAYBE_UNUSED void good_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    (void)user_data;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
                                                        double *learning_rate) {
     (void)step;

@@ -152,6 +152,11 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
     return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
+static CHECK_MAYBE_UNUSED void good_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    (void)user_data;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
                                                        double *learning_rate) {
     (void)step;
@@ -834,6 +839,22 @@ static void a_schedule_at_the_commit(struct scene *scene) {
     umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, scene, NULL, NULL, NULL));
 }
 
+/* -- umbo_update_tile_fn */
+
+static void probing_rule(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    probe_once(user_data, NULL);
+}
+
+static void a_rule(struct scene *scene) {
+    struct objects *good = &scene->good;
+    umbo_optimizer *optimizer = NULL;
+    CHECK_OK(umbo_optimizer_create_custom(good->strategy, NULL, probing_rule, scene, NULL, &optimizer));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    umbo_ignore(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL));
+    umbo_optimizer_release(optimizer);
+}
+
 static void the_destroy_of_a_schedule(struct scene *scene) {
     CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, good_schedule_fn, scene,
                                          probing_destroy));
@@ -1322,6 +1343,7 @@ static const struct {
     CONTEXT(a_schedule_at_the_commit),
     CONTEXT(the_destroy_of_a_schedule),
     CONTEXT(a_progress) /* umbo_progress_fn */,
+    CONTEXT(a_rule) /* umbo_update_tile_fn */,
     CONTEXT(a_map) /* umbo_map_fn */,
     CONTEXT(a_parallel_map),
     CONTEXT(a_prefetched_map),

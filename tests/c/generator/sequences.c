@@ -58,6 +58,7 @@ struct fuzzer {
     const char *trace[TRACE];
     int64_t arrays[8][MOST_ROOM];
     int32_t axes[8][MOST_ROOM];
+    double reals[8][MOST_ROOM];
     const char *texts[8][MOST_ROOM];
     void *picked[8][MOST_ITEMS];
     int turn;
@@ -154,6 +155,13 @@ static const int32_t *axes(struct fuzzer *f) {
     int32_t *const array = f->axes[next_array(f)];
     int index;
     for (index = 0; index < MOST_ROOM; index++) array[index] = small(f);
+    return one_in(f, 12) ? NULL : array;
+}
+
+static const double *reals(struct fuzzer *f) {
+    double *const array = f->reals[next_array(f)];
+    int index;
+    for (index = 0; index < MOST_ROOM; index++) array[index] = real(f);
     return one_in(f, 12) ? NULL : array;
 }
 
@@ -428,6 +436,11 @@ static umbo_status drawn_dataset_fn(const umbo_input_context *context, void *use
     (void)user_data;
     in_a_callback();
     return umbo_dataset_from_range(0, 4, 1, dataset);
+}
+
+static void drawn_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    (void)user_data;
 }
 
 static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *learning_rate) {

@@ -27,6 +27,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_dataset_from_range", "start", "small(f)"),
     ("umbo_dataset_from_range", "stop", "small(f)"),
     ("", "axis_count", "small(f)"),
+    ("", "state_count", "small(f)"),
     ("", "compute_device_count", "small(f)"),
     ("", "cpu_replicas", "small(f)"),
     ("", "physical_ordinal", "small(f)"),
@@ -112,6 +113,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         "const char * const" => return Some("texts(f)".to_owned()),
         "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),
         "const int64_t" => return Some("sizes(f)".to_owned()),
+        "const double" => return Some("reals(f)".to_owned()),
         "const int32_t" => return Some("axes(f)".to_owned()),
         "const void" | "void" if matches!(name.as_str(), "user_data" | "payload") => {
             return Some("token".to_owned());

@@ -1,0 +1,185 @@
+//! Update rules that a program brings along.
+
+use std::borrow::Cow;
+use std::ffi::{c_char, c_void};
+
+use super::boundary::{array, boundary, check, collect, flag, out};
+use super::callback::{self, UserData, umbo_destroy_fn};
+use super::handle::{get, make};
+use super::object::{umbo_optimizer, umbo_strategy};
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use super::tensor::umbo_dtype;
+use super::text::{optional_text, text};
+use crate::error::{Error, Result};
+use crate::kernels::update::tiles::Tile;
+use crate::optimizer::Optimizer;
+use crate::optimizer::custom::Custom;
+use crate::optimizer::rule::{Rates, Slot, WeightDecay};
+
+/// Some neighbouring elements of a variable that a rule of the program's is to update. All arrays have
+/// `count` elements of type `dtype`, which is the variable's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_update_tile {
+    /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
+    pub dtype: umbo_dtype,
+    /// How many states there are.
+    pub state_count: i32,
+    /// How many elements there are, 1 or more.
+    pub count: i64,
+    /// The number of the first of them among the variable's, in row-major order.
+    pub first: i64,
+    /// The weights, to be read and written.
+    pub weights: *mut c_void,
+    /// The gradient: summed over replicas and runs, without the loss scale, clipped, and with the weight
+    /// decay added unless that is decoupled.
+    pub gradient: *const c_void,
+    /// The states, to be read and written, in the order of umbo_custom_rule_options.
+    pub states: *const *mut c_void,
+    /// The learning rate, with the factor of the variable's group.
+    pub learning_rate: f64,
+    /// The weight decay that the rule has to do itself; 0 unless it is decoupled.
+    pub weight_decay: f64,
+    /// How many updates of this variable came before, by this optimizer.
+    pub step: i64,
+}
+
+/// Updates weights and states of `tile`, each element from its own weight, states and gradient alone.
+/// Called in the pass that reduces the gradients, by several threads at once, on tiles that have nothing
+/// in common, in any order. It cannot fail, since other tiles are changed already: a rule checks its
+/// settings before it makes the optimizer. Functions of this library are
+/// UMBO_STATUS_FAILED_PRECONDITION here.
+pub type umbo_update_tile_fn =
+    Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
+
+/// What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_custom_rule_options {
+    /// sizeof(umbo_custom_rule_options).
+    pub struct_size: usize,
+    /// The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom".
+    pub name: *const c_char,
+    /// Finite and 0 or more. By default 0.01.
+    pub learning_rate: f64,
+    /// The weight decay where umbo_optimizer_configure() gives none. By default 0.
+    pub weight_decay: f64,
+    /// 1: the rule decays weights itself, by the number that it finds in the tile. 0: weight_decay * w is
+    /// added to the gradient.
+    pub decoupled_weight_decay: i32,
+    /// How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
+    /// default 0.
+    pub state_count: i64,
+    /// Their names, which differ. Copied.
+    pub state_names: *const *const c_char,
+    /// What every element of each state is before the first update. NULL: 0.
+    pub state_initials: *const f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_custom_rule_options {}
+
+impl Default for umbo_custom_rule_options {
+    fn default() -> Self {
+        umbo_custom_rule_options {
+            struct_size: size_of::<Self>(),
+            name: std::ptr::null(),
+            learning_rate: 0.01,
+            weight_decay: 0.0,
+            decoupled_weight_decay: 0,
+            state_count: 0,
+            state_names: std::ptr::null(),
+            state_initials: std::ptr::null(),
+        }
+    }
+}
+
+/// An optimizer, for variables of the strategy, whose rule is a function of the program's. All else is as
+/// for the rules that there are: gradients of replicas and of several runs are reduced, also those of 16
+/// bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the cache;
+/// groups, schedules, loss scales and low-precision copies act; row-sparse variables are updated by rows;
+/// umbo_optimizer_state() reads the states. `options` may be NULL, `destroy` may be NULL.
+///
+/// @param strategy The strategy.
+/// @param options What the rule keeps.
+/// @param update The rule. Called until the optimizer is gone.
+/// @param user_data Given to `update`.
+/// @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
+/// @param optimizer Gets the optimizer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names that
+/// are empty or appear twice.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_create_custom(
+    strategy: *mut umbo_strategy,
+    options: *const umbo_custom_rule_options,
+    update: umbo_update_tile_fn,
+    user_data: *mut c_void,
+    destroy: umbo_destroy_fn,
+    optimizer: *mut *mut umbo_optimizer,
+) -> umbo_status {
+    // SAFETY: the caller gives the user data and its function away.
+    let user_data = unsafe { UserData::new(user_data, destroy) };
+    boundary("umbo_optimizer_create_custom", move || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (optimizer, options) =
+            unsafe { (out(optimizer, "optimizer")?, options::read(options, "options")?) };
+        let update =
+            update.ok_or_else(|| Error::invalid("update", "is NULL; a function is expected"))?;
+        // SAFETY: as above.
+        let (name, slots) =
+            unsafe { (optional_text(options.name, "options.name")?, slots(&options)?) };
+        let meaning = match flag(options.decoupled_weight_decay, "options.decoupled_weight_decay")?
+        {
+            true => WeightDecay::Decoupled,
+            false => WeightDecay::L2,
+        };
+        let call = move |tile: &Tile<'_>, rates: &Rates, step: u64| {
+            let tile = tile_for_c(tile, rates, step);
+            // SAFETY: the caller gave the function for this, with the user data that lives as long as this
+            // closure; the tile's elements are this call's.
+            callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
+        };
+        let name = name.unwrap_or("custom").to_owned();
+        let rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
+        let strategy = get(strategy, "strategy")?.id();
+        optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
+        Ok(())
+    })
+}
+
+fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
+    umbo_update_tile {
+        dtype: tile.dtype as i32,
+        state_count: tile.slots.len() as i32,
+        count: tile.elements as i64,
+        first: tile.start as i64,
+        weights: tile.weights.cast(),
+        gradient: tile.gradient.cast(),
+        states: tile.slots.as_ptr().cast(),
+        learning_rate: rates.learning_rate,
+        weight_decay: rates.weight_decay,
+        step: step as i64,
+    }
+}
+
+/// # Safety
+/// The arrays of the options are as the header says.
+unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
+    let count = options.state_count;
+    // SAFETY: the caller's promise is the same.
+    let names = unsafe { array(options.state_names, count, "options.state_names") }?;
+    let initials = if options.state_initials.is_null() {
+        &[][..]
+    } else {
+        // SAFETY: as above.
+        unsafe { array(options.state_initials, count, "options.state_initials") }?
+    };
+    collect(names.iter().enumerate().map(|(position, &name)| {
+        check(name, "options.state_names", "a name is expected")?;
+        // SAFETY: as above; each name is a text.
+        let name = unsafe { text(name, "options.state_names") }?.to_owned();
+        let initial = initials.get(position).copied().unwrap_or(0.0);
+        Ok(Slot { name: Cow::Owned(name), initial })
+    }))
+}

@@ -1,0 +1,200 @@
+//! Gradients that are written to memory: tile by tile for an update that is no formula, and whole for
+//! whoever wants to see them.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::kernels::dtype::DType;
+use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
+use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::update::pass::{Pass, TILE};
+use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
+use crate::kernels::view::SpanMut;
+
+/// Elements that go through the registers together.
+const BLOCK: usize = 16;
+
+/// The most slots of an update that is no formula.
+pub const MOST_SLOTS: usize = 8;
+
+/// Some neighbouring elements of one variable's update, all of the variable's dtype.
+#[derive(Debug)]
+pub struct Tile<'t> {
+    /// The variable's dtype.
+    pub dtype: DType,
+    /// The number of the first element among the variable's.
+    pub start: usize,
+    /// How many there are.
+    pub elements: usize,
+    /// The weights, which this tile alone may write.
+    pub weights: *mut u8,
+    /// The gradient: reduced, clipped, with the L2 term.
+    pub gradient: *const u8,
+    /// The slots, which this tile alone may write.
+    pub slots: &'t [*mut u8],
+}
+
+/// Room for the gradient of one tile.
+#[repr(align(64))]
+struct Room([f64; TILE]);
+
+/// Writes elements `range` of the gradient to `to`. Whoever makes it sees to it that the gradient has
+/// these elements, that its contributions are of type `G`, and that there is room.
+struct Write<'a, G, T> {
+    sum: &'a WeightedSum<'a>,
+    finish: Finish<T>,
+    range: Range<usize>,
+    to: *mut T,
+    /// What is set if an element is not finite.
+    not_finite: Option<&'a AtomicBool>,
+    gradient: PhantomData<G>,
+}
+
+impl<G: GradientElement, T: Real> Kernel for Write<'_, G, T> {
+    #[inline(always)]
+    fn run(self, instructions: Instructions) {
+        let (sum, finish) = (self.sum, self.finish);
+        sum.run::<G, T>(instructions, finish, self);
+    }
+}
+
+impl<G: GradientElement, T: Real> GradientLoop for Write<'_, G, T> {
+    #[inline(always)]
+    fn run<'c>(
+        self,
+        instructions: Instructions,
+        contributions: impl AsRef<[Contribution<'c>]>,
+        way: impl Way,
+    ) {
+        let Write { sum, finish, range, mut to, not_finite, .. } = self;
+        let contributions = contributions.as_ref();
+        let zero = T::from_f64(0.0);
+        // 0 as long as all was finite, NaN from then on; see `Traces` of the other loops.
+        let mut traces = [zero; BLOCK];
+        let mut start = range.start;
+        while range.end - start >= BLOCK {
+            // SAFETY: the elements are in the range, and whoever made this promised the rest.
+            unsafe {
+                let block: [T; BLOCK] =
+                    sum.block::<G, T, BLOCK>(instructions, contributions, way, finish, start);
+                for (trace, element) in traces.iter_mut().zip(block) {
+                    *trace = *trace + element * zero;
+                }
+                to.cast::<[T; BLOCK]>().write(block);
+                to = to.add(BLOCK);
+            }
+            start += BLOCK;
+        }
+        while start < range.end {
+            // SAFETY: as above.
+            unsafe {
+                let [element] =
+                    sum.block::<G, T, 1>(instructions, contributions, way, finish, start);
+                traces[0] = traces[0] + element * zero;
+                to.write(element);
+                to = to.add(1);
+            }
+            start += 1;
+        }
+        if let Some(not_finite) = not_finite
+            && traces.iter().any(|trace| *trace != zero)
+        {
+            not_finite.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl WeightedSum<'_> {
+    /// Writes the gradient to `to`, on this thread. Asserted: `to` is of the gradient's dtype and length.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the elements of `to` meanwhile.
+    pub unsafe fn write_to(&self, instructions: Instructions, to: &SpanMut<'_>) {
+        assert_eq!((to.dtype(), to.elements()), (self.dtype, self.elements));
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let (finish, range) = (self.finish::<T>(), 0..self.elements);
+            let (to, gradient) = (to.data().cast::<T>(), PhantomData::<G>);
+            let write = Write { sum: self, finish, range, to, not_finite: None, gradient };
+            dispatch(instructions, write);
+        }));
+    }
+}
+
+impl Pass<'_> {
+    /// Makes the gradient tile by tile, and hands each to `update`, which changes weights and slots, on
+    /// this thread. Nothing is allocated. Asserted: there are at most [`MOST_SLOTS`] slots.
+    pub fn run_tiles(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        for_real!(self.dtype(), T => for_gradient!(T, self.sum().gradient_dtype, G => {
+            self.tiles::<G, T>(update);
+        }));
+    }
+
+    fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
+        let mut room = Room([0.0; TILE]);
+        let to: *mut T = room.0.as_mut_ptr().cast();
+        let mut tile = |start: usize, place: usize, elements: usize| {
+            self.tile::<G, T>(to, start, place, elements, update);
+        };
+        match self.rows {
+            None => self.in_tiles(TILE, |range| {
+                for start in range.clone().step_by(TILE) {
+                    tile(start, start, TILE.min(range.end - start));
+                }
+            }),
+            Some(rows) => {
+                self.check_rows(rows);
+                let width = rows.elements;
+                self.in_tiles((TILE / width.max(1)).max(1), |range| {
+                    for position in range {
+                        for done in (0..width).step_by(TILE) {
+                            let place = rows.numbers[position] * width + done;
+                            tile(position * width + done, place, TILE.min(width - done));
+                        }
+                    }
+                });
+            }
+        }
+    }
+
+    /// The tile of `elements` of the gradient from `start` on, and of weights and slots from `place`.
+    fn tile<G: GradientElement, T: Real>(
+        &self,
+        to: *mut T,
+        start: usize,
+        place: usize,
+        elements: usize,
+        update: &mut dyn FnMut(&Tile<'_>),
+    ) {
+        let (sum, finish) = (self.sum(), self.sum().finish::<T>());
+        let (range, not_finite) = (start..start + elements, self.not_finite);
+        let write = Write { sum, finish, range, to, not_finite, gradient: PhantomData::<G> };
+        dispatch(self.instructions(), write);
+        let at = |span: &SpanMut<'_>| span.data().cast::<T>().wrapping_add(place);
+        let weights = at(self.weights());
+        if self.l2 != 0.0 {
+            let l2 = T::from_f64(self.l2);
+            for index in 0..elements {
+                // SAFETY: the tile lies in the weights, which this pass alone has, and its gradient
+                // was just written.
+                unsafe {
+                    let gradient = to.add(index);
+                    gradient.write(gradient.read() + l2 * weights.add(index).read());
+                }
+            }
+        }
+        let mut slots = [std::ptr::null_mut(); MOST_SLOTS];
+        for (pointer, slot) in slots[..self.slots.len()].iter_mut().zip(self.slots) {
+            *pointer = at(slot).cast::<u8>();
+        }
+        update(&Tile {
+            dtype: T::DTYPE,
+            start: place,
+            elements,
+            weights: weights.cast(),
+            gradient: to.cast_const().cast(),
+            slots: &slots[..self.slots.len()],
+        });
+    }
+}

@@ -1,0 +1,103 @@
+//! Update rules that a program brings along.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::executor::thread::Uncancelled;
+use crate::kernels::update::pass::Pass;
+use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
+use crate::optimizer::rule::{
+    Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
+};
+
+/// Updates the elements of one tile. The number counts the updates of the variable before this one; the
+/// weight decay among the rates is what the function itself has to do. Called by several threads at
+/// once, each with tiles of its own, in the fused pass: it cannot fail, and must not use the library.
+pub type TileUpdate = dyn Fn(&Tile<'_>, &Rates, u64) + Send + Sync;
+
+/// A rule whose arithmetic is the program's. Everything around it is as for the other rules: the
+/// gradient is reduced and clipped, state is kept for each variable, row-sparse variables are updated by
+/// rows.
+pub struct Custom {
+    name: String,
+    slots: Vec<Slot>,
+    weight_decay: f64,
+    meaning: WeightDecay,
+    update: Box<TileUpdate>,
+}
+
+impl Custom {
+    /// A rule with this name and state. The weight decay is finite and at least 0; if it is
+    /// [`WeightDecay::L2`] it is in the gradient already.
+    pub fn new(
+        name: String,
+        slots: Vec<Slot>,
+        weight_decay: f64,
+        meaning: WeightDecay,
+        update: Box<TileUpdate>,
+    ) -> Result<Custom> {
+        check_not_negative("weight_decay", weight_decay)?;
+        if slots.len() > MOST_SLOTS {
+            let problem = format!("{}; a rule has at most {MOST_SLOTS} states", slots.len());
+            return Err(Error::invalid("state_count", problem));
+        }
+        for (position, slot) in slots.iter().enumerate() {
+            let name = &slot.name;
+            if name.is_empty() || slots[..position].iter().any(|earlier| earlier.name == *name) {
+                let problem = format!("'{name}', at {position}, is empty or appears twice");
+                return Err(Error::invalid("state_names", problem));
+            }
+            if !slot.initial.is_finite() {
+                let problem = format!("{}, at {position}; must be finite", slot.initial);
+                return Err(Error::invalid("state_initials", problem));
+            }
+        }
+        Ok(Custom { name, slots, weight_decay, meaning, update })
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "custom rule '{}'", self.name)
+    }
+}
+
+impl UpdateRule for Custom {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn settings(&self) -> Vec<(&'static str, f64)> {
+        vec![("weight_decay", self.weight_decay)]
+    }
+
+    fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    fn weight_decay(&self) -> WeightDecay {
+        self.meaning
+    }
+
+    fn default_weight_decay(&self) -> f64 {
+        self.weight_decay
+    }
+
+    fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
+        let mut scalars = Scalars::of(rates, running);
+        scalars.derived[0] = running[0];
+        scalars.running[0] += 1.0;
+        Ok(scalars)
+    }
+
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+        let mut rates = scalars.rates;
+        if self.meaning == WeightDecay::L2 {
+            rates.weight_decay = 0.0;
+        }
+        let step = scalars.derived[0] as u64;
+        // Cancelling the thread would unwind the frames of the pass.
+        let _uncancelled = Uncancelled::new();
+        pass.run_tiles(&mut |tile| (self.update)(tile, &rates, step));
+    }
+}

@@ -1,0 +1,119 @@
+//! Looking at the gradients that an apply would take, without applying them.
+
+#![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::update::weighted_sum::WeightedSum;
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::sources::Sources;
+use crate::optimizer::state::Optimizer;
+use crate::strategy::Strategy;
+use crate::strategy::commit::CommitAction;
+use crate::strategy::context::{Current, current};
+use crate::tensor::{Shape, Tensor};
+use crate::values::Value;
+
+/// The gradient of variable `index` that the next apply would take: reduced over replicas and
+/// accumulated runs, without the loss scale of `optimizer` (if there is one), before clipping and weight
+/// decay, in the variable's dtype. Of a row-sparse variable the rows that were named, ascending, as
+/// indexed slices; of another a tensor. What waits for an apply goes on waiting.
+///
+/// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an apply
+/// would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no replica wrote
+/// the variable. INVALID_ARGUMENT: an optimizer of another strategy.
+pub fn reduced(
+    gradients: &Arc<Gradients>,
+    index: usize,
+    optimizer: Option<&Arc<Optimizer>>,
+) -> Result<Value> {
+    let count = gradients.variables().len();
+    if index >= count {
+        let problem = format!("{index} is not in [0, {count}), the variables of the gradients");
+        return Err(Error::out_of_range("index", problem));
+    }
+    if optimizer.is_some_and(|optimizer| optimizer.strategy() != gradients.strategy()) {
+        return Err(Error::invalid("optimizer", "made for another strategy than the gradients"));
+    }
+    gradients.check_process()?;
+    let strategy = Strategy::with_id(gradients.strategy()).ok_or_else(|| {
+        Error::precondition(
+            "gradients: their strategy was released; keep that as long as they are used",
+        )
+    })?;
+    if matches!(current(), Current::Replica(_)) || strategy.current_step().is_some() {
+        return Err(Error::precondition(
+            "gradients: they are reduced when the step is over; look at them after the run",
+        ));
+    }
+    let mut look = Look { gradients, index, optimizer, found: None };
+    strategy.change(&mut look)?;
+    look.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
+}
+
+/// A look is a change of nothing: in its turn, when no step and no apply is under way.
+struct Look<'a> {
+    gradients: &'a Arc<Gradients>,
+    index: usize,
+    optimizer: Option<&'a Arc<Optimizer>>,
+    found: Option<Value>,
+}
+
+impl CommitAction for Look<'_> {
+    fn prepare(&mut self) -> Result<()> {
+        let (gradients, index) = (self.gradients, self.index);
+        // With what was accumulated, if there is no new run: that is what a flush would apply.
+        let contributions = gradients.applicable(None, true)?;
+        let _claim = gradients.claim()?;
+        let weight = contributions.total_weight() + gradients.accumulation().weight;
+        if weight == 0.0 {
+            return Err(Error::precondition(
+                "gradients: all weights are 0; an apply would do nothing",
+            ));
+        }
+        let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
+        let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
+        let mut sources = Sources::new(gradients, contributions, weight, unscale);
+        sources.merge_rows_of(index)?;
+        if !sources.has_variable(index) {
+            let variable = &gradients.variables()[index];
+            return Err(Error::NotFound(format!(
+                "index: no replica contributed to {variable:?}; an apply would not update it"
+            )));
+        }
+        self.found = Some(gradient(&sources, index)?);
+        Ok(())
+    }
+
+    fn commit(&mut self) {}
+}
+
+fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
+    let variable = &sources.variables()[index];
+    let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+    let Some(rows) = sources.rows(index) else {
+        let mut contributions = Vec::new();
+        sources.collect(index, &mut contributions);
+        let gradient = Tensor::uninitialized(dtype, shape, device)?;
+        write(&sources.sum(index, &contributions), &gradient)?;
+        return Ok(Value::Tensor(gradient));
+    };
+    let mut sizes: Vec<usize> = shape.iter().copied().collect();
+    sizes[0] = rows.rows().len();
+    let values = Tensor::uninitialized(dtype, Shape::new(&sizes)?, device)?;
+    write(&sources.sum(index, &[]), &values)?;
+    let numbers: Vec<i64> = rows.rows().iter().map(|&row| row as i64).collect();
+    let indices = Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)?;
+    Value::indexed_slices(values, indices, shape)
+}
+
+fn write(sum: &WeightedSum<'_>, to: &Tensor) -> Result<()> {
+    // SAFETY: the tensor was just made, and nobody else has it.
+    let span = unsafe { to.assume_exclusive() }.into_view()?.into_span();
+    let span = span.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
+    // SAFETY: as above.
+    unsafe { sum.write_to(Instructions::chosen(), &span) };
+    Ok(())
+}
