@@ -1,5 +1,6 @@
 /* The library says hello: its version, the devices of this machine, and one function run on two replicas. */
-#include "check.h"
+#include <stdio.h>
+#include <umbo/umbo.h>
 
 /* Runs once on every replica, at the same time. What it stores in *result comes back as a per-replica value. */
 static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
@@ -20,33 +21,33 @@ int main(void) {
   printf("umbo %s\n", umbo_version());
 
   int64_t cpus = 0, gpus = 0;
-  CHECK(umbo_physical_device_count(UMBO_DEVICE_CPU, &cpus));
-  CHECK(umbo_physical_device_count(UMBO_DEVICE_GPU, &gpus));
+  UMBO_CHECK(umbo_physical_device_count(UMBO_DEVICE_CPU, &cpus));
+  UMBO_CHECK(umbo_physical_device_count(UMBO_DEVICE_GPU, &gpus));
   printf("physical devices: %d CPU, %d GPU\n", (int)cpus, (int)gpus);
 
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   const char *parameter_device = NULL;
-  CHECK(umbo_strategy_parameter_device(strategy, &parameter_device));
+  UMBO_CHECK(umbo_strategy_parameter_device(strategy, &parameter_device));
   printf("variables live on %s\n", parameter_device);
 
   umbo_value *greetings = NULL;
-  CHECK(umbo_strategy_run(strategy, greet, NULL, NULL, NULL, &greetings));
+  UMBO_CHECK(umbo_strategy_run(strategy, greet, NULL, NULL, NULL, &greetings));
 
   /* The replicas ran in no particular order; their results come in replica order. */
   umbo_value *results = NULL;
-  CHECK(umbo_strategy_local_results(strategy, greetings, &results));
+  UMBO_CHECK(umbo_strategy_local_results(strategy, greetings, &results));
   int64_t count = 0;
-  CHECK(umbo_value_count(results, &count));
+  UMBO_CHECK(umbo_value_count(results, &count));
   for (int32_t replica = 0; replica < count; ++replica) {
     umbo_value *item = NULL;
     umbo_view view;
     const char *device = NULL;
-    CHECK(umbo_value_item(results, replica, &item));
-    CHECK(umbo_value_view(item, NULL, &view));
-    CHECK(umbo_strategy_compute_device(strategy, replica, &device));
+    UMBO_CHECK(umbo_value_item(results, replica, &item));
+    UMBO_CHECK(umbo_value_view(item, NULL, &view));
+    UMBO_CHECK(umbo_strategy_compute_device(strategy, replica, &device));
     printf("replica %d on %s says %d\n", (int)replica, device, (int)*(const int32_t *)view.data);
     umbo_value_release(item);
   }

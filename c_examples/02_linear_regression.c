@@ -2,9 +2,10 @@
  *
  * The 10 examples come in batches of 4, so that the last batch has two: one for each replica. The result is the one
  * that a single replica finds, since every gradient is weighted by the examples it was computed from. */
-#include "check.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <umbo/umbo.h>
 
 typedef struct {
   umbo_variable *weight_and_bias; /* [2] */
@@ -44,22 +45,22 @@ static umbo_dataset *make_dataset(void) {
   }
   const int64_t shape[] = {10};
   umbo_tensor *x_tensor = NULL, *y_tensor = NULL;
-  CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, x, NULL, &x_tensor));
-  CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, y, NULL, &y_tensor));
+  UMBO_CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, x, NULL, &x_tensor));
+  UMBO_CHECK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, y, NULL, &y_tensor));
 
   umbo_value *items[2] = {NULL, NULL}, *columns = NULL;
-  CHECK(umbo_value_from_tensor(x_tensor, &items[0]));
-  CHECK(umbo_value_from_tensor(y_tensor, &items[1]));
+  UMBO_CHECK(umbo_value_from_tensor(x_tensor, &items[0]));
+  UMBO_CHECK(umbo_value_from_tensor(y_tensor, &items[1]));
   const char *const names[] = {"x", "y"};
   const umbo_value *const fields[] = {items[0], items[1]};
-  CHECK(umbo_value_create_struct(2, names, fields, &columns));
+  UMBO_CHECK(umbo_value_create_struct(2, names, fields, &columns));
 
   umbo_dataset *dataset = NULL;
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
   shuffle.seed = 1;
-  CHECK(umbo_dataset_from_tensor_slices(columns, &dataset));
-  CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
-  CHECK(umbo_dataset_batch(&dataset, 4, 0));
+  UMBO_CHECK(umbo_dataset_from_tensor_slices(columns, &dataset));
+  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  UMBO_CHECK(umbo_dataset_batch(&dataset, 4, 0));
 
   umbo_value_release(columns);
   umbo_value_release(items[1]);
@@ -85,40 +86,40 @@ int main(void) {
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
-  CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
 
   model m = {NULL, NULL, NULL};
-  CHECK(umbo_strategy_scope(strategy, make_variables, &m));
+  UMBO_CHECK(umbo_strategy_scope(strategy, make_variables, &m));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
   umbo_variable *const variables[] = {m.weight_and_bias};
-  CHECK(umbo_gradients_create(strategy, 1, variables, &sums, &m.gradients));
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, variables, &sums, &m.gradients));
   umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
   sgd.learning_rate = 0.5;
   umbo_optimizer *optimizer = NULL;
-  CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
 
   umbo_dataset *dataset = make_dataset();
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *batches = NULL;
-  CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-  CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
 
-  CHECK(umbo_metrics_create(strategy, &m.metrics));
-  CHECK(umbo_metrics_define(m.metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
+  UMBO_CHECK(umbo_metrics_create(strategy, &m.metrics));
+  UMBO_CHECK(umbo_metrics_define(m.metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
   umbo_train_epoch_options epoch_options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
   epoch_options.metrics = m.metrics; /* of each epoch alone */
   for (int epoch = 1; epoch <= 20; ++epoch) {
     umbo_metric loss = UMBO_METRIC_INIT;
-    CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, &epoch_options, NULL));
-    CHECK(umbo_metrics_result(m.metrics, 0, &loss));
+    UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, &epoch_options, NULL));
+    UMBO_CHECK(umbo_metrics_result(m.metrics, 0, &loss));
     if (epoch % 5 == 0) printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 
   float fitted[2];
   umbo_tensor *value = NULL;
-  CHECK(umbo_variable_read(m.weight_and_bias, &value));
-  CHECK(umbo_tensor_copy_to_host(value, fitted, sizeof(fitted)));
+  UMBO_CHECK(umbo_variable_read(m.weight_and_bias, &value));
+  UMBO_CHECK(umbo_tensor_copy_to_host(value, fitted, sizeof(fitted)));
   printf("y = %.3f x %+.3f\n", fitted[0], fitted[1]);
 
   umbo_tensor_release(value);

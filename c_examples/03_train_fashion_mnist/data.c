@@ -1,6 +1,5 @@
 #include "data.h"
 
-#include "../check.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static umbo_dataset *open_file(const char *folder, const char *name) {
     if (file == NULL) continue;
     fclose(file);
     umbo_dataset *dataset = NULL;
-    CHECK(umbo_dataset_from_idx_file(path, &dataset));
+    UMBO_CHECK(umbo_dataset_from_idx_file(path, &dataset));
     return dataset;
   }
   fprintf(stderr,
@@ -32,8 +31,8 @@ static umbo_dataset *open_file(const char *folder, const char *name) {
 static umbo_dataset *open_set(const char *folder, const char *images_name, const char *labels_name, int64_t *examples) {
   umbo_dataset *images = open_file(folder, images_name), *labels = open_file(folder, labels_name), *set = NULL;
   int64_t label_count = 0;
-  CHECK(umbo_dataset_cardinality(images, examples));
-  CHECK(umbo_dataset_cardinality(labels, &label_count));
+  UMBO_CHECK(umbo_dataset_cardinality(images, examples));
+  UMBO_CHECK(umbo_dataset_cardinality(labels, &label_count));
   if (*examples != label_count || *examples < 1) {
     fprintf(stderr, "%s: %s has %lld pictures, %s has %lld labels; there must be as many, and one at least.\n", folder,
             images_name, (long long)*examples, labels_name, (long long)label_count);
@@ -41,7 +40,7 @@ static umbo_dataset *open_set(const char *folder, const char *images_name, const
   }
   const umbo_dataset *const parts[] = {images, labels};
   const char *const names[] = {"x", "y"};
-  CHECK(umbo_dataset_zip(2, parts, names, &set));
+  UMBO_CHECK(umbo_dataset_zip(2, parts, names, &set));
   umbo_dataset_release(labels);
   umbo_dataset_release(images);
   return set;
@@ -49,8 +48,8 @@ static umbo_dataset *open_set(const char *folder, const char *images_name, const
 
 static umbo_dataset *batched(const umbo_dataset *set, int64_t size) {
   umbo_dataset *batches = NULL;
-  CHECK(umbo_dataset_retain(set, &batches));
-  CHECK(umbo_dataset_batch(&batches, size, 0));
+  UMBO_CHECK(umbo_dataset_retain(set, &batches));
+  UMBO_CHECK(umbo_dataset_batch(&batches, size, 0));
   return batches;
 }
 
@@ -66,15 +65,15 @@ static void check_views(const umbo_view *x, const umbo_view *y) {
 static void measure(picture_data *data, const umbo_dataset *set) {
   umbo_dataset *batches = batched(set, TEST_BATCH);
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_iterator_from_dataset(batches, &iterator));
+  UMBO_CHECK(umbo_iterator_from_dataset(batches, &iterator));
   double pixels = 0.0, sum = 0.0, squares = 0.0;
   for (;;) {
     umbo_value *batch = NULL;
     umbo_view x, y;
-    CHECK(umbo_iterator_next(iterator, &batch));
+    UMBO_CHECK(umbo_iterator_next(iterator, &batch));
     if (batch == NULL) break;
-    CHECK(umbo_value_view(batch, "x", &x));
-    CHECK(umbo_value_view(batch, "y", &y));
+    UMBO_CHECK(umbo_value_view(batch, "x", &x));
+    UMBO_CHECK(umbo_value_view(batch, "y", &y));
     check_views(&x, &y);
     data->pixels = x.shape[1] * x.shape[2];
     const uint8_t *values = x.data, *labels = y.data;
@@ -133,9 +132,9 @@ void data_close(picture_data *data) {
 static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *batches) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_dataset_prefetch(&batches, BATCHES_AHEAD));
-  CHECK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
-  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+  UMBO_CHECK(umbo_dataset_prefetch(&batches, BATCHES_AHEAD));
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(batches);
   return iterator;
@@ -146,9 +145,9 @@ umbo_iterator *data_training_batches(const picture_data *data, umbo_strategy *st
   umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
   shuffle.seed = seed;
   umbo_dataset *shuffled = NULL;
-  CHECK(umbo_dataset_retain(data->training, &shuffled));
-  CHECK(umbo_dataset_shuffle(&shuffled, &shuffle));
-  CHECK(umbo_dataset_batch(&shuffled, batch_size, 0));
+  UMBO_CHECK(umbo_dataset_retain(data->training, &shuffled));
+  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &shuffle));
+  UMBO_CHECK(umbo_dataset_batch(&shuffled, batch_size, 0));
   return distribute(strategy, shuffled);
 }
 

@@ -1,6 +1,5 @@
 #include "trainer.h"
 
-#include "../check.h"
 
 /* This replica's part of a batch, with its pixels as floats of mean 0 and deviation 1. */
 typedef struct {
@@ -141,7 +140,7 @@ static umbo_gradients *create_gradients(const trainer *t) {
   umbo_variable *variables[2 * MLP_MOST_LAYERS];
   for (int i = 0; i < 2 * t->shape.layers; ++i) variables[i] = t->variables[i];
   umbo_gradients *gradients = NULL;
-  CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, &sums, &gradients));
+  UMBO_CHECK(umbo_gradients_create(t->strategy, 2 * t->shape.layers, variables, &sums, &gradients));
   return gradients;
 }
 
@@ -150,11 +149,11 @@ static umbo_optimizer *create_optimizer(umbo_strategy *strategy, const options *
   if (choices->rule == RULE_ADAM) {
     umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
     adam.learning_rate = choices->learning_rate;
-    CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
   } else {
     umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
     momentum.learning_rate = choices->learning_rate;
-    CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
   }
   return optimizer;
 }
@@ -169,8 +168,8 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = replicas;
   strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
-  CHECK(umbo_strategy_create(&strategy, &t->strategy));
-  CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
+  UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
+  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   t->gradients = create_gradients(t);
   t->optimizer = create_optimizer(t->strategy, choices);
   t->training_batches = data_training_batches(data, t->strategy, choices->batch_size, choices->seed);
@@ -189,8 +188,8 @@ void trainer_destroy(trainer *t) {
 /* Takes what the replicas of the last run reported. */
 static void add_metrics(const trainer *t, tally *total) {
   umbo_metric loss = {.struct_size = sizeof(umbo_metric)}, accuracy = {.struct_size = sizeof(umbo_metric)};
-  CHECK(umbo_strategy_metric(t->strategy, "loss", &loss));
-  CHECK(umbo_strategy_metric(t->strategy, "accuracy", &accuracy));
+  UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &loss));
+  UMBO_CHECK(umbo_strategy_metric(t->strategy, "accuracy", &accuracy));
   total->loss += loss.sum;
   total->correct += accuracy.sum;
   total->examples += loss.weight;
@@ -198,14 +197,14 @@ static void add_metrics(const trainer *t, tally *total) {
 
 int trainer_step(trainer *t, double learning_rate, tally *total) {
   umbo_value *batch = NULL;
-  CHECK(umbo_iterator_next(t->training_batches, &batch));
+  UMBO_CHECK(umbo_iterator_next(t->training_batches, &batch));
   if (batch == NULL) {
-    CHECK(umbo_iterator_reset(t->training_batches));
+    UMBO_CHECK(umbo_iterator_reset(t->training_batches));
     return 0;
   }
-  CHECK(umbo_optimizer_set_learning_rate(t->optimizer, learning_rate));
-  CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
-  CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_set_learning_rate(t->optimizer, learning_rate));
+  UMBO_CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
   add_metrics(t, total);
   umbo_value_release(batch);
   return 1;
@@ -215,12 +214,12 @@ tally trainer_evaluate(trainer *t) {
   tally total = {0.0, 0.0, 0.0};
   for (;;) {
     umbo_value *batch = NULL;
-    CHECK(umbo_iterator_next(t->test_batches, &batch));
+    UMBO_CHECK(umbo_iterator_next(t->test_batches, &batch));
     if (batch == NULL) break;
-    CHECK(umbo_strategy_run(t->strategy, evaluate, t, batch, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_run(t->strategy, evaluate, t, batch, NULL, NULL));
     add_metrics(t, &total);
     umbo_value_release(batch);
   }
-  CHECK(umbo_iterator_reset(t->test_batches));
+  UMBO_CHECK(umbo_iterator_reset(t->test_batches));
   return total;
 }

@@ -1,6 +1,5 @@
 #include "ratings.h"
 
-#include "../check.h"
 
 #include <errno.h>
 #include <math.h>
@@ -153,12 +152,12 @@ static umbo_dataset *part_of(const rating_list *list, int64_t first, int64_t end
   umbo_dataset *dataset = NULL;
   for (int i = 0; i < 3; ++i) {
     umbo_tensor *tensor = NULL;
-    CHECK(umbo_tensor_from_data(dtypes[i], 1, &count, columns[i], NULL, &tensor));
-    CHECK(umbo_value_from_tensor(tensor, &fields[i]));
+    UMBO_CHECK(umbo_tensor_from_data(dtypes[i], 1, &count, columns[i], NULL, &tensor));
+    UMBO_CHECK(umbo_value_from_tensor(tensor, &fields[i]));
     umbo_tensor_release(tensor);
   }
-  CHECK(umbo_value_create_struct(3, names, (const umbo_value *const *)fields, &structure));
-  CHECK(umbo_dataset_from_tensor_slices(structure, &dataset));
+  UMBO_CHECK(umbo_value_create_struct(3, names, (const umbo_value *const *)fields, &structure));
+  UMBO_CHECK(umbo_dataset_from_tensor_slices(structure, &dataset));
   umbo_value_release(structure);
   for (int i = 0; i < 3; ++i) umbo_value_release(fields[i]);
   return dataset;
@@ -214,10 +213,10 @@ void ratings_close(rating_data *data) {
 static umbo_iterator *distribute(umbo_strategy *strategy, umbo_dataset *set, int64_t batch_size) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
-  CHECK(umbo_dataset_batch(&set, batch_size, 0));
-  CHECK(umbo_dataset_prefetch(&set, BATCHES_AHEAD));
-  CHECK(umbo_strategy_distribute_dataset(strategy, set, NULL, &distributed));
-  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+  UMBO_CHECK(umbo_dataset_batch(&set, batch_size, 0));
+  UMBO_CHECK(umbo_dataset_prefetch(&set, BATCHES_AHEAD));
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, set, NULL, &distributed));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(set);
   return iterator;
@@ -228,13 +227,13 @@ umbo_iterator *ratings_training_batches(const rating_data *data, umbo_strategy *
   umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
   options.seed = seed;
   umbo_dataset *shuffled = NULL;
-  CHECK(umbo_dataset_retain(data->training, &shuffled));
-  CHECK(umbo_dataset_shuffle(&shuffled, &options));
+  UMBO_CHECK(umbo_dataset_retain(data->training, &shuffled));
+  UMBO_CHECK(umbo_dataset_shuffle(&shuffled, &options));
   return distribute(strategy, shuffled, batch_size);
 }
 
 umbo_iterator *ratings_test_batches(const rating_data *data, umbo_strategy *strategy) {
   umbo_dataset *test = NULL;
-  CHECK(umbo_dataset_retain(data->test, &test));
+  UMBO_CHECK(umbo_dataset_retain(data->test, &test));
   return distribute(strategy, test, TEST_BATCH);
 }

@@ -1,6 +1,5 @@
 #include "recommender.h"
 
-#include "../check.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,7 +134,7 @@ static void create_tables(recommender *r, const rating_data *data) {
     options.shape = shape;
     options.initializer = is_factors ? initialize_factors : initialize_biases;
     options.initializer_user_data = &state;
-    CHECK(umbo_variable_create(r->strategy, names[table], NULL, &options, &r->tables[table]));
+    UMBO_CHECK(umbo_variable_create(r->strategy, names[table], NULL, &options, &r->tables[table]));
   }
 }
 
@@ -145,7 +144,7 @@ static umbo_gradients *create_gradients(const recommender *r) {
   options.loss_reduction = UMBO_LOSS_SUM; /* the library divides by all ratings of the batch */
   options.row_sparse = row_sparse;
   umbo_gradients *gradients = NULL;
-  CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, &options, &gradients));
+  UMBO_CHECK(umbo_gradients_create(r->strategy, TABLES, r->tables, &options, &gradients));
   return gradients;
 }
 
@@ -153,12 +152,12 @@ void recommender_create(recommender *r, const rating_data *data, const settings 
   *r = (recommender){.chosen = *chosen, .mean = data->mean, .lowest = data->lowest, .highest = data->highest};
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = chosen->replicas;
-  CHECK(umbo_strategy_create(&strategy, &r->strategy));
+  UMBO_CHECK(umbo_strategy_create(&strategy, &r->strategy));
   create_tables(r, data);
   r->gradients = create_gradients(r);
   umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
   adagrad.learning_rate = chosen->learning_rate;
-  CHECK(umbo_optimizer_create_adagrad(r->strategy, &adagrad, &r->optimizer));
+  UMBO_CHECK(umbo_optimizer_create_adagrad(r->strategy, &adagrad, &r->optimizer));
   r->training_batches = ratings_training_batches(data, r->strategy, chosen->batch_size, chosen->seed);
   r->test_batches = ratings_test_batches(data, r->strategy);
 }
@@ -175,21 +174,21 @@ void recommender_destroy(recommender *r) {
 /* Takes what the replicas of the last run reported. */
 static void add_metric(const recommender *r, tally *total) {
   umbo_metric metric = UMBO_METRIC_INIT;
-  CHECK(umbo_strategy_metric(r->strategy, "squared_error", &metric));
+  UMBO_CHECK(umbo_strategy_metric(r->strategy, "squared_error", &metric));
   total->squared_errors += metric.sum;
   total->examples += metric.weight;
 }
 
 int recommender_step(recommender *r, double learning_rate, tally *total) {
   umbo_value *batch = NULL;
-  CHECK(umbo_iterator_next(r->training_batches, &batch));
+  UMBO_CHECK(umbo_iterator_next(r->training_batches, &batch));
   if (batch == NULL) {
-    CHECK(umbo_iterator_reset(r->training_batches));
+    UMBO_CHECK(umbo_iterator_reset(r->training_batches));
     return 0;
   }
-  CHECK(umbo_optimizer_set_learning_rate(r->optimizer, learning_rate));
-  CHECK(umbo_strategy_run(r->strategy, train, r, batch, NULL, NULL));
-  CHECK(umbo_optimizer_apply(r->optimizer, r->gradients, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_set_learning_rate(r->optimizer, learning_rate));
+  UMBO_CHECK(umbo_strategy_run(r->strategy, train, r, batch, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_apply(r->optimizer, r->gradients, NULL, NULL));
   add_metric(r, total);
   umbo_value_release(batch);
   return 1;
@@ -199,12 +198,12 @@ tally recommender_evaluate(recommender *r) {
   tally total = {0.0, 0.0};
   for (;;) {
     umbo_value *batch = NULL;
-    CHECK(umbo_iterator_next(r->test_batches, &batch));
+    UMBO_CHECK(umbo_iterator_next(r->test_batches, &batch));
     if (batch == NULL) break;
-    CHECK(umbo_strategy_run(r->strategy, evaluate, r, batch, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_run(r->strategy, evaluate, r, batch, NULL, NULL));
     add_metric(r, &total);
     umbo_value_release(batch);
   }
-  CHECK(umbo_iterator_reset(r->test_batches));
+  UMBO_CHECK(umbo_iterator_reset(r->test_batches));
   return total;
 }

@@ -10,7 +10,8 @@
  *
  * Status. A function that can fail returns a umbo_status: UMBO_OK (0), or why it failed. It writes
  * its outputs only if it succeeds, unless its description says otherwise. UMBO_TRY(call) returns
- * from the calling function if the call fails.
+ * from the calling function if the call fails, UMBO_TRY_ELSE(status, call, label) goes to where
+ * things are released, and UMBO_CHECK(call) prints the message and exits.
  *
  * Last error. umbo_last_error_message() says what went wrong in the last function that failed on
  * the calling thread. What fails on a replica's thread is carried to the thread that called.
@@ -101,6 +102,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /** The version of this header; umbo_version() gives the library's. */
 #define UMBO_VERSION "0.1.0"
@@ -165,6 +168,26 @@
   do {                                                      \
     const umbo_status umbo_try_status = (call);             \
     if (umbo_try_status != UMBO_OK) return umbo_try_status; \
+  } while (0)
+
+/**
+ * Keeps the status of a call in `status`, a variable of the caller's, and goes to `label` if it
+ * failed: for functions that have something to release on all ways out.
+ */
+#define UMBO_TRY_ELSE(status, call, label)  \
+  do {                                      \
+    (status) = (call);                      \
+    if ((status) != UMBO_OK) goto label;    \
+  } while (0)
+
+/** If a call failed: prints where, and the last error's message, and exits with failure. */
+#define UMBO_CHECK(call)                                                                    \
+  do {                                                                                      \
+    if ((call) != UMBO_OK) {                                                                \
+      fflush(stdout);                                                                       \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, umbo_last_error_message());        \
+      exit(EXIT_FAILURE);                                                                   \
+    }                                                                                       \
   } while (0)
 
 #ifdef __cplusplus

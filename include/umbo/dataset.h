@@ -24,6 +24,7 @@
  * Functions:
  * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
  * - umbo_element_spec_create_tuple(): Makes the spec of a tuple.
+ * - umbo_element_spec_create_list(): The spec of a list of `count` items.
  * - umbo_element_spec_create_struct(): Makes the spec of a struct.
  * - umbo_element_spec_get_kind(): Tells what elements are: tensors, tuples and so on.
  * - umbo_element_spec_count(): Counts the items, fields or components of a spec.
@@ -39,6 +40,11 @@
  * - umbo_dataset_from_tensors(): Makes a dataset of one element.
  * - umbo_dataset_from_elements(): Makes a dataset of which each element is a tensor.
  * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
+ * - umbo_dataset_from_arrays(): A dataset of the slices of arrays along dimension 0: element i
+ *   consists of row i of each array.
+ * - umbo_dataset_from_idx_files(): A dataset of the slices along dimension 0 of the arrays in
+ *   several IDX files (the format of MNIST), which have equally many: a file of images and one of
+ *   labels, say.
  * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
  * - umbo_dataset_map(): Applies a function to each element.
  * - umbo_dataset_zip(): Joins datasets: element i consists of element i of each.
@@ -131,6 +137,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
+ * The spec of a list of `count` items.
+ *
+ * @param[in] count How many items there are.
+ * @param[in] items Their specs, which stay the caller's to release.
+ * @param[out] spec Gets the spec, which the caller releases.
+ * @return UMBO_STATUS_INVALID_ARGUMENT if more than UMBO_MAX_NEST_DEPTH specs would lie in one
+ * another.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
+    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
+
+/**
  * Makes the spec of a struct.
  *
  * @param[in] count How many fields there are, 0 or more.
@@ -151,8 +169,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
  * Tells what elements are: tensors, tuples and so on.
  *
  * @param[in] spec The spec.
- * @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
- *   UMBO_VALUE_STRUCT.
+ * @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE,
+ *   UMBO_VALUE_LIST or UMBO_VALUE_STRUCT.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
  */
@@ -367,6 +385,39 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
     int64_t start, int64_t stop, int64_t step, umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices of arrays along dimension 0: element i consists of row i of each array.
+ * The arrays are copied at this call.
+ *
+ * @param[in] count How many arrays there are, 1 or more.
+ * @param[in] names Their names: elements are structs, with a field for each array. `names` may be
+ * NULL: then elements are tuples or, of a single array, its rows themselves.
+ * @param[in] views Where the arrays are, in memory of the CPU; umbo_view_of_memory() makes the view
+ * of an array. Their dimensions 0 agree.
+ * @param[out] dataset Gets the dataset, which the caller releases.
+ * @return UMBO_STATUS_INVALID_ARGUMENT for a scalar, dimensions 0 that differ, and names that do
+ * not differ. UMBO_STATUS_UNIMPLEMENTED for memory of another device.
+ * UMBO_STATUS_RESOURCE_EXHAUSTED if there is no memory for the copies.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
+    int64_t count, const char *const *names, const umbo_view *views, umbo_dataset **dataset);
+
+/**
+ * A dataset of the slices along dimension 0 of the arrays in several IDX files (the format of
+ * MNIST), which have equally many: a file of images and one of labels, say. Each file is read, or
+ * mapped, as by umbo_dataset_from_idx_file().
+ *
+ * @param[in] count How many files there are, 1 or more.
+ * @param[in] paths Where they are.
+ * @param[in] names The names of their arrays: elements are structs, with a field for each file.
+ * `names` may be NULL: then elements are tuples or, of a single file, its slices themselves.
+ * @param[out] dataset Gets the dataset, which the caller releases.
+ * @return As umbo_dataset_from_idx_file(); UMBO_STATUS_INVALID_ARGUMENT also if the files have
+ * different numbers of slices, or names do not differ.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
+    int64_t count, const char *const *paths, const char *const *names, umbo_dataset **dataset);
 
 /**
  * Begins a pass of a generator.

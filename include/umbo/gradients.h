@@ -18,6 +18,8 @@
  * Functions:
  * - umbo_gradients_create(): Makes gradient buffers, one for each variable and replica.
  * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
+ * - umbo_gradients_views(): This replica's own buffers for all variables: umbo_gradients_view()
+ *   for each of them, in one call.
  * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
  * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
  * - umbo_gradients_count(): Tells how many variables the gradients are for.
@@ -122,7 +124,13 @@ static inline umbo_gradients_options umbo_gradients_options_default(void) {
 UMBO_ENUM(umbo_gradient_mode) {
   /** It writes every element. The buffer contains old data before. */
   UMBO_GRADIENT_OVERWRITE = 1,
-  /** It adds to the elements. They are zero when the replica first views the buffer in a step. */
+  /**
+   * It adds to the elements. They are zero when the replica first views the buffer in a step. Its
+   * own additions are rounded to the type of the buffer each time: in float16 2048 + 1 is 2048. A
+   * callback that adds often to a buffer of 16-bit floats adds in memory of its own and converts
+   * the sum (umbo_convert_from_float()). The sums of the library, over rows, replicas and runs, are
+   * float64.
+   */
   UMBO_GRADIENT_ADD = 2
 };
 
@@ -171,6 +179,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_view(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, umbo_gradient_mode mode,
     umbo_view *view);
+
+/**
+ * This replica's own buffers for all variables: umbo_gradients_view() for each of them, in one
+ * call. A row-sparse variable has no buffer, and gets a view of zeros, whose `mutable_data` is
+ * NULL. All others count as viewed, so with UMBO_GRADIENT_OVERWRITE all of them are written in
+ * full.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] ctx The replica's context.
+ * @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
+ * @param[in] capacity How many views `views` has room for.
+ * @param[out] views Gets a view for each variable, in their order.
+ * @param[out] count Gets the number of variables, also if `capacity` is less.
+ * @return UMBO_STATUS_OUT_OF_RANGE if `capacity` is less than the number of variables: then no
+ * buffer counts as viewed. Else as umbo_gradients_view().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
+    umbo_gradients *gradients, umbo_replica_context *ctx, umbo_gradient_mode mode,
+    int64_t capacity, umbo_view *views, int64_t *count);
 
 /**
  * Adds rows to this replica's gradient of a row-sparse variable.

@@ -56,6 +56,10 @@
  * - umbo_cancellation_is_cancelled(): Tells whether a token was cancelled.
  * - umbo_cancellation_retain(): Makes another handle to the same token.
  * - umbo_cancellation_release(): Releases a handle.
+ * - umbo_strategy_split(): Splits a global batch that the program has already as
+ *   umbo_strategy_distribute_dataset() splits the elements of a dataset: each tensor of it along
+ *   dimension 0, the rows over the replicas, rounded up, so that the last parts may be smaller or
+ *   empty.
  * - umbo_strategy_update(): Calls a function that changes a variable, for all replicas at once.
  * - umbo_strategy_values_from_function(): Makes a per-replica value, replica by replica.
  *
@@ -642,6 +646,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_retain(
  * Runs that have the token keep it until they end.
  */
 UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
+
+/**
+ * Splits a global batch that the program has already as umbo_strategy_distribute_dataset() splits
+ * the elements of a dataset: each tensor of it along dimension 0, the rows over the replicas,
+ * rounded up, so that the last parts may be smaller or empty. The parts are views of the batch,
+ * which is not copied and must not be written as long as they are in use. They know how many
+ * examples they hold (umbo_value_examples(), umbo_replica_context_batch_position(),
+ * umbo_gradients_submit()).
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
+ * @param[out] per_replica Gets the same nest of per-replica values, which the caller releases. With
+ * one replica they are tensors.
+ * @return UMBO_STATUS_INVALID_ARGUMENT for a leaf that is no tensor and, with several replicas, for
+ * a scalar.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
+    const umbo_strategy *strategy, const umbo_value *value, umbo_value **per_replica);
 
 /**
  * What runs once in an update, in cross-replica context.

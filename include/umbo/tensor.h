@@ -28,6 +28,9 @@
  * - umbo_tensor_device_name(): Gives the canonical name of the device that holds the elements.
  * - umbo_tensor_retain(): Makes another handle to the same tensor.
  * - umbo_tensor_release(): Releases a handle to a tensor.
+ * - umbo_convert_from_float(): Rounds float32 numbers to float16 or bfloat16: to the nearest, ties
+ *   to even.
+ * - umbo_convert_to_float(): Converts float16 or bfloat16 numbers to float32, which is exact.
  *
  * Example:
  * ```c
@@ -42,6 +45,8 @@
  * }
  * ```
  */
+
+#include <string.h>
 
 #include <umbo/device.h>
 
@@ -337,6 +342,63 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_retain(
  * The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
  */
 UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
+
+/**
+ * The view of an array of the program's, on the CPU: contiguous, row-major, and for reading.
+ *
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape `rank` sizes; `shape` may be NULL if `rank` is 0.
+ * @param[in] data The elements, which stay where they are.
+ * @return The view, valid as long as the memory; one of no type if `rank` is out of range.
+ */
+static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, const int64_t *shape,
+                                            const void *data) {
+  /* By the numbers of the dtypes. */
+  static const int32_t bytes[14] = {0, 2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
+  umbo_view view;
+  int64_t stride = 1;
+  int32_t axis;
+  memset(&view, 0, sizeof(view));
+  if (rank < 0 || rank > UMBO_MAX_RANK) return view;
+  view.data = data;
+  view.dtype = dtype;
+  view.rank = rank;
+  view.device.type = UMBO_DEVICE_CPU;
+  view.flags = (umbo_view_flags)(UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
+  view.element_bytes = (int32_t)dtype >= 0 && (int32_t)dtype < 14 ? bytes[(int32_t)dtype] : 0;
+  for (axis = rank - 1; axis >= 0; axis--) {
+    view.shape[axis] = shape[axis];
+    view.strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return view;
+}
+
+/**
+ * Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even. What is too large
+ * becomes infinite, and NaN stays NaN.
+ *
+ * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
+ * @param[in] count How many numbers there are.
+ * @param[in] from The numbers.
+ * @param[out] to Gets them, 2 bytes each, at a multiple of 2. Other memory than that of `from`.
+ * @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
+    umbo_dtype dtype, int64_t count, const float *from, void *to);
+
+/**
+ * Converts float16 or bfloat16 numbers to float32, which is exact.
+ *
+ * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
+ * @param[in] count How many numbers there are.
+ * @param[in] from The numbers, 2 bytes each, at a multiple of 2.
+ * @param[out] to Gets them. Other memory than that of `from`.
+ * @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_convert_to_float(
+    umbo_dtype dtype, int64_t count, const void *from, float *to);
 
 #ifdef __cplusplus
 } /* extern "C" */

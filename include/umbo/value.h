@@ -19,8 +19,12 @@
  *
  * Functions:
  * - umbo_value_from_tensor(): Makes a value that is a tensor.
+ * - umbo_value_from_data(): A value with a copy of `data`: a number if `rank` is 0, else an array
+ *   in row-major order.
  * - umbo_value_from_variable(): Makes a value that is a variable.
  * - umbo_value_create_tuple(): Makes a tuple of values.
+ * - umbo_value_create_list(): A list of `count` values: all that is done with nests treats it as a
+ *   tuple, but a list and a tuple of the same items differ in structure.
  * - umbo_value_create_struct(): Makes a struct of values with names.
  * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
  * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
@@ -66,7 +70,7 @@ extern "C" {
 #endif
 
 /**
- * How many tuples and structs may lie in one another, in a value or an element spec.
+ * How many tuples, lists and structs may lie in one another, in a value or an element spec.
  *
  * A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
  * appears. A function that would build a deeper or larger nest fails with
@@ -87,7 +91,12 @@ UMBO_ENUM(umbo_value_kind) {
   /** A variable. */
   UMBO_VALUE_VARIABLE = 5,
   /** Indexed slices: some rows of a tensor, by number. */
-  UMBO_VALUE_INDEXED_SLICES = 6
+  UMBO_VALUE_INDEXED_SLICES = 6,
+  /**
+   * Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the
+   * same structure.
+   */
+  UMBO_VALUE_LIST = 7
 };
 
 /**
@@ -102,6 +111,25 @@ UMBO_ENUM(umbo_value_kind) {
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
+
+/**
+ * A value with a copy of `data`: a number if `rank` is 0, else an array in row-major order. What
+ * umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
+ *
+ * @param[in] dtype The type of the elements.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+ * @param[in] shape `rank` sizes. `shape` may be NULL if `rank` is 0.
+ * @param[in] data Host memory with as many elements as `shape` has. `data` may be NULL if there are
+ * none.
+ * @param[in] device Where the copy is to be. `device` may be NULL: in a replica's callback its
+ * device, else CPU:0.
+ * @param[out] value Gets the value, which the caller releases.
+ * @return UMBO_STATUS_INVALID_ARGUMENT for a dtype, rank or shape that there is not,
+ * UMBO_STATUS_RESOURCE_EXHAUSTED if the memory cannot be had.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_data(
+    umbo_dtype dtype, int32_t rank, const int64_t *shape, const void *data, const char *device,
+    umbo_value **value);
 
 /**
  * Makes a value that is a variable.
@@ -129,6 +157,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
+    int64_t count, const umbo_value *const *items, umbo_value **value);
+
+/**
+ * A list of `count` values: all that is done with nests treats it as a tuple, but a list and a
+ * tuple of the same items differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of
+ * arrays.
+ *
+ * @param[in] count How many items there are.
+ * @param[in] items The items, which stay the caller's to release.
+ * @param[out] value Gets the list, which the caller releases.
+ * @return UMBO_STATUS_INVALID_ARGUMENT if it would be deeper than UMBO_MAX_NEST_DEPTH.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
     int64_t count, const umbo_value *const *items, umbo_value **value);
 
 /**

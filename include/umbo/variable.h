@@ -31,6 +31,12 @@
  * - umbo_variable_device(): Tells the name of the device that holds a variable.
  * - umbo_variable_retain(): Makes another handle to the same variable.
  * - umbo_variable_release(): Releases a handle.
+ * - umbo_variable_write(): Assigns what `data` holds: what umbo_variable_assign() does with a
+ *   value of these elements, in every context.
+ * - umbo_variable_copy_to_host(): Copies the value that the variable has now, as
+ *   umbo_variable_read() says, to host memory, in row-major order.
+ * - umbo_variable_views(): Where the values of several variables lie right now:
+ *   umbo_variable_view() for each of them, in one call.
  * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
  * - umbo_variable_scatter_sub(): Subtracts rows from the rows of a variable.
  * - umbo_variable_scatter_mul(): Multiplies the rows of a variable by rows.
@@ -57,6 +63,34 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+
+/**
+ * What the elements of a new variable are. The same seed and name give the same elements on every
+ * machine. Fan in and fan out follow from the shape, as in Keras: of a matrix they are its rows and
+ * its columns; of a kernel of a convolution, whose last two dimensions are the channels in and out,
+ * these times the product of the other dimensions; of a vector both are its size.
+ */
+UMBO_ENUM(umbo_initial) {
+  /** No distribution: an initial value or an initializer says it. */
+  UMBO_INITIAL_NONE = 0,
+  /** Zeros, of any dtype. All other distributions are for floats. */
+  UMBO_INITIAL_ZEROS = 1,
+  /** `initial_mean`. */
+  UMBO_INITIAL_CONSTANT = 2,
+  /** Uniform from `initial_mean` - `initial_spread` to `initial_mean` + `initial_spread`. */
+  UMBO_INITIAL_UNIFORM = 3,
+  /** Normal, with the mean `initial_mean` and the standard deviation `initial_spread`. */
+  UMBO_INITIAL_NORMAL = 4,
+  /** Uniform within the square root of 6 / (fan in + fan out). */
+  UMBO_INITIAL_GLOROT_UNIFORM = 5,
+  /** Normal of variance 2 / (fan in + fan out), nothing beyond two standard deviations. */
+  UMBO_INITIAL_GLOROT_NORMAL = 6,
+  /** Uniform within the square root of 6 / fan in. */
+  UMBO_INITIAL_HE_UNIFORM = 7,
+  /** Normal of variance 2 / fan in, nothing beyond two standard deviations. */
+  UMBO_INITIAL_HE_NORMAL = 8
+};
 
 /**
  * Writes the initial value of a variable.
@@ -124,11 +158,14 @@ typedef struct umbo_variable_options {
   umbo_initializer_fn initializer;
   /** Passed to `initializer` unchanged. */
   void *initializer_user_data;
-  /** The type of the elements. Only with `initializer`: a tensor brings its own. */
+  /**
+   * The type of the elements. Only with `initializer` or `initial`: a tensor brings
+   * its own.
+   */
   umbo_dtype dtype;
-  /** The number of dimensions. Only with `initializer`. */
+  /** The number of dimensions. Only with `initializer` or `initial`. */
   int32_t rank;
-  /** The sizes of the dimensions, `rank` of them. Only with `initializer`. */
+  /** The sizes of the dimensions, `rank` of them. Only with `initializer` or `initial`. */
   const int64_t *shape;
   /** Whether an optimizer should change the variable. By default UMBO_TRAINABLE_DEFAULT. */
   umbo_trainable trainable;
@@ -136,12 +173,32 @@ typedef struct umbo_variable_options {
   umbo_synchronization synchronization;
   /** How values that replicas assign are combined. By default UMBO_AGGREGATION_NONE. */
   umbo_aggregation aggregation;
+  /**
+   * What the elements are drawn from, in place of an initial value. One of the UMBO_INITIAL_
+   * constants.
+   */
+  umbo_initial initial;
+  /**
+   * The mean of UMBO_INITIAL_UNIFORM and UMBO_INITIAL_NORMAL, the number of UMBO_INITIAL_CONSTANT.
+   * Finite; by default 0.
+   */
+  double initial_mean;
+  /**
+   * How far UMBO_INITIAL_UNIFORM and UMBO_INITIAL_NORMAL spread. Finite and 0 or more; by default
+   * 0.05.
+   */
+  double initial_spread;
+  /**
+   * Which elements are drawn, together with the variable's name: variables of different names
+   * differ under one seed, those without a name do not.
+   */
+  uint64_t initial_seed;
 } umbo_variable_options;
 
 /** The starting value of a umbo_variable_options. */
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_TRAINABLE_DEFAULT, \
-  UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE }
+    UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0, 0.05, 0 }
 
 /** UMBO_VARIABLE_OPTIONS_INIT, to be assigned. */
 static inline umbo_variable_options umbo_variable_options_default(void) {
@@ -381,6 +438,48 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_retain(
  * Gradients and values that have the variable keep it.
  */
 UMBO_API void umbo_variable_release(const umbo_variable *variable);
+
+/**
+ * Assigns what `data` holds: what umbo_variable_assign() does with a value of these elements, in
+ * every context. In a replica's callback it is a synchronising call, and each replica writes its
+ * own memory: the replicas' elements are combined as the variable's aggregation says. The elements
+ * are copied before the call returns.
+ *
+ * @param[in] variable The variable.
+ * @param[in] data Host memory with all elements of the variable, in its dtype and in row-major
+ * order. `data` may be NULL if it has none.
+ * @param[in] bytes The size of `data`, which must be that of all elements.
+ * @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size; else as umbo_variable_assign().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_write(
+    umbo_variable *variable, const void *data, size_t bytes);
+
+/**
+ * Copies the value that the variable has now, as umbo_variable_read() says, to host memory, in
+ * row-major order.
+ *
+ * @param[in] variable The variable.
+ * @param[out] data Gets the elements; its address must be a multiple of an element's size. `data`
+ * may be NULL if the variable has none.
+ * @param[in] bytes The size of `data`, which must be that of all elements.
+ * @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy_to_host(
+    const umbo_variable *variable, void *data, size_t bytes);
+
+/**
+ * Where the values of several variables lie right now: umbo_variable_view() for each of them, in
+ * one call.
+ *
+ * @param[in] count How many variables there are.
+ * @param[in] variables The variables.
+ * @param[in] ctx In a replica's callback its context. `ctx` is NULL outside of runs.
+ * @param[out] views Gets `count` views, in the order of the variables.
+ * @return As umbo_variable_view().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
+    int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
+    umbo_view *views);
 
 /**
  * Adds rows to the rows of a variable.

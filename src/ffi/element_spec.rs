@@ -10,8 +10,8 @@ use super::status::umbo_status;
 use super::tensor::{dtype_from, umbo_dtype};
 use super::text::text;
 use super::value::{
-    UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR, UMBO_VALUE_TUPLE, index_from,
-    umbo_value_kind,
+    UMBO_VALUE_LIST, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR,
+    UMBO_VALUE_TUPLE, index_from, umbo_value_kind,
 };
 use crate::error::{Error, Result};
 use crate::input::{ElementSpec, LeafSpec};
@@ -83,6 +83,27 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     })
 }
 
+/// The spec of a list of `count` items.
+///
+/// @param[in] count How many items there are.
+/// @param[in] items Their specs, which stay the caller's to release.
+/// @param[out] spec Gets the spec, which the caller releases.
+/// @return UMBO_STATUS_INVALID_ARGUMENT if more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_element_spec_create_list(
+    count: i64,
+    items: *const *const umbo_element_spec,
+    spec: *mut *mut umbo_element_spec,
+) -> umbo_status {
+    boundary("umbo_element_spec_create_list", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
+        let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+        spec.write(make(Arc::new(ElementSpec::list(items)?))?);
+        Ok(())
+    })
+}
+
 /// Makes the spec of a struct.
 ///
 /// @param[in] count How many fields there are, 0 or more.
@@ -127,8 +148,8 @@ pub(super) fn spec_of(
 /// Tells what elements are: tensors, tuples and so on.
 ///
 /// @param[in] spec The spec.
-/// @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE or
-///   UMBO_VALUE_STRUCT.
+/// @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE,
+///   UMBO_VALUE_LIST or UMBO_VALUE_STRUCT.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
 #[unsafe(no_mangle)]
@@ -143,6 +164,7 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
             ElementSpec::Leaf(_) => UMBO_VALUE_TENSOR,
             ElementSpec::PerReplica(..) => UMBO_VALUE_PER_REPLICA,
             ElementSpec::Tuple(_) => UMBO_VALUE_TUPLE,
+            ElementSpec::List(_) => UMBO_VALUE_LIST,
             ElementSpec::Struct(_) => UMBO_VALUE_STRUCT,
         })?);
         Ok(())

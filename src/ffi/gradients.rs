@@ -1,6 +1,6 @@
 //! Gradients: what replicas contribute to an update.
 
-use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
+use super::boundary::{array, boundary, check, collect, constant, flag, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::indexed_slices::slices_of;
 use super::object::{
@@ -10,7 +10,7 @@ use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_write};
+use super::tensor::{NO_VIEW, UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_write};
 use crate::error::{Error, Result};
 use crate::optimizer::reduced::reduced;
 use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};
@@ -35,7 +35,10 @@ pub type umbo_gradient_mode = i32;
 
 /// It writes every element. The buffer contains old data before.
 pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
-/// It adds to the elements. They are zero when the replica first views the buffer in a step.
+/// It adds to the elements. They are zero when the replica first views the buffer in a step. Its own
+/// additions are rounded to the type of the buffer each time: in float16 2048 + 1 is 2048. A callback
+/// that adds often to a buffer of 16-bit floats adds in memory of its own and converts the sum
+/// (umbo_convert_from_float()). The sums of the library, over rows, replicas and runs, are float64.
 pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
@@ -184,12 +187,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
         let index = variable_index(index)?;
-        let mode = constant(
-            mode,
-            GradientMode::from_code(mode),
-            "mode",
-            "UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)",
-        )?;
+        let mode = mode_from(mode)?;
         view.write(in_context(ctx, |context| {
             borrow(gradients, "gradients", |gradients| {
                 gradients.view_in(context, index, mode).map(view_to_write)
@@ -197,6 +195,65 @@ pub unsafe extern "C" fn umbo_gradients_view(
         })?);
         Ok(())
     })
+}
+
+/// This replica's own buffers for all variables: umbo_gradients_view() for each of them, in one call. A
+/// row-sparse variable has no buffer, and gets a view of zeros, whose `mutable_data` is NULL. All others
+/// count as viewed, so with UMBO_GRADIENT_OVERWRITE all of them are written in full.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
+/// @param[in] capacity How many views `views` has room for.
+/// @param[out] views Gets a view for each variable, in their order.
+/// @param[out] count Gets the number of variables, also if `capacity` is less.
+/// @return UMBO_STATUS_OUT_OF_RANGE if `capacity` is less than the number of variables: then no buffer
+/// counts as viewed. Else as umbo_gradients_view().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_views(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    mode: umbo_gradient_mode,
+    capacity: i64,
+    views: *mut umbo_view,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_gradients_views", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        let mode = mode_from(mode)?;
+        if capacity > 0 {
+            check(views.cast_const(), "views", "a place for each view is expected")?;
+        }
+        in_context(ctx, |context| {
+            borrow(gradients, "gradients", |gradients| {
+                let all = gradients.variables().len();
+                count.write(all as i64);
+                if capacity < all as i64 {
+                    let problem = format!("{capacity}, but there are {all} variables");
+                    return Err(Error::out_of_range("capacity", problem));
+                }
+                for index in 0..all {
+                    let view = match gradients.is_row_sparse(index) {
+                        true => NO_VIEW,
+                        false => gradients.view_in(context, index, mode).map(view_to_write)?,
+                    };
+                    // SAFETY: the caller gives room for `capacity` views, which are as many or more.
+                    unsafe { views.add(index).write(view) };
+                }
+                Ok(())
+            })?
+        })
+    })
+}
+
+fn mode_from(mode: umbo_gradient_mode) -> Result<GradientMode> {
+    constant(
+        mode,
+        GradientMode::from_code(mode),
+        "mode",
+        "UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)",
+    )
 }
 
 /// Adds rows to this replica's gradient of a row-sparse variable.

@@ -158,6 +158,9 @@ fn keep(error: Error) -> umbo_status {
         _ => records.push(Record::new(&error)),
     }
     let message = c_string(&error);
+    // First the end of what was there: the `destroy` of its payload may call functions that fail, and
+    // their errors are not to stand in front of this one.
+    drop(replace(None));
     drop(replace(Some(LastError { error, message, records })));
     status
 }

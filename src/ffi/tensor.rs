@@ -15,7 +15,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
-use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
+use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 
 /// The type of a tensor's elements.
 pub type umbo_dtype = i32;
@@ -90,6 +90,20 @@ pub struct umbo_view {
     /// Zeros, reserved for later versions.
     pub room: [u64; 4],
 }
+
+/// The view of nothing, for places where there is no memory to look at.
+pub(crate) const NO_VIEW: umbo_view = umbo_view {
+    data: std::ptr::null(),
+    mutable_data: std::ptr::null_mut(),
+    dtype: UMBO_DTYPE_NONE,
+    rank: 0,
+    device: umbo_device { r#type: 0, ordinal: 0 },
+    flags: 0,
+    element_bytes: 0,
+    shape: [0; 8],
+    strides: [0; 8],
+    room: [0; 4],
+};
 
 /// A view through which elements can be written.
 pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
@@ -275,15 +289,61 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
 ) -> umbo_status {
     boundary("umbo_tensor_from_data", || {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
-        };
-        let dtype = dtype_from(dtype)?;
-        // SAFETY: the caller promises as many elements as the shape has.
-        let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
-        tensor.write(make(Tensor::from_bytes(dtype, shape, data, device)?)?);
+        let tensor = unsafe { out(tensor, "tensor") }?;
+        // SAFETY: the same.
+        tensor.write(make(unsafe { tensor_of_data(dtype, rank, shape, data, device) }?)?);
         Ok(())
     })
+}
+
+/// A tensor with a copy of the caller's elements.
+///
+/// # Safety
+/// `shape` is NULL or leads to `rank` sizes, `data` is NULL or leads to as many elements as they say,
+/// and `device` is NULL or a text.
+pub(crate) unsafe fn tensor_of_data(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    data: *const c_void,
+    device: *const c_char,
+) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    let (shape, device) =
+        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
+    let dtype = dtype_from(dtype)?;
+    // SAFETY: the caller promises as many elements as the shape has.
+    let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
+    Tensor::from_bytes(dtype, shape, data, device)
+}
+
+/// A contiguous copy, on CPU:0, of the elements that a view of the caller's shows.
+///
+/// # Safety
+/// What the view says is so, and nobody writes the elements meanwhile.
+pub(crate) unsafe fn tensor_of_view(view: &umbo_view) -> Result<Tensor> {
+    let dtype = dtype_from(view.dtype)?;
+    if view.device.r#type != UMBO_DEVICE_CPU {
+        return Err(Error::Unimplemented("memory that is not the CPU's".into()));
+    }
+    // SAFETY: the sizes are in the view.
+    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), "view.shape") }?;
+    let layout = match view.flags & UMBO_VIEW_CONTIGUOUS {
+        0 => Layout::strided(shape, &view.strides.map(|stride| stride as isize)[..shape.rank()])?,
+        _ => Layout::row_major(shape),
+    };
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+        Error::invalid("view.strides", "they reach further than memory can address")
+    })?;
+    if bytes > 0 {
+        check(view.data.cast::<u8>(), "view.data", "memory with the elements is expected")?;
+    }
+    // SAFETY: the caller promises the elements; the storage does not outlive this call and is only read.
+    let storage = unsafe {
+        Storage::foreign(view.data.cast_mut().cast(), bytes, DeviceId::HOST, true, Box::new(()))
+    };
+    let seen = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
+    Tensor::made(dtype, shape, DeviceId::HOST, |to| to.copy_from(&seen))
 }
 
 /// Makes a tensor over memory of the program, without a copy.
@@ -529,29 +589,55 @@ pub unsafe extern "C" fn umbo_tensor_copy_to_host(
     boundary("umbo_tensor_copy_to_host", || {
         let tensor = handle::get(tensor, "tensor")?;
         let (dtype, shape) = (tensor.dtype(), tensor.shape());
-        let expected = shape.bytes(dtype)?;
-        if bytes != expected {
-            let problem = format!("{bytes}; shape {shape} of {dtype} has {expected}");
-            return Err(Error::invalid("bytes", problem));
+        // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
+        unsafe {
+            write_to_host(dtype, shape, destination, bytes, "destination", |to| {
+                copy_into(&tensor, to)
+            })
         }
-        if bytes == 0 {
-            return Ok(());
-        }
-        check(destination.cast_const().cast::<u8>(), "destination", "memory is expected")?;
-        if !destination.addr().is_multiple_of(dtype.size()) {
-            let problem = format!("{destination:p} is not a multiple of {}", dtype.size());
-            return Err(Error::invalid("destination", problem));
-        }
-        // SAFETY: the caller promises `bytes` bytes there, which may be written for this call; the
-        // storage does not outlive it, and its elements are written before anything reads them.
-        let storage = unsafe {
-            Storage::foreign(destination.cast(), bytes, DeviceId::HOST, false, Box::new(()))
-        };
-        let layout = Layout::row_major(shape);
-        let target = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
-        // SAFETY: the memory is the caller's, who has it written by this call.
-        copy_into(&tensor, &mut unsafe { target.assume_exclusive() })
     })
+}
+
+/// Refuses a size in bytes that is not that of all elements.
+pub(crate) fn check_bytes(dtype: DType, shape: Shape, bytes: usize) -> Result<()> {
+    let expected = shape.bytes(dtype)?;
+    if bytes == expected {
+        return Ok(());
+    }
+    let problem = format!("{bytes}; shape {shape} of {dtype} has {expected}");
+    Err(Error::invalid("bytes", problem))
+}
+
+/// Has `write` fill the caller's memory, which it sees as a contiguous tensor of this dtype and shape.
+///
+/// # Safety
+/// `destination` is NULL or leads to `bytes` bytes that nobody else uses during the call.
+pub(crate) unsafe fn write_to_host(
+    dtype: DType,
+    shape: Shape,
+    destination: *mut c_void,
+    bytes: usize,
+    argument: &'static str,
+    write: impl FnOnce(&mut TensorMut) -> Result<()>,
+) -> Result<()> {
+    if bytes > 0 {
+        check(destination.cast_const().cast::<u8>(), argument, "memory is expected")?;
+    }
+    check_bytes(dtype, shape, bytes)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    if !destination.addr().is_multiple_of(dtype.size()) {
+        let problem = format!("{destination:p} is not a multiple of {}", dtype.size());
+        return Err(Error::invalid(argument, problem));
+    }
+    // SAFETY: the caller promises the bytes for this call; the storage does not outlive it, and its
+    // elements are written before anything reads them.
+    let storage =
+        unsafe { Storage::foreign(destination.cast(), bytes, DeviceId::HOST, false, Box::new(())) };
+    let target = Tensor::from_storage(Arc::new(storage), dtype, Layout::row_major(shape), 0)?;
+    // SAFETY: the memory is the caller's, who has it written by this call.
+    write(&mut unsafe { target.assume_exclusive() })
 }
 
 /// Gives the canonical name of the device that holds the elements.

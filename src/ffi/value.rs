@@ -1,13 +1,13 @@
 //! Values: nests of tensors and variables, per-replica values.
 
 use std::cell::RefCell;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use super::boundary::{array, boundary, check, collect, out, quietly};
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
-use super::tensor::{umbo_view, view_to_read};
+use super::tensor::{tensor_of_data, umbo_dtype, umbo_view, view_to_read};
 use super::text::{optional_text, text, write_text};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -32,8 +32,11 @@ pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
 pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
 /// Indexed slices: some rows of a tensor, by number.
 pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
+/// Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the same
+/// structure.
+pub const UMBO_VALUE_LIST: umbo_value_kind = 7;
 
-/// How many tuples and structs may lie in one another, in a value or an element spec.
+/// How many tuples, lists and structs may lie in one another, in a value or an element spec.
 ///
 /// A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
 /// appears. A function that would build a deeper or larger nest fails with
@@ -50,6 +53,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
         Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
         Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
         Value::Tuple(_) => "is a tuple; name one tensor in it",
+        Value::List(_) => "is a list; name one tensor in it",
         Value::Struct(_) => "is a struct; name one tensor in it",
     };
     Err(Error::invalid("value", problem))
@@ -78,6 +82,36 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
         // SAFETY: the caller gives NULL or a place for the output.
         let value = unsafe { out(value, "value") }?;
         value.write(make(Value::Tensor(get(tensor, "tensor")?))?);
+        Ok(())
+    })
+}
+
+/// A value with a copy of `data`: a number if `rank` is 0, else an array in row-major order. What
+/// umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
+///
+/// @param[in] dtype The type of the elements.
+/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
+/// @param[in] shape `rank` sizes. `shape` may be NULL if `rank` is 0.
+/// @param[in] data Host memory with as many elements as `shape` has. `data` may be NULL if there are none.
+/// @param[in] device Where the copy is to be. `device` may be NULL: in a replica's callback its device, else CPU:0.
+/// @param[out] value Gets the value, which the caller releases.
+/// @return UMBO_STATUS_INVALID_ARGUMENT for a dtype, rank or shape that there is not,
+/// UMBO_STATUS_RESOURCE_EXHAUSTED if the memory cannot be had.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_from_data(
+    dtype: umbo_dtype,
+    rank: i32,
+    shape: *const i64,
+    data: *const c_void,
+    device: *const c_char,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_value_from_data", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let value = unsafe { out(value, "value") }?;
+        // SAFETY: the same.
+        let tensor = unsafe { tensor_of_data(dtype, rank, shape, data, device) }?;
+        value.write(make(Value::Tensor(tensor))?);
         Ok(())
     })
 }
@@ -130,6 +164,28 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
         let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
         let items = collect(items.iter().map(|&item| get(item, "items")))?;
         value.write(make(with_room(Value::tuple(items)?)?)?);
+        Ok(())
+    })
+}
+
+/// A list of `count` values: all that is done with nests treats it as a tuple, but a list and a tuple of
+/// the same items differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
+///
+/// @param[in] count How many items there are.
+/// @param[in] items The items, which stay the caller's to release.
+/// @param[out] value Gets the list, which the caller releases.
+/// @return UMBO_STATUS_INVALID_ARGUMENT if it would be deeper than UMBO_MAX_NEST_DEPTH.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_create_list(
+    count: i64,
+    items: *const *const umbo_value,
+    value: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_value_create_list", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
+        let items = collect(items.iter().map(|&item| get(item, "items")))?;
+        value.write(make(with_room(Value::list(items)?)?)?);
         Ok(())
     })
 }
@@ -211,6 +267,7 @@ pub unsafe extern "C" fn umbo_value_get_kind(
             Value::Tensor(_) => UMBO_VALUE_TENSOR,
             Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
             Value::Tuple(_) => UMBO_VALUE_TUPLE,
+            Value::List(_) => UMBO_VALUE_LIST,
             Value::Struct(_) => UMBO_VALUE_STRUCT,
             Value::Variable(_) => UMBO_VALUE_VARIABLE,
             Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,

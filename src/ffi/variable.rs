@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::boundary::{boundary, constant, out, quietly};
 use super::callback;
 use super::handle::{self, borrow, get, get_optional, make, reserve};
+use super::initial::{UMBO_INITIAL_NONE, distribution, umbo_initial};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
@@ -80,11 +81,12 @@ pub struct umbo_variable_options {
     pub initializer: umbo_initializer_fn,
     /// Passed to `initializer` unchanged.
     pub initializer_user_data: *mut c_void,
-    /// The type of the elements. Only with `initializer`: a tensor brings its own.
+    /// The type of the elements. Only with `initializer` or `initial`: a tensor brings
+    /// its own.
     pub dtype: umbo_dtype,
-    /// The number of dimensions. Only with `initializer`.
+    /// The number of dimensions. Only with `initializer` or `initial`.
     pub rank: i32,
-    /// The sizes of the dimensions, `rank` of them. Only with `initializer`.
+    /// The sizes of the dimensions, `rank` of them. Only with `initializer` or `initial`.
     pub shape: *const i64,
     /// Whether an optimizer should change the variable. By default UMBO_TRAINABLE_DEFAULT.
     pub trainable: umbo_trainable,
@@ -92,6 +94,18 @@ pub struct umbo_variable_options {
     pub synchronization: umbo_synchronization,
     /// How values that replicas assign are combined. By default UMBO_AGGREGATION_NONE.
     pub aggregation: umbo_aggregation,
+    /// What the elements are drawn from, in place of an initial value. One of the UMBO_INITIAL_
+    /// constants.
+    pub initial: umbo_initial,
+    /// The mean of UMBO_INITIAL_UNIFORM and UMBO_INITIAL_NORMAL, the number of UMBO_INITIAL_CONSTANT.
+    /// Finite; by default 0.
+    pub initial_mean: f64,
+    /// How far UMBO_INITIAL_UNIFORM and UMBO_INITIAL_NORMAL spread. Finite and 0 or more; by default
+    /// 0.05.
+    pub initial_spread: f64,
+    /// Which elements are drawn, together with the variable's name: variables of different names differ
+    /// under one seed, those without a name do not.
+    pub initial_seed: u64,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -109,6 +123,10 @@ impl Default for umbo_variable_options {
             trainable: UMBO_TRAINABLE_DEFAULT,
             synchronization: UMBO_SYNCHRONIZATION_AUTO,
             aggregation: UMBO_AGGREGATION_NONE,
+            initial: UMBO_INITIAL_NONE,
+            initial_mean: 0.0,
+            initial_spread: 0.05,
+            initial_seed: 0,
         }
     }
 }
@@ -192,11 +210,15 @@ pub unsafe extern "C" fn umbo_variable_create(
         let tensor = get_optional(initial_value, "initial_value")?;
         let new = new_variable(name, &options)?;
         let handle = reserve()?;
-        let created = match (&tensor, options.initializer) {
-            (Some(tensor), None) => {
+        // SAFETY: the caller promises NULL or `rank` numbers.
+        let like = || unsafe {
+            Ok((dtype_from(options.dtype)?, shape_from(options.rank, options.shape, "shape")?))
+        };
+        let created = match (&tensor, options.initializer, distribution(&options)?) {
+            (Some(tensor), None, None) => {
                 variables::create(strategy.as_ref(), new, Initial::Value(tensor))
             }
-            (None, Some(initializer)) => {
+            (None, Some(initializer), None) => {
                 let mut fill = |memory: &Tensor| {
                     let view = view_to_write(memory);
                     // SAFETY: the caller gives a function of this type and its user data.
@@ -204,18 +226,28 @@ pub unsafe extern "C" fn umbo_variable_create(
                         initializer(&raw const view, options.initializer_user_data)
                     })
                 };
-                let dtype = dtype_from(options.dtype)?;
-                // SAFETY: the caller promises NULL or `rank` numbers.
-                let shape = unsafe { shape_from(options.rank, options.shape, "shape") }?;
+                let (dtype, shape) = like()?;
                 let initial = Initial::Fill { dtype, shape, fill: &mut fill };
                 variables::create(strategy.as_ref(), new, initial)
             }
-            (given, _) => Err(Error::invalid(
+            (None, None, Some(distribution)) => {
+                let (dtype, shape) = like()?;
+                let name = new.name.clone();
+                let mut fill = |memory: &Tensor| {
+                    // SAFETY: the variable is being made, and nobody else has its memory.
+                    let mut memory = unsafe { memory.assume_exclusive() };
+                    distribution.fill(&mut memory, options.initial_seed, &name)
+                };
+                let initial = Initial::Fill { dtype, shape, fill: &mut fill };
+                variables::create(strategy.as_ref(), new, initial)
+            }
+            (None, None, None) => Err(Error::invalid(
                 "initial_value",
-                match given {
-                    Some(_) => "is given together with options.initializer; give one of the two",
-                    None => "is NULL; a tensor or options.initializer is expected",
-                },
+                "is NULL; a tensor, options.initializer or options.initial is expected",
+            )),
+            _ => Err(Error::invalid(
+                "initial_value, options.initializer, options.initial",
+                "several are given; give one of the three",
             )),
         };
         variable.write(handle.make(created?));

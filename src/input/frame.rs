@@ -269,6 +269,10 @@ fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
             let items = items.iter().map(|item| shell(item, nothing));
             Value::Tuple(Arc::new(memory::collect(items, "items of an element")?))
         }
+        ElementSpec::List(items) => {
+            let items = items.iter().map(|item| shell(item, nothing));
+            Value::List(Arc::new(memory::collect(items, "items of an element")?))
+        }
         ElementSpec::Struct(fields) => {
             let fields =
                 fields.iter().map(|(name, field)| Ok((name.clone(), shell(field, nothing)?)));
@@ -293,7 +297,7 @@ pub(super) fn for_each_tensor(
                 }
             }
         }
-        Value::Tuple(items) => {
+        Value::Tuple(items) | Value::List(items) => {
             let Some(items) = Arc::get_mut(items) else { return Ok(false) };
             for item in items {
                 if !for_each_tensor(item, visit)? {

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
 use crate::input::memory;
+use crate::memory::collect;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 
@@ -34,6 +35,15 @@ impl Dataset {
             return Err(wrong(path, "it holds a scalar, which has no slices"));
         }
         Dataset::from_tensor_slices(&Value::Tensor(array))
+    }
+}
+
+impl Dataset {
+    /// The slices along dimension 0 of the arrays in IDX files, which have equally many, such as images and
+    /// labels; otherwise as [`Dataset::from_idx_file`] and [`Dataset::from_named_arrays`].
+    pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
+        let arrays = paths.iter().map(|path| read(Path::new(path)));
+        Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
     }
 }
 

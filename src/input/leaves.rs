@@ -38,7 +38,9 @@ impl Leaves {
                 self.ends.push(self.steps.len());
                 Ok(())
             }
-            ElementSpec::Tuple(items) => items.iter().enumerate().try_for_each(&mut enter),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                items.iter().enumerate().try_for_each(&mut enter)
+            }
             ElementSpec::Struct(fields) => {
                 fields.iter().map(|field| &field.1).enumerate().try_for_each(&mut enter)
             }
@@ -59,7 +61,7 @@ impl Leaves {
     pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
         let found = self.way(leaf).and_then(|way| {
             let found = way.iter().try_fold(element, |value, &position| match value {
-                Value::Tuple(items) => items.get(position),
+                Value::Tuple(items) | Value::List(items) => items.get(position),
                 Value::Struct(fields) => fields.get(position).map(|field| &field.1),
                 _ => None,
             });
@@ -81,7 +83,7 @@ impl Leaves {
     /// What `spec`, of which these are, says of tensor `leaf`.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
         let found = self.way(leaf)?.iter().try_fold(spec, |spec, &position| match spec {
-            ElementSpec::Tuple(items) => items.get(position),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.get(position),
             ElementSpec::Struct(fields) => fields.get(position).map(|field| &field.1),
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => None,
         });

@@ -61,4 +61,4 @@ pub use map::MapOptions;
 pub use numpy::make_numpy_dataset;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};
-pub use split::{batch_rows, part_sizes, split_rows};
+pub use split::{batch_rows, part_sizes, split_rows, split_value};

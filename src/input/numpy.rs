@@ -1,25 +1,29 @@
 //! Arrays that are copied when the dataset is made.
 
 use crate::device::DeviceId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
+use crate::memory::collect;
 use crate::strategy::Strategy;
 use crate::strategy::context::require_cross_replica_of;
-use crate::tensor::{Tensor, TensorMut};
+use crate::tensor::{Shape, Tensor, TensorMut};
 use crate::values::Value;
 
 /// The slices of arrays along dimension 0, as [`Dataset::from_tensor_slices`] makes them, of copies
 /// in host memory: the arrays may be changed or freed afterwards. The dataset is an ordinary one,
-/// to be batched and then distributed.
+/// to be batched and then distributed. A list of arrays, in a nest too, is stacked before: two arrays of
+/// three elements are one array of shape [2, 3].
 ///
 /// FAILED_PRECONDITION inside of a replica's callback and in the scope of another strategy.
-/// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no array.
+/// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no array, a list of
+/// arrays that differ in dtype or shape, or of what are no arrays.
 /// RESOURCE_EXHAUSTED: no memory for the copies.
 pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset> {
     require_cross_replica_of(strategy.id())?;
+    let stacked = stack_lists(arrays)?;
     // Checked before anything is copied.
-    Dataset::from_tensor_slices(arrays)?;
-    let copies = arrays.map_leaves(&mut |leaf| match leaf {
+    Dataset::from_tensor_slices(&stacked)?;
+    let copies = stacked.map_leaves(&mut |leaf| match leaf {
         Value::Tensor(array) => {
             let (dtype, shape) = (array.dtype(), array.shape());
             let copy = |to: &mut TensorMut| to.copy_from(array);
@@ -28,4 +32,54 @@ pub fn make_numpy_dataset(strategy: &Strategy, arrays: &Value) -> Result<Dataset
         other => Ok(other.clone()),
     })?;
     Dataset::from_tensor_slices(&copies)
+}
+
+/// The nest with an array in place of each list.
+fn stack_lists(arrays: &Value) -> Result<Value> {
+    match arrays {
+        Value::List(items) => {
+            let items = items.iter().map(|item| match stack_lists(item)? {
+                Value::Tensor(array) => Ok(array),
+                other => Err(Error::invalid(
+                    "arrays",
+                    format!("a list that contains {}; lists are of arrays", other.kind_name()),
+                )),
+            });
+            stack(&collect(items, "arrays")?).map(Value::Tensor)
+        }
+        Value::Tuple(items) => Value::tuple(collect(items.iter().map(stack_lists), "arrays")?),
+        Value::Struct(fields) => {
+            let fields = fields.iter().map(|(name, field)| Ok((name.clone(), stack_lists(field)?)));
+            Value::structure(collect(fields, "arrays")?)
+        }
+        leaf => Ok(leaf.clone()),
+    }
+}
+
+/// One array of which row i is array i.
+fn stack(arrays: &[Tensor]) -> Result<Tensor> {
+    let first = arrays.first().ok_or_else(|| {
+        Error::invalid("arrays", "an empty list, which says neither dtype nor shape")
+    })?;
+    let alike = |other: &&Tensor| other.dtype() == first.dtype() && other.shape() == first.shape();
+    if let Some(position) = arrays.iter().position(|other| !alike(&other)) {
+        let other = &arrays[position];
+        let problem = format!(
+            "a list is stacked into one array, but item {position} is {} of shape {}, and item 0 is {} \
+             of shape {}",
+            other.dtype(),
+            other.shape(),
+            first.dtype(),
+            first.shape()
+        );
+        return Err(Error::invalid("arrays", problem));
+    }
+    let sizes = |rows: usize| [&[rows], &*first.shape()].concat();
+    let row = Shape::new(&sizes(1))?;
+    Tensor::made(first.dtype(), Shape::new(&sizes(arrays.len()))?, DeviceId::HOST, |to| {
+        let mut rows = arrays.iter().enumerate();
+        rows.try_for_each(|(index, array)| {
+            to.copy_part_from(0, index, &array.to_contiguous()?.reshape(row)?)
+        })
+    })
 }

@@ -50,6 +50,21 @@ impl Dataset {
         Ok(Dataset::of_arrays(spec, Arrays { components: tensors, rows }))
     }
 
+    /// As [`Dataset::from_tensor_slices`], of a struct of `arrays` with these names; without names of a
+    /// tuple, or of a single array itself.
+    pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
+        let mut arrays = arrays.into_iter().map(Value::Tensor);
+        let components = match names {
+            Some(names) => {
+                let names = names.iter().map(|&name| name.into());
+                Value::structure(names.zip(arrays).collect())?
+            }
+            None if arrays.len() == 1 => arrays.next().unwrap_or_else(Value::nothing),
+            None => Value::tuple(arrays.collect())?,
+        };
+        Dataset::from_tensor_slices(&components)
+    }
+
     /// The rows of arrays in their own order.
     pub(super) fn of_arrays(spec: ElementSpec, arrays: Arrays) -> Dataset {
         let cardinality = Cardinality::Exact(arrays.rows);

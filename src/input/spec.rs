@@ -28,6 +28,8 @@ pub enum ElementSpec {
     PerReplica(usize, LeafSpec),
     /// Items in order. Shared, since each transformation of a pipeline keeps the spec.
     Tuple(Arc<Vec<ElementSpec>>),
+    /// Items in order; of another kind than a tuple.
+    List(Arc<Vec<ElementSpec>>),
     /// Named fields in order.
     Struct(Arc<Vec<(Text, ElementSpec)>>),
 }
@@ -87,6 +89,11 @@ impl ElementSpec {
         ElementSpec::Tuple(Arc::new(items)).within_limits()
     }
 
+    /// A list of these items; as [`ElementSpec::tuple`].
+    pub(crate) fn list(items: Vec<ElementSpec>) -> Result<ElementSpec> {
+        ElementSpec::List(Arc::new(items)).within_limits()
+    }
+
     fn within_limits(self) -> Result<ElementSpec> {
         limits::check(self.size(), "items")?;
         Ok(self)
@@ -95,7 +102,9 @@ impl ElementSpec {
     fn size(&self) -> NestSize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => NestSize::LEAF,
-            ElementSpec::Tuple(items) => NestSize::around(items.iter().map(ElementSpec::size)),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                NestSize::around(items.iter().map(ElementSpec::size))
+            }
             ElementSpec::Struct(fields) => {
                 NestSize::around(fields.iter().map(|field| field.1.size()))
             }
@@ -130,6 +139,10 @@ impl ElementSpec {
                 let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
                 ElementSpec::tuple(memory::collect(items, "specs of tensors")?)?
             }
+            Value::List(items) => {
+                let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
+                ElementSpec::list(memory::collect(items, "specs of tensors")?)?
+            }
             Value::Struct(fields) => {
                 let fields = fields.iter().map(|(name, field)| {
                     Ok((name.clone(), ElementSpec::describe(field, argument, leaf)?))
@@ -157,7 +170,10 @@ impl ElementSpec {
                     tensor.shape()
                 ),
             )),
-            (ElementSpec::Tuple(specs), Value::Tuple(items)) if specs.len() == items.len() => {
+            (ElementSpec::Tuple(specs), Value::Tuple(items))
+            | (ElementSpec::List(specs), Value::List(items))
+                if specs.len() == items.len() =>
+            {
                 specs.iter().zip(items.iter()).try_for_each(|(spec, item)| spec.check(item, what))
             }
             (ElementSpec::Struct(specs), Value::Struct(fields))
@@ -196,7 +212,9 @@ impl ElementSpec {
         match self {
             ElementSpec::Leaf(_) => false,
             ElementSpec::PerReplica(..) => true,
-            ElementSpec::Tuple(items) => items.iter().any(ElementSpec::has_per_replica),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                items.iter().any(ElementSpec::has_per_replica)
+            }
             ElementSpec::Struct(fields) => fields.iter().any(|(_, field)| field.has_per_replica()),
         }
     }
@@ -217,7 +235,9 @@ impl ElementSpec {
     pub(super) fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a LeafSpec)) {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
-            ElementSpec::Tuple(items) => items.iter().for_each(|item| item.for_each_leaf(visit)),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                items.iter().for_each(|item| item.for_each_leaf(visit));
+            }
             ElementSpec::Struct(fields) => {
                 fields.iter().for_each(|(_, field)| field.for_each_leaf(visit));
             }
@@ -241,6 +261,11 @@ impl ElementSpec {
                 let items = items.map(|(one, two)| one.common(two, different));
                 Ok(ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?)))
             }
+            (ElementSpec::List(one), ElementSpec::List(two)) if one.len() == two.len() => {
+                let items = one.iter().zip(two.iter());
+                let items = items.map(|(one, two)| one.common(two, different));
+                Ok(ElementSpec::List(Arc::new(memory::collect(items, "specs of tensors")?)))
+            }
             (ElementSpec::Struct(one), ElementSpec::Struct(two)) if one.len() == two.len() => {
                 let fields = one.iter().zip(two.iter()).map(|(one, two)| match one.0 == two.0 {
                     true => Ok((one.0.clone(), one.1.common(&two.1, different)?)),
@@ -257,7 +282,7 @@ impl ElementSpec {
         match self {
             ElementSpec::Leaf(_) => 1,
             ElementSpec::PerReplica(replicas, _) => *replicas,
-            ElementSpec::Tuple(items) => items.len(),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.len(),
             ElementSpec::Struct(fields) => fields.len(),
         }
     }
@@ -272,7 +297,7 @@ impl ElementSpec {
             ElementSpec::PerReplica(replicas, leaf) => {
                 (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
             }
-            ElementSpec::Tuple(items) => items.get(index).cloned(),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.get(index).cloned(),
             ElementSpec::Struct(fields) => fields.get(index).map(|(_, field)| field.clone()),
         };
         let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
@@ -304,7 +329,9 @@ impl ElementSpec {
     pub fn leaves(&self) -> usize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => 1,
-            ElementSpec::Tuple(items) => items.iter().map(ElementSpec::leaves).sum(),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                items.iter().map(ElementSpec::leaves).sum()
+            }
             ElementSpec::Struct(fields) => fields.iter().map(|(_, field)| field.leaves()).sum(),
         }
     }
@@ -319,6 +346,10 @@ impl ElementSpec {
             ElementSpec::Tuple(items) => {
                 let items = items.iter().map(|item| item.map(map));
                 ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?))
+            }
+            ElementSpec::List(items) => {
+                let items = items.iter().map(|item| item.map(map));
+                ElementSpec::List(Arc::new(memory::collect(items, "specs of tensors")?))
             }
             ElementSpec::Struct(fields) => {
                 let fields = fields.iter().map(|(name, field)| Ok((name.clone(), field.map(map)?)));
@@ -347,13 +378,17 @@ impl fmt::Display for ElementSpec {
         match self {
             ElementSpec::Leaf(leaf) => leaf.fmt(formatter),
             ElementSpec::PerReplica(replicas, leaf) => write!(formatter, "{replicas} x {leaf}"),
-            ElementSpec::Tuple(items) => {
-                formatter.write_str("(")?;
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
+                let (open, close) = match self {
+                    ElementSpec::List(_) => ("[", "]"),
+                    _ => ("(", ")"),
+                };
+                formatter.write_str(open)?;
                 for (position, item) in items.iter().enumerate() {
                     let separator = if position == 0 { "" } else { ", " };
                     write!(formatter, "{separator}{item}")?;
                 }
-                formatter.write_str(")")
+                formatter.write_str(close)
             }
             ElementSpec::Struct(fields) => {
                 formatter.write_str("{")?;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::input::frame::{self, Frame, Pool};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
-use crate::tensor::Tensor;
+use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
 /// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) as far
@@ -112,6 +112,41 @@ pub fn split_rows(
     })
 }
 
+/// A global batch as an element of a distributed dataset: each tensor of it is split along dimension 0 by
+/// Rule A, the k-th part on the k-th of `devices`, as views; with one device tensors stay tensors. The
+/// parts know how many examples they hold.
+///
+/// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar. UNIMPLEMENTED: devices
+/// whose memory the CPU cannot address.
+pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
+    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
+        return Err(Error::Unimplemented(format!("input on {device} in this version")));
+    }
+    batch.map_leaves(&mut |leaf| {
+        let Value::Tensor(whole) = leaf else {
+            let problem =
+                format!("contains {}; only tensors are split, and nests of them", leaf.kind_name());
+            return Err(Error::invalid("value", problem));
+        };
+        let fresh = || Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST);
+        if let [device] = *devices {
+            let mut part = fresh()?;
+            frame::view(&mut part, whole, *whole.layout(), 0, device, Some(examples(whole)))?;
+            return Ok(Value::Tensor(part));
+        }
+        if whole.shape().rank() == 0 {
+            let problem = format!(
+                "contains a scalar, which cannot be split over {} replicas; give it a dimension 0",
+                devices.len()
+            );
+            return Err(Error::invalid("value", problem));
+        }
+        let mut parts = crate::memory::collect(devices.iter().map(|_| fresh()), "parts")?;
+        split_tensor(whole, &mut parts, devices)?;
+        Value::per_replica(parts)
+    })
+}
+
 /// The rows [start, stop) of `rows` that `replica` of `replicas` gets.
 fn part(rows: usize, replica: usize, replicas: usize) -> (usize, usize) {
     let size = rows.div_ceil(replicas);
@@ -136,7 +171,10 @@ fn split(batch: &Value, element: &mut Value, devices: &[DeviceId]) -> Result<()>
             let parts = Arc::get_mut(parts).ok_or_else(frame::in_use)?.components_mut();
             split_tensor(whole, parts, devices)
         }
-        (Value::Tuple(batches), Value::Tuple(elements)) if batches.len() == elements.len() => {
+        (Value::Tuple(batches), Value::Tuple(elements))
+        | (Value::List(batches), Value::List(elements))
+            if batches.len() == elements.len() =>
+        {
             let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
             let mut pairs = batches.iter().zip(elements);
             pairs.try_for_each(|(batch, element)| split(batch, element, devices))

@@ -61,6 +61,17 @@ fn owner(variable: &Variable) -> Strategy {
 /// A copy of the value that `variable` has now, as this thread sees it: inside of a run or a
 /// merge call, with what the step has written so far.
 pub fn read(variable: &Variable) -> Result<Tensor> {
+    with_value(variable, |value| collectives::copy_to(value, variable.device()))
+}
+
+/// As [`read`], into `to`, a tensor of the variable's dtype and shape.
+pub fn read_into(variable: &Variable, to: &mut TensorMut) -> Result<()> {
+    with_value(variable, |value| collectives::copy_into(value, to))
+}
+
+/// Calls `look` with the value that `variable` has now, as this thread sees it; nobody changes it
+/// meanwhile.
+fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -> Result<T> {
     let owner = owner(variable);
     let in_step = match current() {
         Current::Replica(context) => context.strategy().is_same(&owner),
@@ -68,11 +79,11 @@ pub fn read(variable: &Variable) -> Result<Tensor> {
     };
     if in_step {
         // SAFETY: whoever writes in a step waits for all of its replicas first, and so for this thread.
-        return collectives::copy_to(unsafe { variable.visible() }, variable.device());
+        return look(unsafe { variable.visible() });
     }
     let _unchanging = owner.unchanging();
     // SAFETY: committed values do not change while `_unchanging` lives.
-    collectives::copy_to(unsafe { variable.committed() }, variable.device())
+    look(unsafe { variable.committed() })
 }
 
 /// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in

@@ -69,6 +69,14 @@ impl TensorMut<'_> {
         real::fill(&mut self.writing()?, value);
         Ok(())
     }
+
+    /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.
+    ///
+    /// Fails with INVALID_ARGUMENT if the tensor is read-only.
+    pub fn fill_with(&mut self, next: &mut dyn FnMut() -> f64) -> Result<()> {
+        real::fill_with(&mut self.writing()?, next);
+        Ok(())
+    }
 }
 
 impl Tensor {

@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub mod indexed_slices;
+pub mod initial;
 pub mod limits;
 mod per_replica;
 mod text;
@@ -31,6 +32,8 @@ pub enum Value {
     PerReplica(Arc<PerReplica>),
     /// Items in order.
     Tuple(Arc<Vec<Value>>),
+    /// Items in order; a nest of another kind than a tuple of the same items.
+    List(Arc<Vec<Value>>),
     /// Named fields in order.
     Struct(Arc<Vec<(Text, Value)>>),
     /// A variable passed as itself.
@@ -45,8 +48,12 @@ impl Value {
         Ok(Value::PerReplica(Arc::new(PerReplica::new(components)?)))
     }
 
-    /// A per-replica value of these components, each a tensor or indexed slices.
+    /// A per-replica value of these components, each a tensor or indexed slices. Of nests, which have
+    /// one structure, the same nest of per-replica values: these are leaves, nests lie outside.
     pub fn per_replica_of(components: Vec<Value>) -> Result<Value> {
+        if components.iter().any(Value::is_nest) {
+            return Value::merge(&components, true, "components");
+        }
         Ok(Value::PerReplica(Arc::new(PerReplica::of(components)?)))
     }
 
@@ -67,6 +74,16 @@ impl Value {
         Value::Tuple(Arc::new(items)).within_limits("items")
     }
 
+    /// A list of these items; as [`Value::tuple`].
+    pub fn list(items: Vec<Value>) -> Result<Value> {
+        Value::List(Arc::new(items)).within_limits("items")
+    }
+
+    /// Whether it is a tuple, a list or a struct.
+    pub fn is_nest(&self) -> bool {
+        matches!(self, Value::Tuple(_) | Value::List(_) | Value::Struct(_))
+    }
+
     /// The nest, if it is one that can be built: its items can, and may lie too deep together.
     pub(crate) fn within_limits(self, argument: &'static str) -> Result<Value> {
         limits::check(self.size(), argument)?;
@@ -75,7 +92,9 @@ impl Value {
 
     fn size(&self) -> NestSize {
         match self {
-            Value::Tuple(items) => NestSize::around(items.iter().map(Value::size)),
+            Value::Tuple(items) | Value::List(items) => {
+                NestSize::around(items.iter().map(Value::size))
+            }
             Value::Struct(fields) => NestSize::around(fields.iter().map(|field| field.1.size())),
             _ => NestSize::LEAF,
         }
@@ -102,6 +121,7 @@ impl Value {
             Value::Tensor(_) => "a tensor",
             Value::PerReplica(_) => "a per-replica value",
             Value::Tuple(_) => "a tuple",
+            Value::List(_) => "a list",
             Value::Struct(_) => "a struct",
             Value::Variable(_) => "a variable",
             Value::IndexedSlices(_) => "indexed slices",
@@ -111,7 +131,7 @@ impl Value {
     /// How many leaves there are: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
         match self {
-            Value::Tuple(items) => items.iter().map(Value::leaves).sum(),
+            Value::Tuple(items) | Value::List(items) => items.iter().map(Value::leaves).sum(),
             Value::Struct(fields) => fields.iter().map(|(_, field)| field.leaves()).sum(),
             _ => 1,
         }
@@ -122,7 +142,7 @@ impl Value {
         match self {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => 1,
             Value::PerReplica(value) => value.count(),
-            Value::Tuple(items) => items.len(),
+            Value::Tuple(items) | Value::List(items) => items.len(),
             Value::Struct(fields) => fields.len(),
         }
     }
@@ -134,7 +154,7 @@ impl Value {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
             Value::PerReplica(value) => value.component(index),
-            Value::Tuple(items) => items.get(index).cloned(),
+            Value::Tuple(items) | Value::List(items) => items.get(index).cloned(),
             Value::Struct(fields) => fields.get(index).map(|(_, value)| value.clone()),
         };
         item.ok_or_else(|| {
@@ -158,7 +178,9 @@ impl Value {
                 Value::Struct(fields) => {
                     fields.iter().find(|(name, _)| name == step).map(|(_, field)| field)
                 }
-                Value::Tuple(items) => step.parse().ok().and_then(|index: usize| items.get(index)),
+                Value::Tuple(items) | Value::List(items) => {
+                    step.parse().ok().and_then(|index: usize| items.get(index))
+                }
                 _ => None,
             };
             value = found.ok_or_else(|| Error::NotFound(value.no_such(step)))?;
@@ -174,6 +196,9 @@ impl Value {
             }
             Value::Tuple(items) => {
                 format!("name: there is no item '{step}'; the tuple has {} items", items.len())
+            }
+            Value::List(items) => {
+                format!("name: there is no item '{step}'; the list has {} items", items.len())
             }
             leaf => format!("name: '{step}' asks {} for a field; it has none", leaf.kind_name()),
         }
@@ -203,6 +228,10 @@ impl Value {
                 let items = items.iter().map(|item| item.component(replica));
                 Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
             }
+            Value::List(items) => {
+                let items = items.iter().map(|item| item.component(replica));
+                Ok(Value::List(Arc::new(memory::collect(items, ITEMS)?)))
+            }
             Value::Struct(fields) => {
                 let fields = fields.iter();
                 let fields =
@@ -216,7 +245,10 @@ impl Value {
     /// (see [`Value::hollow`]), is filled again without allocating.
     pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
         match (self, &mut *shell) {
-            (Value::Tuple(items), Value::Tuple(shells)) if items.len() == shells.len() => {
+            (Value::Tuple(items), Value::Tuple(shells))
+            | (Value::List(items), Value::List(shells))
+                if items.len() == shells.len() =>
+            {
                 if let Some(shells) = Arc::get_mut(shells) {
                     return items
                         .iter()
@@ -241,7 +273,7 @@ impl Value {
     /// Lets go of the leaves and keeps the nest around them, if nobody else holds it.
     pub fn hollow(&mut self) {
         match self {
-            Value::Tuple(items) => {
+            Value::Tuple(items) | Value::List(items) => {
                 if let Some(items) = Arc::get_mut(items) {
                     return items.iter_mut().for_each(Value::hollow);
                 }
@@ -272,6 +304,10 @@ impl Value {
                 let items = items.iter().map(|item| item.map_leaves(map));
                 Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
             }
+            Value::List(items) => {
+                let items = items.iter().map(|item| item.map_leaves(map));
+                Ok(Value::List(Arc::new(memory::collect(items, ITEMS)?)))
+            }
             Value::Struct(fields) => {
                 let fields =
                     fields.iter().map(|(name, field)| Ok((name.clone(), field.map_leaves(map)?)));
@@ -284,7 +320,9 @@ impl Value {
     /// The leaves in order, until `find` finds something in one.
     pub fn find_leaf<'a, T>(&'a self, find: &mut dyn FnMut(&'a Value) -> Option<T>) -> Option<T> {
         match self {
-            Value::Tuple(items) => items.iter().find_map(|item| item.find_leaf(find)),
+            Value::Tuple(items) | Value::List(items) => {
+                items.iter().find_map(|item| item.find_leaf(find))
+            }
             Value::Struct(fields) => fields.iter().find_map(|(_, field)| field.find_leaf(find)),
             leaf => find(leaf),
         }
@@ -333,11 +371,14 @@ impl Value {
                 }
                 Value::per_replica_of(parts.to_vec())
             }
-            Value::Tuple(items) => {
+            Value::Tuple(items) | Value::List(items) => {
                 let mut columns = vec![Vec::with_capacity(parts.len()); items.len()];
                 for (replica, part) in parts.iter().enumerate() {
+                    let same_kind = std::mem::discriminant(part) == std::mem::discriminant(first);
                     match part {
-                        Value::Tuple(others) if others.len() == items.len() => {
+                        Value::Tuple(others) | Value::List(others)
+                            if same_kind && others.len() == items.len() =>
+                        {
                             for (column, item) in columns.iter_mut().zip(others.iter()) {
                                 column.push(item.clone());
                             }
@@ -347,7 +388,11 @@ impl Value {
                 }
                 let merged: Result<_> =
                     columns.iter().map(|column| Value::merge(column, always_wrap, what)).collect();
-                Ok(Value::Tuple(Arc::new(merged?)))
+                let merged = Arc::new(merged?);
+                Ok(match first {
+                    Value::List(_) => Value::List(merged),
+                    _ => Value::Tuple(merged),
+                })
             }
             Value::Struct(fields) => {
                 let mut columns = vec![Vec::with_capacity(parts.len()); fields.len()];

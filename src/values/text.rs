@@ -88,6 +88,10 @@ impl Lines<'_, '_> {
                 self.write_str("tuple")?;
                 self.entries(items.iter().enumerate(), Lines::value)
             }
+            Value::List(items) => {
+                self.write_str("list")?;
+                self.entries(items.iter().enumerate(), Lines::value)
+            }
             Value::Struct(fields) => {
                 self.write_str("struct")?;
                 self.entries(fields.iter().map(|(name, field)| (name, field)), Lines::value)

@@ -94,7 +94,7 @@ FIELD(umbo_batch_position, local_examples, 16);
 FIELD(umbo_batch_position, global_examples, 24);
 FIELD(umbo_batch_position, step, 32);
 
-SIZE(umbo_variable_options, 56);
+SIZE(umbo_variable_options, 80);
 FIELD(umbo_variable_options, struct_size, 0);
 FIELD(umbo_variable_options, initializer, 8);
 FIELD(umbo_variable_options, initializer_user_data, 16);
@@ -104,6 +104,10 @@ FIELD(umbo_variable_options, shape, 32);
 FIELD(umbo_variable_options, trainable, 40);
 FIELD(umbo_variable_options, synchronization, 44);
 FIELD(umbo_variable_options, aggregation, 48);
+FIELD(umbo_variable_options, initial, 52);
+FIELD(umbo_variable_options, initial_mean, 56);
+FIELD(umbo_variable_options, initial_spread, 64);
+FIELD(umbo_variable_options, initial_seed, 72);
 
 SIZE(umbo_generator, 40);
 FIELD(umbo_generator, struct_size, 0);

@@ -67,6 +67,50 @@ static void sums_are_wider_than_what_is_added(umbo_strategy *strategy, umbo_dtyp
     umbo_variable_release(variable);
 }
 
+typedef struct {
+    umbo_gradients *gradients;
+    uint16_t number;
+} added;
+
+static umbo_status add_number(umbo_replica_context *context, const umbo_value *args,
+                              void *user_data, umbo_value **result) {
+    const added *self = (const added *)user_data;
+    umbo_view view;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_ADD, &view));
+    *(uint16_t *)view.mutable_data = self->number;
+    return umbo_gradients_submit_weighted(self->gradients, context, 1);
+}
+
+/* 2048 and three times 1: in float16 each 1 would be lost. */
+static void sums_over_runs_are_wide(void) {
+    static const uint16_t numbers[4] = {0x6800, 0x3c00, 0x3c00, 0x3c00};
+    umbo_strategy *strategy = make_strategy(1);
+    umbo_variable *variable = make_vector(strategy, UMBO_DTYPE_FLOAT32);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    umbo_optimizer *optimizer = NULL;
+    added self = {NULL, 0};
+    int run;
+    options.loss_reduction = UMBO_LOSS_GLOBAL_MEAN;
+    options.dtype = UMBO_DTYPE_FLOAT16;
+    options.accumulation_steps = 4;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &self.gradients));
+    sgd.learning_rate = 1;
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+    for (run = 0; run < 4; run++) {
+        self.number = numbers[run];
+        CHECK_OK(umbo_strategy_run(strategy, add_number, &self, NULL, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
+    }
+    CHECK(float_of_variable(variable) == -2051);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(self.gradients);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+}
+
 static void types_that_do_not_fit_are_refused(umbo_strategy *strategy) {
     umbo_variable *single = make_vector(strategy, UMBO_DTYPE_FLOAT32);
     umbo_variable *twice = make_vector(strategy, UMBO_DTYPE_FLOAT64);
@@ -97,6 +141,7 @@ int main(void) {
     umbo_strategy *strategy = make_strategy(2);
     sums_are_wider_than_what_is_added(strategy, UMBO_DTYPE_BFLOAT16);
     sums_are_wider_than_what_is_added(strategy, UMBO_DTYPE_FLOAT16);
+    sums_over_runs_are_wide();
     types_that_do_not_fit_are_refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

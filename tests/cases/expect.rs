@@ -69,6 +69,9 @@ fn differs(actual: &Outcome, expected: &Json, place: &str) -> Result<Option<Stri
     } else if one("tuple") {
         let Outcome::Tuple(actual) = actual else { return otherwise() };
         all(actual, fields::list(expected, "tuple")?, place)
+    } else if one("list_nest") {
+        let Outcome::ListNest(actual) = actual else { return otherwise() };
+        all(actual, fields::list(expected, "list_nest")?, place)
     } else if one("list") {
         let Outcome::List(actual) = actual else { return otherwise() };
         all(actual, fields::list(expected, "list")?, place)

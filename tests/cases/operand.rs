@@ -32,6 +32,10 @@ pub fn evaluate(json: &Json, environment: &Environment<'_>, strategy: &str) -> R
             let items = list()?.iter().map(|item| evaluate(item, environment, strategy));
             values::tuple(&items.collect::<Result<Vec<_>>>()?)?
         }
+        "list_nest" => {
+            let items = list()?.iter().map(|item| evaluate(item, environment, strategy));
+            values::list(&items.collect::<Result<Vec<_>>>()?)?
+        }
         "struct" => {
             let Some(fields) = content.as_object() else { return wrong(format!("{json}")) };
             let fields = fields

@@ -16,6 +16,8 @@ pub enum Outcome {
     PerReplica(Vec<Outcome>),
     /// A tuple.
     Tuple(Vec<Outcome>),
+    /// A list that is a value.
+    ListNest(Vec<Outcome>),
     /// A struct.
     Struct(BTreeMap<String, Outcome>),
     /// A host list.

@@ -83,6 +83,13 @@ pub fn tuple(items: &[Value]) -> Result<Handle<umbo_value>> {
     made(|value| unsafe { umbo_value_create_tuple(items.len() as i64, items.as_ptr(), value) })
 }
 
+/// A list of values.
+pub fn list(items: &[Value]) -> Result<Handle<umbo_value>> {
+    let items = pointers(items);
+    // SAFETY: the array has as many handles as stated, the output is a variable.
+    made(|value| unsafe { umbo_value_create_list(items.len() as i64, items.as_ptr(), value) })
+}
+
 /// A struct of values.
 pub fn structure(fields: &[(String, Value)]) -> Result<Handle<umbo_value>> {
     let texts = fields.iter().map(|(name, _)| c_text(name)).collect::<Result<Vec<CString>>>()?;
@@ -107,7 +114,7 @@ pub fn per_replica(components: &[Value]) -> Result<Handle<umbo_value>> {
 pub fn has_per_replica(value: &Handle<umbo_value>) -> Result<bool> {
     match kind(value)? {
         UMBO_VALUE_PER_REPLICA => Ok(true),
-        UMBO_VALUE_TUPLE | UMBO_VALUE_STRUCT => {
+        UMBO_VALUE_TUPLE | UMBO_VALUE_LIST | UMBO_VALUE_STRUCT => {
             items(value)?.iter().try_fold(false, |any, item| Ok(any || has_per_replica(item)?))
         }
         _ => Ok(false),
@@ -124,6 +131,7 @@ pub fn map_leaves(
     };
     match kind(value)? {
         UMBO_VALUE_TUPLE => tuple(&mapped()?),
+        UMBO_VALUE_LIST => list(&mapped()?),
         UMBO_VALUE_STRUCT => {
             let names = (0..count(value)?).map(|index| field_name(value, index));
             let names = names.collect::<Result<Vec<_>>>()?;
@@ -205,6 +213,7 @@ pub fn outcome(value: &Handle<umbo_value>) -> Result<Outcome> {
         UMBO_VALUE_TENSOR => Outcome::Tensor(literal(value)?),
         UMBO_VALUE_PER_REPLICA => Outcome::PerReplica(all()?),
         UMBO_VALUE_TUPLE => Outcome::Tuple(all()?),
+        UMBO_VALUE_LIST => Outcome::ListNest(all()?),
         UMBO_VALUE_VARIABLE => Outcome::Variable(read_tensor(&variable_now(value)?)?),
         UMBO_VALUE_STRUCT => {
             let names = (0..count(value)?).map(|index| field_name(value, index));

@@ -145,6 +145,13 @@ inline umbo_map_options raw_options(const map_options &how) noexcept {
     return raw;
 }
 
+// None, or as many as there are arrays: the C functions cannot count them.
+inline void expect_names(std::size_t arrays, const std::vector<std::string> &names) {
+    if (!names.empty() && names.size() != arrays) {
+        throw error(status::invalid_argument, "names: one for each array, or none");
+    }
+}
+
 } // namespace detail
 
 // A recipe for elements. Each transformation makes another dataset.
@@ -178,6 +185,29 @@ public:
         umbo_dataset *out = nullptr;
         check(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size()),
                                          texts.empty() ? nullptr : texts.data(), &out));
+        return dataset(out);
+    }
+
+    // Copies of arrays, sliced along dimension 0: structs with these names or, without names, tuples; a
+    // single array without a name is sliced itself. `umbo::view_of_memory` makes the views.
+    static dataset from_arrays(const std::vector<umbo_view> &arrays,
+                               const std::vector<std::string> &names = {}) {
+        detail::expect_names(arrays.size(), names);
+        const auto texts = detail::raw_texts(names);
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_arrays(detail::count_of(arrays.size()),
+                                       texts.empty() ? nullptr : texts.data(), arrays.data(), &out));
+        return dataset(out);
+    }
+
+    // The same of the arrays in IDX files, such as images and labels.
+    static dataset from_idx_files(const std::vector<std::string> &paths,
+                                  const std::vector<std::string> &names = {}) {
+        detail::expect_names(paths.size(), names);
+        const auto files = detail::raw_texts(paths), texts = detail::raw_texts(names);
+        umbo_dataset *out = nullptr;
+        check(umbo_dataset_from_idx_files(detail::count_of(files.size()), files.data(),
+                                          texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
 

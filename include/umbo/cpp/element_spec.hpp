@@ -33,6 +33,13 @@ public:
         return element_spec(out);
     }
 
+    static element_spec list(const std::vector<element_spec> &items) {
+        const auto raw = detail::raw_handles(items);
+        umbo_element_spec *out = nullptr;
+        check(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));
+        return element_spec(out);
+    }
+
     static element_spec structure(const field_list &fields) {
         std::vector<const char *> names;
         std::vector<const umbo_element_spec *> items;

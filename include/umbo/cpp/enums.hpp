@@ -105,9 +105,25 @@ enum class value_kind : std::int32_t {
     structure = UMBO_VALUE_STRUCT,
     variable = UMBO_VALUE_VARIABLE,
     indexed_slices = UMBO_VALUE_INDEXED_SLICES,
+    list = UMBO_VALUE_LIST,
 };
 
 constexpr umbo_value_kind to_c(value_kind which) noexcept { return static_cast<umbo_value_kind>(which); }
+
+// What the elements of a new variable are drawn from.
+enum class initial : std::int32_t {
+    none = UMBO_INITIAL_NONE,
+    zeros = UMBO_INITIAL_ZEROS,
+    constant = UMBO_INITIAL_CONSTANT,
+    uniform = UMBO_INITIAL_UNIFORM,
+    normal = UMBO_INITIAL_NORMAL,
+    glorot_uniform = UMBO_INITIAL_GLOROT_UNIFORM,
+    glorot_normal = UMBO_INITIAL_GLOROT_NORMAL,
+    he_uniform = UMBO_INITIAL_HE_UNIFORM,
+    he_normal = UMBO_INITIAL_HE_NORMAL,
+};
+
+constexpr umbo_initial to_c(initial which) noexcept { return static_cast<umbo_initial>(which); }
 
 // Whether optimizers are meant to change a variable.
 enum class trainable : std::int32_t {

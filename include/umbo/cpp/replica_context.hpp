@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <umbo/cpp/optimizer.hpp>
 
@@ -108,6 +109,31 @@ public:
     template <class T>
     view_of<const T> read(const variable &of) const {
         return view_of<const T>(view_as(of, dtype_of<T>));
+    }
+
+    // The current values of several variables, read-only.
+    std::vector<umbo_view> views(const std::vector<variable> &of) const {
+        const auto raw = detail::raw_variables(of);
+        std::vector<umbo_view> out(raw.size());
+        check(umbo_variable_views(detail::count_of(raw.size()), raw.data(), raw_, out.data()));
+        return out;
+    }
+
+    // This replica's buffers for all variables of `of`. A row-sparse variable has an empty view.
+    std::vector<umbo_view> views(const gradients &of,
+                                 gradient_mode mode = gradient_mode::overwrite) const {
+        std::vector<umbo_view> out(1);
+        std::int64_t count = 0;
+        const umbo_status status =
+            umbo_gradients_views(of.get(), raw_, to_c(mode), 1, out.data(), &count);
+        if (status == UMBO_STATUS_OUT_OF_RANGE && count > 1) {
+            out.resize(static_cast<std::size_t>(count));
+            check(umbo_gradients_views(of.get(), raw_, to_c(mode), count, out.data(), &count));
+            return out;
+        }
+        check(status);
+        out.resize(static_cast<std::size_t>(count));
+        return out;
     }
 
     // The same where the type is not known when compiling.

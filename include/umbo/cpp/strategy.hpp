@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -383,7 +384,8 @@ public:
     }
 
     // `initializer(const umbo_view &)` writes the whole of the new variable.
-    template <class Initializer>
+    template <class Initializer,
+              class = std::enable_if_t<std::is_invocable_v<Initializer &, const umbo_view &>>>
     variable create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
                              Initializer &&initializer, const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
@@ -406,10 +408,34 @@ public:
     equivalence check_equivalence(Fn &&fn, const value &batch,
                                   const equivalence_options &how = {}) const;
 
+    // The elements are drawn from a distribution.
+    variable create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
+                             const initial_distribution &initial,
+                             const variable_options &how = {}) const {
+        auto options = detail::raw_options(how);
+        options.dtype = to_c(dtype);
+        options.rank = detail::rank_of(shape.size());
+        options.shape = shape.data();
+        options.initial = to_c(initial.distribution);
+        options.initial_mean = initial.mean;
+        options.initial_spread = initial.spread;
+        options.initial_seed = initial.seed;
+        umbo_variable *out = nullptr;
+        check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
+        return variable(out);
+    }
+
     bool created_variable(const variable &made) const {
         std::int32_t out = 0;
         check(umbo_strategy_created_variable(get(), made.get(), &out));
         return out != 0;
+    }
+
+    // A global batch, split over the replicas as an element of a distributed dataset is.
+    value split(const value &batch) const {
+        umbo_value *out = nullptr;
+        check(umbo_strategy_split(get(), batch.get(), &out));
+        return value(out);
     }
 
     // Splits each element over the replicas.

@@ -16,6 +16,27 @@ namespace umbo {
 
 using dimensions = std::vector<std::int64_t>;
 
+// The view of contiguous row-major memory of the program's, for reading.
+template <class T>
+umbo_view view_of_memory(const dimensions &shape, const T *data) {
+    return umbo_view_of_memory(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data);
+}
+
+// Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
+inline std::vector<std::uint16_t> convert_from_float(umbo::dtype dtype,
+                                                     const std::vector<float> &from) {
+    std::vector<std::uint16_t> to(from.size());
+    check(umbo_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    return to;
+}
+
+inline std::vector<float> convert_to_float(umbo::dtype dtype,
+                                           const std::vector<std::uint16_t> &from) {
+    std::vector<float> to(from.size());
+    check(umbo_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    return to;
+}
+
 // How foreign memory is laid out, and where it is.
 struct memory_options {
     dimensions strides = {}; // in elements, one for each dimension; none: row-major

@@ -50,10 +50,34 @@ public:
     // The variable itself, as a leaf.
     value(const variable &leaf) : handle(of_variable(leaf)) {}
 
+    // A copy of contiguous row-major host data, as a leaf. An empty device name means CPU:0, or on a
+    // replica the replica's device.
+    template <class T>
+    static value from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
+        umbo_value *out = nullptr;
+        check(umbo_value_from_data(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data,
+                                   detail::optional_text(device), &out));
+        return value(out);
+    }
+
+    // A number, as a leaf.
+    template <class T>
+    static value scalar(T number) {
+        return from_data(dimensions{}, &number);
+    }
+
     static value tuple(const std::vector<value> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
         check(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
+        return value(out);
+    }
+
+    // As a tuple, and of another kind.
+    static value list(const std::vector<value> &items) {
+        const auto raw = detail::raw_handles(items);
+        umbo_value *out = nullptr;
+        check(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
@@ -70,7 +94,8 @@ public:
         return value(out);
     }
 
-    // One component, a tensor or indexed slices, for each replica.
+    // One component, a tensor or indexed slices, for each replica; of nests of one structure, the nest
+    // of per-replica values.
     static value per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
@@ -198,6 +223,14 @@ private:
         return out;
     }
 };
+
+// The current values of several variables in place, outside of `run`.
+inline std::vector<umbo_view> views_of(const std::vector<variable> &variables) {
+    const auto raw = detail::raw_variables(variables);
+    std::vector<umbo_view> out(raw.size());
+    check(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
+    return out;
+}
 
 inline void variable::assign(const value &to) const {
     check(umbo_variable_assign(get(), to.get()));

@@ -2,8 +2,10 @@
 #ifndef UMBO_CPP_VARIABLE_HPP
 #define UMBO_CPP_VARIABLE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <umbo/cpp/tensor.hpp>
 
@@ -16,6 +18,14 @@ struct variable_options {
     umbo::trainable trainable = umbo::trainable::by_default;
     umbo::synchronization synchronization = umbo::synchronization::automatic;
     umbo::aggregation aggregation = umbo::aggregation::none;
+};
+
+// What the elements of a new variable are drawn from; see umbo_initial.
+struct initial_distribution {
+    umbo::initial distribution = umbo::initial::zeros;
+    std::uint64_t seed = 0;
+    double mean = 0;
+    double spread = 0.05;
 };
 
 // A variable: one value on the parameter device. Copying the C++ object makes another reference to it.
@@ -52,6 +62,25 @@ public:
     }
 
     void assign(const value &to) const;
+
+    // Assigns `count` elements in row-major order, all that the variable has.
+    template <class T>
+    void write(const T *data, std::size_t count) const {
+        expect(dtype_of<T>);
+        check(umbo_variable_write(get(), data, count * sizeof(T)));
+    }
+
+    template <class T>
+    void write(const std::vector<T> &data) const {
+        write(data.data(), data.size());
+    }
+
+    // The current value in host memory that has room for `count` elements, all that there are.
+    template <class T>
+    void copy_to_host(T *data, std::size_t count) const {
+        expect(dtype_of<T>);
+        check(umbo_variable_copy_to_host(get(), data, count * sizeof(T)));
+    }
     void assign_add(const value &delta) const;
     void assign_sub(const value &delta) const;
 
@@ -98,6 +127,15 @@ public:
         const char *out = nullptr;
         check(umbo_variable_device(get(), &out));
         return out;
+    }
+
+private:
+    void expect(umbo::dtype of_memory) const {
+        if (dtype() != of_memory) {
+            throw error(status::invalid_argument,
+                        std::string("data: its elements are ") + detail::dtype_text(of_memory) +
+                            ", and the variable's are " + detail::dtype_text(dtype()));
+        }
     }
 };
 

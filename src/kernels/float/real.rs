@@ -111,13 +111,19 @@ pub(crate) use for_real;
 
 /// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
 pub fn fill(view: &mut ViewMut, value: f64) {
+    fill_with(view, &mut || value);
+}
+
+/// Writes what `next` gives, rounded to the dtype, to the elements of a contiguous view of floats, one
+/// after the other.
+pub fn fill_with(view: &mut ViewMut, next: &mut dyn FnMut() -> f64) {
     assert!(view.layout().is_contiguous());
     let elements = view.layout().shape.elements();
     for_gradient_dtype!(view.dtype(), T => {
         let first = view.data().cast::<T>();
         for index in 0..elements {
             // SAFETY: the view holds `elements` contiguous elements that may be written.
-            unsafe { first.add(index).write(T::rounded(value)) };
+            unsafe { first.add(index).write(T::rounded(next())) };
         }
     });
 }

@@ -194,6 +194,7 @@ pub fn argument(
             return Ok(if name == "user_data" || name == "payload" { "NULL" } else { "numbers" }
                 .to_owned());
         }
+        "const float" | "float" => return Ok("numbers".to_owned()),
         "void *" => {
             local(format!("void *{name} = NULL;"));
             return Ok(format!("&{name}"));

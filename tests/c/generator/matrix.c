@@ -73,6 +73,8 @@ struct function {
 static const char cluster[] =
     "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}";
 static float numbers[16] = {1};
+static umbo_view array_view;
+static const char *const idx_file = IDX_FILE;
 static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
@@ -323,6 +325,7 @@ static void make_objects(struct objects *good) {
     strategy_options.cluster_resolver = good->cluster_resolver;
     CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
     good->tensor = make_floats(1, numbers);
+    CHECK_OK(umbo_tensor_view(good->tensor, &array_view));
     CHECK_OK(umbo_value_from_tensor(good->tensor, &good->value));
     variable_options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_variable_create(good->strategy, "v", good->tensor, &variable_options, &variable));

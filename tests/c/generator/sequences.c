@@ -144,6 +144,16 @@ static const int64_t *sizes(struct fuzzer *f) {
     return one_in(f, 12) ? NULL : array;
 }
 
+static CHECK_MAYBE_UNUSED umbo_view view(struct fuzzer *f) {
+    const int64_t *const shape = sizes(f);
+    const int axes = rank(f);
+    umbo_view drawn = umbo_view_of_memory((umbo_dtype)(1 + below(f, 14)),
+                                          shape == NULL && axes > 0 ? 0 : axes, shape, block(f));
+    if (one_in(f, 12)) drawn.device.type = (umbo_device_type)below(f, 4);
+    if (one_in(f, 12)) drawn.flags = UMBO_VIEW_READ_ONLY;
+    return drawn;
+}
+
 static const int64_t *strides(struct fuzzer *f) {
     int64_t *const array = f->arrays[next_array(f)];
     int index;

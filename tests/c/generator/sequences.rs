@@ -119,7 +119,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
             return Some("token".to_owned());
         }
         "void" if name.ends_with("user_data") => return Some("NULL".to_owned()),
-        "const void" | "void" => return Some("block(f)".to_owned()),
+        "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
         _ => {}
     }
     let plain = pointee.trim_start_matches("const ");
@@ -160,7 +160,13 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
         if header.sized_structs.contains(name) {
             calls.push_str("        it->struct_size = size_of_struct(f, sizeof(*it));\n");
         }
-        for field in header.fields.get(name).into_iter().flatten() {
+        let drawn_field_by_field = name != "umbo_view";
+        if !drawn_field_by_field {
+            // What it says of memory has to be so.
+            calls.push_str("        *it = view(f);\n");
+        }
+        let fields = header.fields.get(name).filter(|_| drawn_field_by_field);
+        for field in fields.into_iter().flatten() {
             // Structs in it stay zero.
             if field.name == "struct_size" || header.structs.contains(&field.kind) {
                 continue;

@@ -299,6 +299,7 @@ fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     Ok(match kind {
         UMBO_VALUE_PER_REPLICA => Outcome::PerReplica(items),
         UMBO_VALUE_TUPLE => Outcome::Tuple(items),
+        UMBO_VALUE_LIST => Outcome::ListNest(items),
         UMBO_VALUE_STRUCT => {
             let names = (0..count).map(|index| {
                 // SAFETY: the output is a variable.

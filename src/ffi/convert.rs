@@ -1,0 +1,101 @@
+//! 16-bit floats in the caller's memory.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use super::boundary::{boundary, check};
+use super::status::umbo_status;
+use super::tensor::{dtype_from, umbo_dtype};
+use crate::error::{Error, Result};
+use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::tensor::DType;
+
+/// What is the same of both directions: which type, and how many elements.
+fn checked<A, B>(
+    dtype: umbo_dtype,
+    count: i64,
+    from: *const A,
+    to: *const B,
+) -> Result<(DType, usize)> {
+    let elements = usize::try_from(count)
+        .map_err(|_| Error::invalid("count", format!("{count}; must be 0 or more")))?;
+    if elements > 0 {
+        check(from, "from", "the elements are expected")?;
+        check(to, "to", "a place for the elements is expected")?;
+    }
+    match dtype_from(dtype)? {
+        dtype @ (DType::Float16 | DType::BFloat16) => Ok((dtype, elements)),
+        other => {
+            let problem = format!("{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16");
+            Err(Error::invalid("dtype", problem))
+        }
+    }
+}
+
+/// Converts each of `count` elements.
+///
+/// # Safety
+/// There are `count` elements at `from`, and room for as many at `to`, elsewhere.
+unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A) -> B) {
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::write(to.add(index), one(ptr::read(from.add(index)))) };
+    }
+}
+
+/// Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even. What is too large becomes
+/// infinite, and NaN stays NaN.
+///
+/// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
+/// @param[in] count How many numbers there are.
+/// @param[in] from The numbers.
+/// @param[out] to Gets them, 2 bytes each, at a multiple of 2. Other memory than that of `from`.
+/// @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_convert_from_float(
+    dtype: umbo_dtype,
+    count: i64,
+    from: *const f32,
+    to: *mut c_void,
+) -> umbo_status {
+    boundary("umbo_convert_from_float", || {
+        let to = to.cast::<u16>();
+        let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
+        // SAFETY: the caller promises `count` numbers, and room for as many.
+        unsafe {
+            match dtype {
+                DType::Float16 => convert(count, from, to, |x| f32_to_f16(x).to_bits()),
+                _ => convert(count, from, to, |x| f32_to_bf16(x).to_bits()),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Converts float16 or bfloat16 numbers to float32, which is exact.
+///
+/// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
+/// @param[in] count How many numbers there are.
+/// @param[in] from The numbers, 2 bytes each, at a multiple of 2.
+/// @param[out] to Gets them. Other memory than that of `from`.
+/// @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_convert_to_float(
+    dtype: umbo_dtype,
+    count: i64,
+    from: *const c_void,
+    to: *mut f32,
+) -> umbo_status {
+    boundary("umbo_convert_to_float", || {
+        let from = from.cast::<u16>();
+        let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
+        // SAFETY: the caller promises `count` numbers, and room for as many.
+        unsafe {
+            match dtype {
+                DType::Float16 => convert(count, from, to, |x| f16_to_f32(half::f16::from_bits(x))),
+                _ => convert(count, from, to, |x| bf16_to_f32(half::bf16::from_bits(x))),
+            }
+        }
+        Ok(())
+    })
+}

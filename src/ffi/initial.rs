@@ -1,0 +1,50 @@
+//! What the first values of variables are drawn from.
+
+use super::boundary::constant;
+use super::variable::umbo_variable_options;
+use crate::error::Result;
+use crate::values::initial::{Distribution, Form};
+
+/// What the elements of a new variable are. The same seed and name give the same elements on every
+/// machine. Fan in and fan out follow from the shape, as in Keras: of a matrix they are its rows and its
+/// columns; of a kernel of a convolution, whose last two dimensions are the channels in and out, these
+/// times the product of the other dimensions; of a vector both are its size.
+pub type umbo_initial = i32;
+
+/// No distribution: an initial value or an initializer says it.
+pub const UMBO_INITIAL_NONE: umbo_initial = 0;
+/// Zeros, of any dtype. All other distributions are for floats.
+pub const UMBO_INITIAL_ZEROS: umbo_initial = 1;
+/// `initial_mean`.
+pub const UMBO_INITIAL_CONSTANT: umbo_initial = 2;
+/// Uniform from `initial_mean` - `initial_spread` to `initial_mean` + `initial_spread`.
+pub const UMBO_INITIAL_UNIFORM: umbo_initial = 3;
+/// Normal, with the mean `initial_mean` and the standard deviation `initial_spread`.
+pub const UMBO_INITIAL_NORMAL: umbo_initial = 4;
+/// Uniform within the square root of 6 / (fan in + fan out).
+pub const UMBO_INITIAL_GLOROT_UNIFORM: umbo_initial = 5;
+/// Normal of variance 2 / (fan in + fan out), nothing beyond two standard deviations.
+pub const UMBO_INITIAL_GLOROT_NORMAL: umbo_initial = 6;
+/// Uniform within the square root of 6 / fan in.
+pub const UMBO_INITIAL_HE_UNIFORM: umbo_initial = 7;
+/// Normal of variance 2 / fan in, nothing beyond two standard deviations.
+pub const UMBO_INITIAL_HE_NORMAL: umbo_initial = 8;
+
+/// The distribution that the options ask for.
+pub(super) fn distribution(options: &umbo_variable_options) -> Result<Option<Distribution>> {
+    let (mean, spread) = (options.initial_mean, options.initial_spread);
+    let found = match options.initial {
+        UMBO_INITIAL_NONE => Some(None),
+        UMBO_INITIAL_ZEROS => Some(Some(Distribution::Zeros)),
+        UMBO_INITIAL_CONSTANT => Some(Some(Distribution::Constant(mean))),
+        UMBO_INITIAL_UNIFORM => Some(Some(Distribution::Uniform { mean, spread })),
+        UMBO_INITIAL_NORMAL => Some(Some(Distribution::Normal { mean, spread })),
+        UMBO_INITIAL_GLOROT_UNIFORM => Some(Some(Distribution::Glorot(Form::Uniform))),
+        UMBO_INITIAL_GLOROT_NORMAL => Some(Some(Distribution::Glorot(Form::TruncatedNormal))),
+        UMBO_INITIAL_HE_UNIFORM => Some(Some(Distribution::He(Form::Uniform))),
+        UMBO_INITIAL_HE_NORMAL => Some(Some(Distribution::He(Form::TruncatedNormal))),
+        _ => None,
+    };
+    let valid = "UMBO_INITIAL_NONE (0) to UMBO_INITIAL_HE_NORMAL (8)";
+    constant(options.initial, found, "options.initial", valid)
+}

@@ -1,0 +1,34 @@
+//! Batches that a program has already, split over replicas.
+
+use super::boundary::{boundary, out};
+use super::handle::{get, make};
+use super::object::{umbo_strategy, umbo_value};
+use super::status::umbo_status;
+use crate::input::split_value;
+
+/// Splits a global batch that the program has already as umbo_strategy_distribute_dataset() splits the
+/// elements of a dataset: each tensor of it along dimension 0, the rows over the replicas, rounded up, so
+/// that the last parts may be smaller or empty. The parts are views of the batch, which is not copied and
+/// must not be written as long as they are in use. They know how many examples they hold
+/// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
+///
+/// @param[in] strategy The strategy.
+/// @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
+/// @param[out] per_replica Gets the same nest of per-replica values, which the caller releases. With one
+/// replica they are tensors.
+/// @return UMBO_STATUS_INVALID_ARGUMENT for a leaf that is no tensor and, with several replicas, for a
+/// scalar.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_split(
+    strategy: *const umbo_strategy,
+    value: *const umbo_value,
+    per_replica: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_strategy_split", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let per_replica = unsafe { out(per_replica, "per_replica") }?;
+        let (strategy, value) = (get(strategy, "strategy")?, get(value, "value")?);
+        per_replica.write(make(split_value(&value, strategy.compute_devices())?)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,319 @@
+//! Distributions that the first values of variables are drawn from.
+//!
+//! The schemes of Glorot and He, the fans that they need, and their truncated normal distributions are
+//! those of Keras (`keras/src/initializers/random_initializers.py`: `VarianceScaling` and `compute_fans`).
+//! Nothing here depends on the machine: the generator works on integers, the square root is exact by
+//! IEEE 754, and the logarithm is the one of the `libm` crate and not the system's.
+
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Shape, TensorMut};
+
+/// What the elements of a new variable are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Zeros, of any dtype.
+    Zeros,
+    /// This number.
+    Constant(f64),
+    /// Uniform from `mean - spread` to `mean + spread`.
+    Uniform {
+        /// The middle.
+        mean: f64,
+        /// Half of the width.
+        spread: f64,
+    },
+    /// Normal.
+    Normal {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        spread: f64,
+    },
+    /// Of variance 2 / (fan in + fan out), by the shape.
+    Glorot(Form),
+    /// Of variance 2 / fan in, by the shape.
+    He(Form),
+}
+
+/// How a distribution whose variance is given looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Uniform around 0.
+    Uniform,
+    /// Normal around 0, cut off at two standard deviations of the normal distribution, which is that
+    /// much wider before it is cut.
+    TruncatedNormal,
+}
+
+/// The standard deviation of the standard normal distribution cut off at -2 and 2.
+const DEVIATION_WHEN_CUT: f64 = 0.879_625_661_034_239_8;
+
+impl Distribution {
+    /// Writes all elements of `to`, which are contiguous and zero. The same seed and name give the
+    /// same elements on every machine; other names give others, so that a model needs one seed.
+    ///
+    /// INVALID_ARGUMENT: a number that is not finite, a negative spread, and anything but zeros for
+    /// elements that are not floats.
+    pub fn fill(self, to: &mut TensorMut, seed: u64, name: &str) -> Result<()> {
+        let (dtype, shape) = (to.dtype(), to.shape());
+        self.check(dtype)?;
+        let mut source = Source::new(seed, name);
+        let mut draw: Box<dyn FnMut() -> f64> = match self {
+            Distribution::Zeros => return Ok(()),
+            Distribution::Constant(number) => return to.fill(number),
+            Distribution::Uniform { mean, spread } => {
+                Box::new(move || mean + spread * source.centred())
+            }
+            Distribution::Normal { mean, spread } => {
+                Box::new(move || mean + spread * source.normal())
+            }
+            Distribution::Glorot(form) => {
+                let (fan_in, fan_out) = fans(&shape);
+                form.of_variance(1.0 / f64::max(1.0, (fan_in + fan_out) / 2.0), source)
+            }
+            Distribution::He(form) => form.of_variance(2.0 / f64::max(1.0, fans(&shape).0), source),
+        };
+        to.fill_with(&mut draw)
+    }
+
+    fn check(self, dtype: DType) -> Result<()> {
+        let (mean, spread) = match self {
+            Distribution::Constant(number) => (number, 0.0),
+            Distribution::Uniform { mean, spread } | Distribution::Normal { mean, spread } => {
+                (mean, spread)
+            }
+            _ => (0.0, 0.0),
+        };
+        if !mean.is_finite() {
+            return Err(Error::invalid("initial_mean", format!("{mean}; must be finite")));
+        }
+        if !spread.is_finite() || spread < 0.0 {
+            let problem = format!("{spread}; must be finite and 0 or more");
+            return Err(Error::invalid("initial_spread", problem));
+        }
+        if !dtype.is_float() && self != Distribution::Zeros {
+            let problem = format!("{dtype}; only zeros are made of it, all else is for floats");
+            return Err(Error::invalid("dtype", problem));
+        }
+        Ok(())
+    }
+}
+
+impl Form {
+    fn of_variance(self, variance: f64, mut source: Source) -> Box<dyn FnMut() -> f64> {
+        match self {
+            Form::Uniform => {
+                let limit = (3.0 * variance).sqrt();
+                Box::new(move || limit * source.centred())
+            }
+            Form::TruncatedNormal => {
+                let deviation = variance.sqrt() / DEVIATION_WHEN_CUT;
+                Box::new(move || deviation * source.truncated_normal())
+            }
+        }
+    }
+}
+
+/// How many inputs an output of a layer with weights of this shape depends on, and how many outputs
+/// depend on an input: of a matrix its rows and columns; of a vector its elements, twice; 1 of a
+/// number; of kernels of convolutions (spatial sizes, then channels in and channels out) the channels
+/// times the size of the window.
+fn fans(shape: &Shape) -> (f64, f64) {
+    match **shape {
+        [] => (1.0, 1.0),
+        [size] => (size as f64, size as f64),
+        [ref window @ .., channels_in, channels_out] => {
+            let window: f64 = window.iter().map(|&size| size as f64).product();
+            (window * channels_in as f64, window * channels_out as f64)
+        }
+    }
+}
+
+/// Random numbers.
+struct Source {
+    generator: ChaCha8Rng,
+    /// The second of the two normal numbers that come together.
+    spare: Option<f64>,
+}
+
+impl Source {
+    fn new(seed: u64, name: &str) -> Source {
+        // FNV-1a. Names that collide merely have the same numbers.
+        let step =
+            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let name = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..16].copy_from_slice(&name.to_le_bytes());
+        Source { generator: ChaCha8Rng::from_seed(key), spare: None }
+    }
+
+    /// Uniform in [-1, 1).
+    fn centred(&mut self) -> f64 {
+        let bits = self.generator.next_u64() >> 11;
+        // 53 bits: exact in a double, and so is the rest.
+        bits as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// Standard normal, by Marsaglia's polar method.
+    fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        loop {
+            let (x, y) = (self.centred(), self.centred());
+            let square = x * x + y * y;
+            if square < 1.0 && square > 0.0 {
+                let factor = (-2.0 * libm::log(square) / square).sqrt();
+                self.spare = Some(y * factor);
+                return x * factor;
+            }
+        }
+    }
+
+    fn truncated_normal(&mut self) -> f64 {
+        loop {
+            let number = self.normal();
+            if number.abs() <= 2.0 {
+                return number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::tensor::Tensor;
+
+    fn drawn(distribution: Distribution, shape: &[usize], seed: u64, name: &str) -> Vec<f64> {
+        let fill = |to: &mut TensorMut| {
+            to.fill_zeros()?;
+            distribution.fill(to, seed, name)
+        };
+        let shape = Shape::new(shape).unwrap();
+        Tensor::made(DType::Float64, shape, DeviceId::HOST, fill).unwrap().to_vec().unwrap()
+    }
+
+    /// Mean and variance.
+    fn moments(numbers: &[f64]) -> (f64, f64) {
+        let count = numbers.len() as f64;
+        let mean = numbers.iter().sum::<f64>() / count;
+        (mean, numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count)
+    }
+
+    #[test]
+    fn fans_are_those_of_keras() {
+        for (shape, expected) in [
+            (&[][..], (1.0, 1.0)),
+            (&[7][..], (7.0, 7.0)),
+            (&[3, 5][..], (3.0, 5.0)),
+            (&[4, 3, 5][..], (12.0, 20.0)),
+            (&[3, 3, 16, 32][..], (144.0, 288.0)),
+        ] {
+            assert_eq!(fans(&Shape::new(shape).unwrap()), expected, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn distributions_have_their_moments_and_bounds() {
+        let shape = [3, 3, 60, 140]; // fans 540 and 1260, 75600 elements
+        let (uniform, cut) = (Form::Uniform, Form::TruncatedNormal);
+        let (glorot, he): (f64, f64) = (2.0 / (540.0 + 1260.0), 2.0 / 540.0);
+        let table = [
+            (Distribution::Uniform { mean: 1.0, spread: 0.5 }, 1.0, 0.25 / 3.0, 0.5),
+            (Distribution::Normal { mean: -2.0, spread: 3.0 }, -2.0, 9.0, f64::INFINITY),
+            (Distribution::Glorot(uniform), 0.0, glorot, (3.0 * glorot).sqrt()),
+            (Distribution::Glorot(cut), 0.0, glorot, 2.0 * glorot.sqrt() / DEVIATION_WHEN_CUT),
+            (Distribution::He(uniform), 0.0, he, (3.0 * he).sqrt()),
+            (Distribution::He(cut), 0.0, he, 2.0 * he.sqrt() / DEVIATION_WHEN_CUT),
+        ];
+        for (distribution, mean, variance, bound) in table {
+            let numbers = drawn(distribution, &shape, 7, "w");
+            let (found, spread) = moments(&numbers);
+            // Five standard errors of the mean; the variance's are below 1 percent.
+            let error = 5.0 * (variance / numbers.len() as f64).sqrt();
+            assert!((found - mean).abs() < error, "{distribution:?}: mean {found}");
+            assert!((spread / variance - 1.0).abs() < 0.03, "{distribution:?}: variance {spread}");
+            let furthest = numbers.iter().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+            assert!(furthest <= bound, "{distribution:?}: {furthest} away");
+            assert!(bound.is_infinite() || furthest > 0.99 * bound, "{distribution:?}: {furthest}");
+        }
+    }
+
+    #[test]
+    fn a_normal_distribution_has_the_tails_of_one() {
+        let numbers = drawn(Distribution::Normal { mean: 0.0, spread: 1.0 }, &[100_000], 3, "w");
+        let share = |limit: f64| {
+            numbers.iter().filter(|x| x.abs() > limit).count() as f64 / numbers.len() as f64
+        };
+        for (limit, expected) in [(1.0, 0.317_311), (2.0, 0.045_500), (3.0, 0.002_700)] {
+            let found = share(limit);
+            assert!((found / expected - 1.0).abs() < 0.3, "beyond {limit}: {found}");
+            assert!((found - expected).abs() < 0.008, "beyond {limit}: {found}");
+        }
+    }
+
+    #[test]
+    fn seed_and_name_choose_the_numbers() {
+        let how = Distribution::He(Form::TruncatedNormal);
+        let first = drawn(how, &[4, 4], 1, "a");
+        assert_eq!(first, drawn(how, &[4, 4], 1, "a"));
+        assert_ne!(first, drawn(how, &[4, 4], 2, "a"));
+        assert_ne!(first, drawn(how, &[4, 4], 1, "b"));
+    }
+
+    #[test]
+    fn the_bits_are_the_same_on_every_machine() {
+        let bits =
+            |how| drawn(how, &[2, 2], 42, "w").iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let uniform = bits(Distribution::Uniform { mean: 0.0, spread: 1.0 });
+        assert_eq!(uniform, GOLDEN_UNIFORM);
+        assert_eq!(bits(Distribution::Normal { mean: 0.0, spread: 1.0 }), GOLDEN_NORMAL);
+        assert_eq!(bits(Distribution::Glorot(Form::Uniform)), GOLDEN_GLOROT_UNIFORM);
+        assert_eq!(bits(Distribution::He(Form::TruncatedNormal)), GOLDEN_HE_NORMAL);
+    }
+
+    const GOLDEN_UNIFORM: [u64; 4] = [
+        0x3fe2_246d_ba73_4fc8,
+        0x3fe1_3b79_379c_e44c,
+        0xbfec_ea8f_259a_f246,
+        0x3fc7_3453_19d7_2fb8,
+    ];
+    const GOLDEN_NORMAL: [u64; 4] = [
+        0x3fe7_03c3_fe92_d3d0,
+        0x3fe5_dc3f_206d_05bb,
+        0xbfe1_ecdc_5947_559e,
+        0x3fbc_c4d6_6135_ea44,
+    ];
+    const GOLDEN_GLOROT_UNIFORM: [u64; 4] = [
+        0x3fe6_383d_79d9_f039,
+        0x3fe5_1aed_f702_9bd9,
+        0xbff1_b51f_893c_b023,
+        0x3fcc_6b61_d195_2fb3,
+    ];
+    const GOLDEN_HE_NORMAL: [u64; 4] = [
+        0x3fea_2a09_951a_cf9c,
+        0x3fe8_da13_d436_3dda,
+        0xbfe4_60d5_694b_e3ab,
+        0x3fc0_5a58_f780_e682,
+    ];
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        let refused = |how: Distribution, dtype| {
+            let shape = Shape::new(&[2]).unwrap();
+            let made = Tensor::made(dtype, shape, DeviceId::HOST, |to| how.fill(to, 0, "w"));
+            made.unwrap_err().to_string()
+        };
+        let normal = |mean, spread| Distribution::Normal { mean, spread };
+        assert!(refused(normal(f64::NAN, 1.0), DType::Float32).contains("initial_mean"));
+        assert!(refused(normal(0.0, -1.0), DType::Float32).contains("initial_spread"));
+        assert!(refused(normal(0.0, 1.0), DType::Int32).contains("int32"));
+        assert!(refused(Distribution::Constant(1.0), DType::Bool).contains("bool"));
+    }
+}

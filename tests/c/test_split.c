@@ -1,0 +1,140 @@
+/* A global batch of the program's own, split over the replicas. */
+#include "check.h"
+
+static umbo_value *iota(int64_t rows, int64_t columns) {
+    float numbers[64];
+    int64_t shape[2];
+    int index;
+    umbo_value *value = NULL;
+    shape[0] = rows;
+    shape[1] = columns;
+    for (index = 0; index < 64; index++) numbers[index] = (float)index;
+    CHECK_OK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, columns == 0 ? 1 : 2, shape, numbers, NULL,
+                                  &value));
+    return value;
+}
+
+static umbo_value *both(umbo_value *x, umbo_value *y) {
+    const char *const names[2] = {"x", "y"};
+    const umbo_value *items[2];
+    umbo_value *value = NULL;
+    items[0] = x;
+    items[1] = y;
+    CHECK_OK(umbo_value_create_struct(2, names, items, &value));
+    umbo_value_release(x);
+    umbo_value_release(y);
+    return value;
+}
+
+/* What an element of a distributed dataset of this one batch would be. */
+static umbo_value *distributed(umbo_strategy *strategy, const umbo_value *batch) {
+    umbo_dataset *dataset = NULL;
+    umbo_distributed_dataset *over = NULL;
+    umbo_iterator *iterator = NULL;
+    umbo_value *element = NULL;
+    CHECK_OK(umbo_dataset_from_tensors(batch, &dataset));
+    CHECK_OK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &over));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(over, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    umbo_iterator_release(iterator);
+    umbo_distributed_dataset_release(over);
+    umbo_dataset_release(dataset);
+    return element;
+}
+
+static void same_part(const umbo_value *own, const umbo_value *expected, const char *name,
+                      int32_t replica) {
+    umbo_value *field = NULL, *part = NULL;
+    umbo_view views[2];
+    int64_t examples[2] = {-1, -1};
+    const umbo_value *values[2];
+    int which;
+    values[0] = own;
+    values[1] = expected;
+    for (which = 0; which < 2; which++) {
+        CHECK_OK(umbo_value_field(values[which], name, &field));
+        CHECK(kind_of(field) == UMBO_VALUE_PER_REPLICA);
+        CHECK_OK(umbo_value_item(field, replica, &part));
+        CHECK_OK(umbo_value_view(part, NULL, &views[which]));
+        CHECK_OK(umbo_value_examples(values[which], replica, &examples[which]));
+        umbo_value_release(part);
+        umbo_value_release(field);
+    }
+    CHECK(examples[0] == examples[1]);
+    CHECK(views[0].data == views[1].data && views[0].rank == views[1].rank);
+    CHECK(views[0].shape[0] == views[1].shape[0] && views[0].shape[1] == views[1].shape[1]);
+}
+
+static umbo_status look_at_position(umbo_replica_context *ctx, const umbo_value *args,
+                                    void *user_data, umbo_value **result) {
+    static const int64_t first[4] = {0, 3, 6, 9}, local[4] = {3, 3, 3, 0};
+    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_view x;
+    const int32_t replica = replica_id(ctx);
+    (void)user_data;
+    (void)result;
+    UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
+    CHECK(position.first_example == first[replica] && position.local_examples == local[replica]);
+    CHECK(position.global_examples == 9);
+    UMBO_TRY(umbo_value_view(args, "x", &x));
+    CHECK(x.shape[0] == local[replica] && x.mutable_data == NULL);
+    if (replica < 3) CHECK(*(const float *)x.data == 6.0f * (float)replica);
+    return UMBO_OK;
+}
+
+static void as_a_distributed_element(umbo_strategy *strategy) {
+    umbo_value *batch = both(iota(9, 2), iota(9, 0)), *own = NULL, *expected;
+    int64_t examples = -1;
+    int32_t replica;
+    CHECK_OK(umbo_strategy_split(strategy, batch, &own));
+    expected = distributed(strategy, batch);
+    for (replica = 0; replica < 4; replica++) {
+        same_part(own, expected, "x", replica);
+        same_part(own, expected, "y", replica);
+    }
+    CHECK_OK(umbo_value_examples(own, -1, &examples));
+    CHECK(examples == 9);
+    umbo_value_release(expected);
+    umbo_value_release(batch); /* the parts keep it */
+    CHECK_OK(umbo_strategy_run(strategy, look_at_position, NULL, own, NULL, NULL));
+    umbo_value_release(own);
+}
+
+static void one_replica(void) {
+    umbo_strategy *strategy = make_strategy(1);
+    umbo_value *batch = iota(5, 0), *own = NULL, *number = float_value(3);
+    int64_t examples = -1;
+    CHECK_OK(umbo_strategy_split(strategy, batch, &own));
+    CHECK(kind_of(own) == UMBO_VALUE_TENSOR);
+    CHECK_OK(umbo_value_examples(own, 0, &examples));
+    CHECK(examples == 5);
+    umbo_value_release(own);
+    CHECK_OK(umbo_strategy_split(strategy, number, &own));
+    CHECK(float_of(own) == 3);
+    umbo_value_release(own);
+    umbo_value_release(number);
+    umbo_value_release(batch);
+    umbo_strategy_release(strategy);
+}
+
+static void refused(umbo_strategy *strategy) {
+    umbo_value *number = float_value(1), *batch = iota(4, 0), *own = NULL, *twice = NULL;
+    CHECK_STATUS(umbo_strategy_split(strategy, number, &own), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("scalar");
+    CHECK_OK(umbo_strategy_split(strategy, batch, &own));
+    CHECK_STATUS(umbo_strategy_split(strategy, own, &twice), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("per-replica");
+    CHECK(twice == NULL);
+    umbo_value_release(own);
+    umbo_value_release(batch);
+    umbo_value_release(number);
+}
+
+int main(void) {
+    umbo_strategy *strategy = make_strategy(4);
+    as_a_distributed_element(strategy);
+    one_replica();
+    refused(strategy);
+    umbo_strategy_release(strategy);
+    return finish();
+}

@@ -1,0 +1,125 @@
+// Values, variables and views through memory of the caller.
+#include <umbo/umbo.hpp>
+
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+void values() {
+    const auto number = umbo::value::scalar(2.5);
+    CHECK(number.view_as<const double>()() == 2.5);
+    const float row[3] = {1, 2, 3};
+    const auto array = umbo::value::from_data({1, 3}, row);
+    CHECK(array.view().rank == 2 && array.view_as<const float>()(0, 2) == 3);
+}
+
+void variables(const umbo::strategy &strategy) {
+    const auto zeros = umbo::tensor::zeros(umbo::dtype::float32, {2});
+    const std::vector<umbo::variable> both = {strategy.create_variable("a", zeros),
+                                              strategy.create_variable("b", zeros)};
+    both[1].write(std::vector<float>{4, 5});
+    float now[2] = {};
+    both[1].copy_to_host(now, 2);
+    CHECK(now[0] == 4 && now[1] == 5);
+    bool refused = false;
+    try {
+        both[1].write(std::vector<double>{4});
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::invalid_argument;
+    }
+    CHECK(refused); // eight bytes, but no floats
+    const auto outside = umbo::views_of(both);
+    CHECK(umbo::view_of<const float>(outside.at(1))[1] == 5);
+    const auto gradients = umbo::gradients::create(strategy, both, {umbo::loss::sum});
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        const auto weights = context.views(both);
+        const auto buffers = context.views(gradients);
+        CHECK(weights.size() == 2 && buffers.size() == 2);
+        CHECK(weights[1].data == context.read<float>(both[1]).data());
+        CHECK(buffers[0].mutable_data != nullptr && buffers[0].mutable_data != buffers[1].mutable_data);
+    });
+}
+
+void initial(const umbo::strategy &strategy) {
+    umbo::initial_distribution he;
+    he.distribution = umbo::initial::he_uniform;
+    const auto weights = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
+    const auto same = strategy.create_variable("w", umbo::dtype::float32, {6, 4}, he);
+    const auto numbers = weights.read().to_vector<float>();
+    CHECK(numbers == same.read().to_vector<float>() && numbers[0] != numbers[1]);
+    for (const float number : numbers) CHECK(number >= -1 && number <= 1);
+    umbo::initial_distribution normal;
+    normal.distribution = umbo::initial::normal;
+    normal.mean = 7;
+    CHECK(strategy.create_variable("n", umbo::dtype::float64, {}, normal).read().to_vector<double>()[0] >
+          6);
+}
+
+void splitting(const umbo::strategy &strategy) {
+    const umbo::value batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 3});
+    const auto parts = strategy.split(batch);
+    CHECK(parts.kind() == umbo::value_kind::per_replica && parts.examples(0) == 2 && parts.examples(1) == 1);
+    CHECK(parts.item(1).view_as<const float>()(0) == 3);
+}
+
+void arrays() {
+    const float table[4] = {1, 2, 3, 4};
+    const std::int32_t labels[2] = {5, 6};
+    const auto dataset = umbo::dataset::from_arrays(
+        {umbo::view_of_memory({2, 2}, table), umbo::view_of_memory({2}, labels)}, {"x", "y"});
+    const auto iterator = dataset.iterate();
+    iterator.next();
+    const auto element = iterator.next();
+    CHECK(element.view_as<const float>("x")(1) == 4);
+    CHECK(element.view_as<const std::int32_t>("y")() == 6);
+    bool refused = false;
+    try {
+        umbo::dataset::from_arrays({umbo::view_of_memory({2}, labels)}, {"x", "y"});
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::invalid_argument;
+    }
+    CHECK(refused);
+    refused = false;
+    try {
+        umbo::dataset::from_idx_files({"no such file", "nor this one"});
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::not_found;
+    }
+    CHECK(refused);
+}
+
+void lists() {
+    const umbo::value one = umbo::tensor::scalar(1.0f);
+    const auto list = umbo::value::list({one, one});
+    CHECK(list.kind() == umbo::value_kind::list && list.count() == 2);
+    CHECK(umbo::value::per_replica({list, list}).kind() == umbo::value_kind::list);
+    const auto leaf = umbo::element_spec::tensor(umbo::dtype::float32, {});
+    CHECK(umbo::element_spec::list({leaf, leaf}).kind() == umbo::value_kind::list);
+}
+
+void conversions() {
+    const auto halves = umbo::convert_from_float(umbo::dtype::float16, {1.5f, 2049});
+    CHECK(halves.size() == 2 && halves[0] == 0x3e00 && halves[1] == 0x6800);
+    CHECK(umbo::convert_to_float(umbo::dtype::float16, halves)[1] == 2048);
+}
+
+} // namespace
+
+int main() {
+    values();
+    umbo::strategy_options options;
+    options.cpu_replicas = 2;
+    {
+        const auto strategy = umbo::strategy::central_storage(options);
+        variables(strategy);
+        initial(strategy);
+        splitting(strategy);
+    }
+    arrays();
+    lists();
+    conversions();
+    umbo::shutdown();
+    return finish();
+}
