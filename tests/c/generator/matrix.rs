@@ -65,6 +65,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_gradients_add_indexed_slices", "gradients", "good.sparse_gradients"),
     ("umbo_gradients_add_indexed_slices", "slices", "good.table_slices"),
     ("umbo_optimizer_state", "name", "\"momentum\""),
+    ("umbo_optimizer_setting", "name", "\"learning_rate\""),
     ("umbo_strategy_check_equivalence", "batch", "good.batch"),
     ("umbo_metrics_define", "name", "\"y\""),
     ("umbo_metrics_add_score", "index", "2"),
