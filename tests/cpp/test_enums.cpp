@@ -105,6 +105,7 @@ constexpr bool is_known(umbo_value_kind constant) {
         case to_c(umbo::value_kind::structure):
         case to_c(umbo::value_kind::variable):
         case to_c(umbo::value_kind::indexed_slices):
+        case to_c(umbo::value_kind::list):
             return true;
     }
     return false;
