@@ -291,7 +291,7 @@ std::vector<mistake> mistakes() {
         {"a variable without a value", umbo::status::invalid_argument,
          {"umbo_variable_create", "initial_value"},
          {"is NULL"},
-         {"a tensor or options.initializer is expected"},
+         {"a tensor, options.initializer or options.initial is expected"},
          [] {
              const world at;
              umbo_variable *out = nullptr;
