@@ -16,6 +16,7 @@
 #define UMBO_UMBO_HPP
 
 #include <umbo/cpp/error.hpp>
+#include <umbo/cpp/result.hpp>
 #include <umbo/cpp/handle.hpp>
 #include <umbo/cpp/library.hpp>
 #include <umbo/cpp/view.hpp>

@@ -9,30 +9,36 @@
 #include <umbo/cpp/library.hpp>
 #include <umbo/cpp/nest.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 // Calls and stores what comes back: something that becomes a value, or nothing.
 template <class Callable, class... Arguments>
-void call_for_value(Callable &callable, umbo_value **result, Arguments &&...arguments) {
-    using returned = std::invoke_result_t<Callable &, Arguments...>;
-    if constexpr (std::is_void_v<returned>) {
-        callable(std::forward<Arguments>(arguments)...);
+returned<void> call_for_value(Callable &callable, umbo_value **result, Arguments &&...arguments) {
+    using made_type = std::invoke_result_t<Callable &, Arguments...>;
+    if constexpr (std::is_void_v<made_type> || std::is_same_v<made_type, umbo::result<void>>) {
+        return call(callable, std::forward<Arguments>(arguments)...);
     } else {
-        value made = to_value(callable(std::forward<Arguments>(arguments)...));
-        *result = made.release();
+        UMBO_DETAIL_LET(made, callable(std::forward<Arguments>(arguments)...));
+        *result = to_value(made).release();
+        return done();
     }
 }
 
-// Runs `body` and turns whatever it throws into a status.
+// Runs `body` and turns its failure, or whatever it throws, into a status.
 template <class Body>
 umbo_status guarded(Body &&body) noexcept {
+#if defined(UMBO_NO_EXCEPTIONS)
+    const result<void> finished = body();
+    return finished ? UMBO_OK : report(finished.error());
+#else
     try {
         body();
         return UMBO_OK;
     } catch (...) {
         return report_current_exception();
     }
+#endif
 }
 
 // What stands for a callable behind a `void *`, which cannot point to a function: the callable
@@ -63,6 +69,6 @@ private:
 inline umbo_value *lent(const umbo_value *raw) noexcept { return const_cast<umbo_value *>(raw); }
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <umbo/cpp/handle.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // A cluster and this process's place in it. An empty one stands for "none".
 class cluster_resolver : public handle<umbo_cluster_resolver> {
@@ -17,60 +17,60 @@ public:
     using handle::handle;
 
     // From the environment variable TF_CONFIG; without it, an empty cluster.
-    static cluster_resolver from_environment() { return from(nullptr); }
+    static returned<cluster_resolver> from_environment() { return from(nullptr); }
 
     // From JSON in the form of TF_CONFIG.
-    static cluster_resolver from_tf_config(const std::string &text) { return from(text.c_str()); }
+    static returned<cluster_resolver> from_tf_config(const std::string &text) { return from(text.c_str()); }
 
     // The names of the jobs, in alphabetical order.
-    std::vector<std::string> jobs() const {
+    returned<std::vector<std::string>> jobs() const {
         std::int64_t count = 0;
-        check(umbo_cluster_resolver_job_count(get(), &count));
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_job_count(get(), &count));
         std::vector<std::string> names;
         for (std::int64_t index = 0; index < count; ++index) {
             const char *name = nullptr;
-            check(umbo_cluster_resolver_job_name(get(), index, &name));
+            UMBO_DETAIL_TRY(umbo_cluster_resolver_job_name(get(), index, &name));
             names.emplace_back(name);
         }
         return names;
     }
 
     // The addresses of the tasks of a job, by their numbers.
-    std::map<std::int64_t, std::string> tasks(const std::string &job) const {
+    returned<std::map<std::int64_t, std::string>> tasks(const std::string &job) const {
         std::int64_t count = 0;
-        check(umbo_cluster_resolver_task_count(get(), job.c_str(), &count));
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_count(get(), job.c_str(), &count));
         std::map<std::int64_t, std::string> addresses;
         for (std::int64_t position = 0; position < count; ++position) {
             std::int64_t index = 0;
             const char *address = nullptr;
-            check(umbo_cluster_resolver_task(get(), job.c_str(), position, &index, &address));
+            UMBO_DETAIL_TRY(umbo_cluster_resolver_task(get(), job.c_str(), position, &index, &address));
             addresses.emplace(index, address);
         }
         return addresses;
     }
 
     // The job that this process is a task of; "" if the configuration does not say.
-    std::string task_type() const {
+    returned<std::string> task_type() const {
         const char *out = nullptr;
-        check(umbo_cluster_resolver_task_type(get(), &out));
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_type(get(), &out));
         return out == nullptr ? "" : out;
     }
 
     // Which task of its job this process is; -1 if the configuration does not say.
-    std::int64_t task_index() const {
+    returned<std::int64_t> task_index() const {
         std::int64_t out = 0;
-        check(umbo_cluster_resolver_task_index(get(), &out));
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_index(get(), &out));
         return out;
     }
 
 private:
-    static cluster_resolver from(const char *text) {
+    static returned<cluster_resolver> from(const char *text) {
         umbo_cluster_resolver *out = nullptr;
-        check(umbo_cluster_resolver_from_tf_config(text, &out));
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_from_tf_config(text, &out));
         return cluster_resolver(out);
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

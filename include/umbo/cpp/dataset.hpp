@@ -16,7 +16,7 @@
 #include <umbo/cpp/element_spec.hpp>
 #include <umbo/cpp/value.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 template <class Callable>
@@ -24,8 +24,7 @@ umbo_status map_trampoline(const umbo_value *element, void *callable,
                            umbo_value **result) noexcept {
     return guarded([&] {
         borrowed<value> given(lent(element));
-        value made = to_value((*static_cast<Callable *>(callable))(std::as_const(*given)));
-        *result = made.release();
+        return call_for_value(*static_cast<Callable *>(callable), result, std::as_const(*given));
     });
 }
 
@@ -35,13 +34,18 @@ struct generator_pass {
     using pass = std::invoke_result_t<Callable &>;
 
     static umbo_status begin(void *callable, void **out) noexcept {
-        return guarded([&] { *out = new pass((*static_cast<Callable *>(callable))()); });
+        return guarded([&]() -> returned<void> {
+            UMBO_DETAIL_LET(made, (*static_cast<Callable *>(callable))());
+            *out = new pass(std::move(made));
+            return done();
+        });
     }
 
     static umbo_status next(void *kept, void *, umbo_value **element) noexcept {
-        return guarded([&] {
-            std::optional<value> made = (*static_cast<pass *>(kept))();
+        return guarded([&]() -> returned<void> {
+            UMBO_DETAIL_LET(made, (*static_cast<pass *>(kept))());
             if (made) *element = made->release();
+            return done();
         });
     }
 
@@ -56,6 +60,7 @@ class iterator : public handle<umbo_iterator> {
 public:
     using handle::handle;
 
+#if !defined(UMBO_NO_EXCEPTIONS)
     // An input iterator over the rest of the pass. Lives no longer than the `umbo::iterator`.
     class position {
     public:
@@ -94,22 +99,23 @@ public:
     // Takes the next element.
     position begin() const { return position(*this); }
     position end() const noexcept { return position(); }
+#endif
 
     // The next element; an empty value at the end.
-    value next() const {
+    returned<value> next() const {
         umbo_value *out = nullptr;
-        check(umbo_iterator_next(get(), &out));
+        UMBO_DETAIL_TRY(umbo_iterator_next(get(), &out));
         return value(out);
     }
 
-    umbo::element_spec element_spec() const {
+    returned<umbo::element_spec> element_spec() const {
         umbo_element_spec *out = nullptr;
-        check(umbo_iterator_element_spec(get(), &out));
+        UMBO_DETAIL_TRY(umbo_iterator_element_spec(get(), &out));
         return umbo::element_spec(out);
     }
 
     // Begins a new pass.
-    void reset() const { check(umbo_iterator_reset(get())); }
+    returned<void> reset() const { return check(umbo_iterator_reset(get())); }
 };
 
 struct shuffle_options {
@@ -146,10 +152,11 @@ inline umbo_map_options raw_options(const map_options &how) noexcept {
 }
 
 // None, or as many as there are arrays: the C functions cannot count them.
-inline void expect_names(std::size_t arrays, const std::vector<std::string> &names) {
+inline returned<void> expect_names(std::size_t arrays, const std::vector<std::string> &names) {
     if (!names.empty() && names.size() != arrays) {
-        throw error(status::invalid_argument, "names: one for each array, or none");
+        UMBO_DETAIL_FAIL(status::invalid_argument, "names: one for each array, or none");
     }
+    return detail::done();
 }
 
 } // namespace detail
@@ -160,82 +167,82 @@ public:
     using handle::handle;
 
     // Slices every leaf along its first dimension.
-    static dataset from_tensor_slices(const value &components) {
+    static returned<dataset> from_tensor_slices(const value &components) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_tensor_slices(components.get(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_tensor_slices(components.get(), &out));
         return dataset(out);
     }
 
-    static dataset from_idx_file(const std::string &path) {
+    static returned<dataset> from_idx_file(const std::string &path) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_idx_file(path.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_idx_file(path.c_str(), &out));
         return dataset(out);
     }
 
-    static dataset from_npy_file(const std::string &path) {
+    static returned<dataset> from_npy_file(const std::string &path) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_npy_file(path.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_npy_file(path.c_str(), &out));
         return dataset(out);
     }
 
     // Structs of the arrays with these names; of all arrays if there are none.
-    static dataset from_npz_file(const std::string &path,
+    static returned<dataset> from_npz_file(const std::string &path,
                                  const std::vector<std::string> &names = {}) {
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size()),
-                                         texts.empty() ? nullptr : texts.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_npz_file(path.c_str(), detail::count_of(texts.size()),
+                                                   texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
 
     // Copies of arrays, sliced along dimension 0: structs with these names or, without names, tuples; a
     // single array without a name is sliced itself. `umbo::view_of_memory` makes the views.
-    static dataset from_arrays(const std::vector<umbo_view> &arrays,
+    static returned<dataset> from_arrays(const std::vector<umbo_view> &arrays,
                                const std::vector<std::string> &names = {}) {
-        detail::expect_names(arrays.size(), names);
+        UMBO_DETAIL_CALL(detail::expect_names(arrays.size(), names));
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_arrays(detail::count_of(arrays.size()),
-                                       texts.empty() ? nullptr : texts.data(), arrays.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_arrays(detail::count_of(arrays.size()),
+                                                 texts.empty() ? nullptr : texts.data(), arrays.data(), &out));
         return dataset(out);
     }
 
     // The same of the arrays in IDX files, such as images and labels.
-    static dataset from_idx_files(const std::vector<std::string> &paths,
+    static returned<dataset> from_idx_files(const std::vector<std::string> &paths,
                                   const std::vector<std::string> &names = {}) {
-        detail::expect_names(paths.size(), names);
+        UMBO_DETAIL_CALL(detail::expect_names(paths.size(), names));
         const auto files = detail::raw_texts(paths), texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_idx_files(detail::count_of(files.size()), files.data(),
-                                          texts.empty() ? nullptr : texts.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_idx_files(detail::count_of(files.size()), files.data(),
+                                                    texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
 
     // One element.
-    static dataset from_tensors(const value &element) {
+    static returned<dataset> from_tensors(const value &element) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_tensors(element.get(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_tensors(element.get(), &out));
         return dataset(out);
     }
 
     // One element for each tensor.
-    static dataset elements(const std::vector<tensor> &tensors) {
+    static returned<dataset> elements(const std::vector<tensor> &tensors) {
         const auto raw = detail::raw_handles(tensors);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_elements(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_elements(detail::count_of(raw.size()), raw.data(), &out));
         return dataset(out);
     }
 
-    static dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
+    static returned<dataset> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_range(start, stop, step, &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_range(start, stop, step, &out));
         return dataset(out);
     }
 
     // `begin()` begins a pass: it returns a callable that returns a `std::optional<value>`, which
     // is empty at the end. Both are used by one thread at a time, `begin` by several.
     template <class Begin>
-    static dataset from_generator(const umbo::element_spec &spec, Begin begin) {
+    static returned<dataset> from_generator(const umbo::element_spec &spec, Begin begin) {
         using pass = detail::generator_pass<Begin>;
         auto functions = detail::sized<umbo_generator>();
         functions.begin = &pass::begin;
@@ -243,122 +250,122 @@ public:
         functions.end = &pass::end;
         auto kept = std::make_unique<Begin>(std::move(begin));
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_from_generator(spec.get(), &functions, kept.release(),
-                                          &detail::destroy_callable<Begin>, &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_generator(spec.get(), &functions, kept.release(),
+                                                    &detail::destroy_callable<Begin>, &out));
         return dataset(out);
     }
 
     // One after the other.
-    static dataset concatenate(const std::vector<dataset> &datasets) {
+    static returned<dataset> concatenate(const std::vector<dataset> &datasets) {
         const auto raw = detail::raw_handles(datasets);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_concatenate(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_concatenate(detail::count_of(raw.size()), raw.data(), &out));
         return dataset(out);
     }
 
     // Elements side by side: tuples, or structs if names are given.
-    static dataset zip(const std::vector<dataset> &datasets,
+    static returned<dataset> zip(const std::vector<dataset> &datasets,
                        const std::vector<std::string> &names = {}) {
         if (!names.empty() && names.size() != datasets.size()) {
-            throw error(status::invalid_argument, "names: one for each dataset, or none");
+            UMBO_DETAIL_FAIL(status::invalid_argument, "names: one for each dataset, or none");
         }
         const auto raw = detail::raw_handles(datasets);
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        check(umbo_dataset_zip(detail::count_of(raw.size()), raw.data(),
-                               texts.empty() ? nullptr : texts.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_zip(detail::count_of(raw.size()), raw.data(),
+                                         texts.empty() ? nullptr : texts.data(), &out));
         return dataset(out);
     }
 
-    dataset shuffle(const shuffle_options &how = {}) const {
+    returned<dataset> shuffle(const shuffle_options &how = {}) const {
         const auto options = detail::raw_options(how);
         dataset changed = *this;
-        check(umbo_dataset_shuffle(changed.place(), &options));
+        UMBO_DETAIL_TRY(umbo_dataset_shuffle(changed.place(), &options));
         return changed;
     }
 
-    dataset batch(std::int64_t size, const batch_options &how = {}) const {
+    returned<dataset> batch(std::int64_t size, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    dataset padded_batch(std::int64_t size, const batch_options &how = {}) const {
+    returned<dataset> padded_batch(std::int64_t size, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_padded_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_padded_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    dataset rebatch(const std::vector<std::int64_t> &sizes, const batch_options &how = {}) const {
+    returned<dataset> rebatch(const std::vector<std::int64_t> &sizes, const batch_options &how = {}) const {
         dataset changed = *this;
-        check(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), how.drop_remainder ? 1 : 0));
         return changed;
     }
 
     // `function(const value &)` returns what `to_value` takes; several threads may call it at once if the
     // options say so.
     template <class Function>
-    dataset map(Function function, const map_options &how = {}) const {
+    returned<dataset> map(Function function, const map_options &how = {}) const {
         const auto options = detail::raw_options(how);
         auto kept = std::make_unique<Function>(std::move(function));
         dataset changed = *this;
-        check(umbo_dataset_map(changed.place(), &detail::map_trampoline<Function>, kept.release(), &detail::destroy_callable<Function>, &options));
+        UMBO_DETAIL_TRY(umbo_dataset_map(changed.place(), &detail::map_trampoline<Function>, kept.release(), &detail::destroy_callable<Function>, &options));
         return changed;
     }
 
-    dataset cache() const {
+    returned<dataset> cache() const {
         dataset changed = *this;
-        check(umbo_dataset_cache(changed.place()));
+        UMBO_DETAIL_TRY(umbo_dataset_cache(changed.place()));
         return changed;
     }
 
-    dataset shard(std::int64_t shards, std::int64_t index) const {
+    returned<dataset> shard(std::int64_t shards, std::int64_t index) const {
         dataset changed = *this;
-        check(umbo_dataset_shard(changed.place(), shards, index));
+        UMBO_DETAIL_TRY(umbo_dataset_shard(changed.place(), shards, index));
         return changed;
     }
 
     // -1: endless.
-    dataset repeat(std::int64_t count = -1) const {
+    returned<dataset> repeat(std::int64_t count = -1) const {
         dataset changed = *this;
-        check(umbo_dataset_repeat(changed.place(), count));
+        UMBO_DETAIL_TRY(umbo_dataset_repeat(changed.place(), count));
         return changed;
     }
 
-    dataset prefetch(std::int64_t depth) const {
+    returned<dataset> prefetch(std::int64_t depth) const {
         dataset changed = *this;
-        check(umbo_dataset_prefetch(changed.place(), depth));
+        UMBO_DETAIL_TRY(umbo_dataset_prefetch(changed.place(), depth));
         return changed;
     }
 
-    dataset take(std::int64_t count) const {
+    returned<dataset> take(std::int64_t count) const {
         dataset changed = *this;
-        check(umbo_dataset_take(changed.place(), count));
+        UMBO_DETAIL_TRY(umbo_dataset_take(changed.place(), count));
         return changed;
     }
 
-    dataset skip(std::int64_t count) const {
+    returned<dataset> skip(std::int64_t count) const {
         dataset changed = *this;
-        check(umbo_dataset_skip(changed.place(), count));
+        UMBO_DETAIL_TRY(umbo_dataset_skip(changed.place(), count));
         return changed;
     }
 
     // -1: endless; -2: unknown.
-    std::int64_t cardinality() const {
+    returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
-        check(umbo_dataset_cardinality(get(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_cardinality(get(), &out));
         return out;
     }
 
-    umbo::element_spec element_spec() const {
+    returned<umbo::element_spec> element_spec() const {
         umbo_element_spec *out = nullptr;
-        check(umbo_dataset_element_spec(get(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_element_spec(get(), &out));
         return umbo::element_spec(out);
     }
 
-    umbo::iterator iterate() const {
+    returned<umbo::iterator> iterate() const {
         umbo_iterator *out = nullptr;
-        check(umbo_iterator_from_dataset(get(), &out));
+        UMBO_DETAIL_TRY(umbo_iterator_from_dataset(get(), &out));
         return umbo::iterator(out);
     }
 };
@@ -368,22 +375,22 @@ class distributed_dataset : public handle<umbo_distributed_dataset> {
 public:
     using handle::handle;
 
-    umbo::element_spec element_spec() const {
+    returned<umbo::element_spec> element_spec() const {
         umbo_element_spec *out = nullptr;
-        check(umbo_distributed_dataset_element_spec(get(), &out));
+        UMBO_DETAIL_TRY(umbo_distributed_dataset_element_spec(get(), &out));
         return umbo::element_spec(out);
     }
 
     // In steps. -1: endless; -2: unknown.
-    std::int64_t cardinality() const {
+    returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
-        check(umbo_distributed_dataset_cardinality(get(), &out));
+        UMBO_DETAIL_TRY(umbo_distributed_dataset_cardinality(get(), &out));
         return out;
     }
 
-    umbo::iterator iterate() const {
+    returned<umbo::iterator> iterate() const {
         umbo_iterator *out = nullptr;
-        check(umbo_iterator_from_distributed_dataset(get(), &out));
+        UMBO_DETAIL_TRY(umbo_iterator_from_distributed_dataset(get(), &out));
         return umbo::iterator(out);
     }
 };
@@ -420,15 +427,16 @@ inline umbo_distribute_options raw_options(const distribute_options &how) {
 template <class Callable>
 umbo_status dataset_trampoline(const umbo_input_context *context, void *callable,
                                umbo_dataset **made) noexcept {
-    return guarded([&] {
+    return guarded([&]() -> returned<void> {
         const input_context given{context->num_input_pipelines, context->input_pipeline_id,
                                   context->num_replicas_in_sync};
-        dataset returned = (*static_cast<Callable *>(callable))(given);
-        *made = returned.release();
+        UMBO_DETAIL_LET(source, (*static_cast<Callable *>(callable))(given));
+        *made = source.release();
+        return done();
     });
 }
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

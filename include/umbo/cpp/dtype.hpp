@@ -15,7 +15,7 @@
 #include <umbo/cpp/enums.hpp>
 #include <umbo/cpp/half.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // The dtype of an element type. A program that has a type of its own for elements of a dtype, such
 // as another library's half, says so:
@@ -116,6 +116,6 @@ inline const char *dtype_text(umbo::dtype dtype) noexcept {
 template <class T>
 constexpr dtype dtype_of = detail::checked_dtype<std::remove_cv_t<T>>();
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

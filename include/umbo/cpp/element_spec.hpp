@@ -10,7 +10,7 @@
 
 #include <umbo/cpp/value.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // The structure, dtypes and shapes of elements.
 class element_spec : public handle<umbo_element_spec> {
@@ -19,28 +19,28 @@ public:
     using field_list = std::vector<std::pair<std::string, element_spec>>;
 
     // UMBO_SIZE_UNKNOWN stands for a size in which elements may differ.
-    static element_spec tensor(umbo::dtype dtype, const dimensions &shape) {
+    static returned<element_spec> tensor(umbo::dtype dtype, const dimensions &shape) {
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_create_tensor(to_c(dtype), detail::rank_of(shape.size()), shape.data(),
-                                       &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_create_tensor(to_c(dtype), detail::rank_of(shape.size()), shape.data(),
+                                                 &out));
         return element_spec(out);
     }
 
-    static element_spec tuple(const std::vector<element_spec> &items) {
+    static returned<element_spec> tuple(const std::vector<element_spec> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
         return element_spec(out);
     }
 
-    static element_spec list(const std::vector<element_spec> &items) {
+    static returned<element_spec> list(const std::vector<element_spec> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));
         return element_spec(out);
     }
 
-    static element_spec structure(const field_list &fields) {
+    static returned<element_spec> structure(const field_list &fields) {
         std::vector<const char *> names;
         std::vector<const umbo_element_spec *> items;
         for (const auto &field : fields) {
@@ -48,52 +48,58 @@ public:
             items.push_back(field.second.get());
         }
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_create_struct(detail::count_of(names.size()), names.data(),
-                                       items.data(), &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_create_struct(detail::count_of(names.size()), names.data(),
+                                                 items.data(), &out));
         return element_spec(out);
     }
 
-    value_kind kind() const {
+    returned<value_kind> kind() const {
         umbo_value_kind out{};
-        check(umbo_element_spec_get_kind(get(), &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_get_kind(get(), &out));
         return value_kind{out};
     }
 
     // Items, fields or components; 1 for a tensor.
-    std::int64_t count() const {
+    returned<std::int64_t> count() const {
         std::int64_t out = 0;
-        check(umbo_element_spec_count(get(), &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_count(get(), &out));
         return out;
     }
 
-    element_spec item(std::int64_t index) const {
+    returned<element_spec> item(std::int64_t index) const {
         umbo_element_spec *out = nullptr;
-        check(umbo_element_spec_item(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_item(get(), index, &out));
         return element_spec(out);
     }
 
-    std::string field_name(std::int64_t index) const {
+    returned<std::string> field_name(std::int64_t index) const {
         const char *out = nullptr;
-        check(umbo_element_spec_field_name(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_element_spec_field_name(get(), index, &out));
         return out;
     }
 
     // Of a tensor, or of each component of a per-replica value.
-    umbo::dtype dtype() const { return leaf().first; }
+    returned<umbo::dtype> dtype() const {
+        UMBO_DETAIL_LET(made, leaf());
+        return made.first;
+    }
 
     // As `dtype`; UMBO_SIZE_UNKNOWN is a size in which elements may differ.
-    dimensions shape() const { return leaf().second; }
+    returned<dimensions> shape() const {
+        UMBO_DETAIL_LET(made, leaf());
+        return made.second;
+    }
 
 private:
-    std::pair<umbo::dtype, dimensions> leaf() const {
+    returned<std::pair<umbo::dtype, dimensions>> leaf() const {
         umbo_dtype dtype{};
         std::int32_t rank = 0;
         std::array<std::int64_t, 8> sizes{};
-        check(umbo_element_spec_leaf(get(), &dtype, &rank, sizes.data()));
-        return {umbo::dtype{dtype}, dimensions(sizes.begin(), sizes.begin() + rank)};
+        UMBO_DETAIL_TRY(umbo_element_spec_leaf(get(), &dtype, &rank, sizes.data()));
+        return std::pair{umbo::dtype{dtype}, dimensions(sizes.begin(), sizes.begin() + rank)};
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -9,9 +9,10 @@
 
 #include <cstdint>
 
+#include <umbo/cpp/mode.hpp>
 #include <umbo/umbo.h>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // How a call ended.
 enum class status : std::int32_t {
@@ -267,6 +268,6 @@ enum class equivalence_verdict : std::int32_t {
 
 constexpr umbo_equivalence_verdict to_c(equivalence_verdict which) noexcept { return static_cast<umbo_equivalence_verdict>(which); }
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -10,7 +10,7 @@
 #include <umbo/cpp/optimizer.hpp>
 #include <umbo/cpp/replica_context.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 struct equivalence_options {
     umbo::gradients gradients = {}; // what the step submits; none: only metrics are compared
@@ -47,28 +47,28 @@ public:
     using handle::handle;
 
     // Whether an update and the metrics are the same on one replica and on all.
-    bool holds() const {
+    returned<bool> holds() const {
         std::int32_t out = 0;
-        check(umbo_equivalence_holds(get(), &out));
+        UMBO_DETAIL_TRY(umbo_equivalence_holds(get(), &out));
         return out != 0;
     }
 
     // All that was found, for people.
-    std::string text() const {
+    returned<std::string> text() const {
         const char *out = nullptr;
-        check(umbo_equivalence_text(get(), &out));
+        UMBO_DETAIL_TRY(umbo_equivalence_text(get(), &out));
         return out;
     }
 
-    std::int64_t count() const {
+    returned<std::int64_t> count() const {
         std::int64_t out = 0;
-        check(umbo_equivalence_count(get(), &out));
+        UMBO_DETAIL_TRY(umbo_equivalence_count(get(), &out));
         return out;
     }
 
-    equivalence_finding at(std::int64_t index) const {
+    returned<equivalence_finding> at(std::int64_t index) const {
         auto raw = detail::sized<umbo_equivalence_finding>();
-        check(umbo_equivalence_at(get(), index, &raw));
+        UMBO_DETAIL_TRY(umbo_equivalence_at(get(), index, &raw));
         equivalence_finding out;
         out.subject = equivalence_subject{raw.subject};
         out.verdict = equivalence_verdict{raw.verdict};
@@ -83,17 +83,17 @@ public:
 };
 
 template <class Fn>
-equivalence strategy::check_equivalence(Fn &&fn, const value &batch,
-                                        const equivalence_options &how) const {
+returned<equivalence> strategy::check_equivalence(Fn &&fn, const value &batch,
+                                                  const equivalence_options &how) const {
     using callable = detail::callable_object<Fn>;
     const auto options = detail::raw_options(how);
     umbo_equivalence *out = nullptr;
-    check(umbo_strategy_check_equivalence(get(), &detail::replica_trampoline<callable>,
-                                          detail::lent_callable(fn).user_data(), batch.get(),
-                                          how.gradients.get(), &options, &out));
+    UMBO_DETAIL_TRY(umbo_strategy_check_equivalence(
+        get(), &detail::replica_trampoline<callable>, detail::lent_callable(fn).user_data(),
+        batch.get(), how.gradients.get(), &options, &out));
     return equivalence(out);
 }
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

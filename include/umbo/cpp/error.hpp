@@ -14,7 +14,7 @@
 
 #include <umbo/cpp/enums.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // What one replica (or the call itself: replica -1) has to say about a failure.
 struct error_record {
@@ -68,15 +68,25 @@ inline std::vector<error_record> last_error_records() {
     return records;
 }
 
+inline error last_error(umbo::status status) {
+    return error(status, umbo_last_error_message(), last_error_records());
+}
+
+// What a callable returned as its failure goes to the library as status and message.
+inline umbo_status report(const error &failed) noexcept {
+    return umbo_set_last_error(to_c(failed.status()), failed.what(), nullptr, nullptr);
+}
+
+#if !defined(UMBO_NO_EXCEPTIONS)
+
 [[noreturn]] inline void throw_last_error(umbo::status status) {
-    const std::string message = umbo_last_error_message();
-    std::vector<error_record> records = last_error_records();
+    error failed = last_error(status);
     // The status of a step is that of the first replica, in replica order, that failed by itself;
     // replicas that were only stopped have another one. So its exception is the first with it.
-    for (const error_record &record : records) {
+    for (const error_record &record : failed.records()) {
         if (record.status == status && record.exception) std::rethrow_exception(record.exception);
     }
-    throw error(status, message, std::move(records));
+    throw failed;
 }
 
 // Reports the exception being handled to the library. What the library itself said inside of the
@@ -109,6 +119,8 @@ inline umbo_status report_current_exception() noexcept {
     }
 }
 
+#endif
+
 // A number of things as the C API counts them.
 inline std::int64_t count_of(std::size_t size) noexcept {
     return static_cast<std::int64_t>(size);
@@ -134,28 +146,6 @@ Struct sized() noexcept {
 
 } // namespace detail
 
-// Throws unless the call succeeded: what a callable threw, else `umbo::error`.
-inline void check(umbo_status status) {
-    if (status != UMBO_OK) detail::throw_last_error(umbo::status{status});
-}
-
-namespace detail {
-
-// A text that the C API copies out: asked for once, and once more if the first room was too small.
-template <class Write> std::string text_of(Write write) {
-    std::string text(256, '\0');
-    std::size_t length = 0;
-    umbo_status status = write(&text[0], text.size(), &length);
-    if (status == UMBO_STATUS_OUT_OF_RANGE && length >= text.size()) {
-        text.resize(length + 1);
-        status = write(&text[0], text.size(), &length);
-    }
-    check(status);
-    text.resize(length);
-    return text;
-}
-
-} // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

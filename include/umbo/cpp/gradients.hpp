@@ -8,7 +8,7 @@
 
 #include <umbo/cpp/strategy.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // What gradients mean and how they are kept; see umbo_gradients_options.
 struct gradients_options {
@@ -38,68 +38,68 @@ class gradients : public handle<umbo_gradients> {
 public:
     using handle::handle;
 
-    static gradients create(const strategy &of, const std::vector<umbo::variable> &variables,
+    static returned<gradients> create(const strategy &of, const std::vector<umbo::variable> &variables,
                             const gradients_options &how) {
         // 1 and 0 instead of the bits that a vector of bool has.
         const std::vector<std::int32_t> choices(how.row_sparse.begin(), how.row_sparse.end());
         if (!choices.empty() && choices.size() != variables.size()) {
-            throw error(status::invalid_argument,
-                        "row_sparse: " + std::to_string(choices.size()) + " choices for " +
-                            std::to_string(variables.size()) + " variables");
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             "row_sparse: " + std::to_string(choices.size()) + " choices for " +
+                                 std::to_string(variables.size()) + " variables");
         }
         const auto options = detail::raw_options(how, choices);
         const auto raw = detail::raw_variables(variables);
         umbo_gradients *out = nullptr;
-        check(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), &options,
-                                    &out));
+        UMBO_DETAIL_TRY(umbo_gradients_create(of.get(), detail::count_of(raw.size()), raw.data(), &options,
+                                              &out));
         return gradients(out);
     }
 
-    std::int64_t count() const {
+    returned<std::int64_t> count() const {
         std::int64_t out = 0;
-        check(umbo_gradients_count(get(), &out));
+        UMBO_DETAIL_TRY(umbo_gradients_count(get(), &out));
         return out;
     }
 
-    umbo::variable variable(std::int64_t index) const {
+    returned<umbo::variable> variable(std::int64_t index) const {
         umbo_variable *out = nullptr;
-        check(umbo_gradients_variable(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_gradients_variable(get(), index, &out));
         return umbo::variable(out);
     }
 
-    umbo::loss loss_reduction() const {
+    returned<umbo::loss> loss_reduction() const {
         umbo_loss_reduction out{};
-        check(umbo_gradients_loss_reduction(get(), &out));
+        UMBO_DETAIL_TRY(umbo_gradients_loss_reduction(get(), &out));
         return umbo::loss{out};
     }
 
-    std::int64_t accumulation_steps() const {
+    returned<std::int64_t> accumulation_steps() const {
         std::int64_t out = 0;
-        check(umbo_gradients_accumulation_steps(get(), &out));
+        UMBO_DETAIL_TRY(umbo_gradients_accumulation_steps(get(), &out));
         return out;
     }
 
-    bool row_sparse(std::int64_t index) const {
+    returned<bool> row_sparse(std::int64_t index) const {
         std::int32_t out = 0;
-        check(umbo_gradients_row_sparse(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_gradients_row_sparse(get(), index, &out));
         return out != 0;
     }
 
-    umbo::dtype dtype(std::int64_t index) const {
+    returned<umbo::dtype> dtype(std::int64_t index) const {
         umbo_dtype out{};
-        check(umbo_gradients_dtype(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_gradients_dtype(get(), index, &out));
         return umbo::dtype{out};
     }
 
     // What the next apply would take: a tensor, or indexed slices of a row-sparse variable. The loss
     // scale of `scaled_by`, if it is given, is taken out.
-    umbo::value reduced(std::int64_t index, const handle<umbo_optimizer> &scaled_by = {}) const {
+    returned<umbo::value> reduced(std::int64_t index, const handle<umbo_optimizer> &scaled_by = {}) const {
         umbo_value *out = nullptr;
-        check(umbo_gradients_reduced(get(), index, scaled_by.get(), &out));
+        UMBO_DETAIL_TRY(umbo_gradients_reduced(get(), index, scaled_by.get(), &out));
         return umbo::value(out);
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-namespace umbo {
+#include <umbo/cpp/mode.hpp>
+
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 inline std::uint32_t bits_of(float number) noexcept {
@@ -99,6 +101,6 @@ private:
     std::uint16_t bits_;
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include <umbo/cpp/error.hpp>
+#include <umbo/cpp/result.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 // How references to a kind of handle are made and given back.
@@ -18,7 +18,7 @@ struct references;
     struct references<umbo_##noun> {                                            \
         static umbo_##noun *another(umbo_##noun *raw) {                         \
             umbo_##noun *out = nullptr;                                         \
-            check(umbo_##noun##_retain(raw, &out));                             \
+            require(umbo_##noun##_retain(raw, &out));                           \
             return out;                                                         \
         }                                                                       \
         static void give_back(umbo_##noun *raw) noexcept { umbo_##noun##_release(raw); } \
@@ -104,6 +104,6 @@ private:
 };
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <umbo/cpp/replica_context.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // What a metric is more exactly; see umbo_metric_options.
 struct metric_options {
@@ -23,14 +23,14 @@ class metrics : public handle<umbo_metrics> {
 public:
     using handle::handle;
 
-    static metrics create(const strategy &of) {
+    static returned<metrics> create(const strategy &of) {
         umbo_metrics *out = nullptr;
-        check(umbo_metrics_create(of.get(), &out));
+        UMBO_DETAIL_TRY(umbo_metrics_create(of.get(), &out));
         return metrics(out);
     }
 
     // Adds a metric and gives its index: 0 for the first.
-    std::int64_t define(const std::string &name, metric_kind kind,
+    returned<std::int64_t> define(const std::string &name, metric_kind kind,
                         const metric_options &how = {}) const {
         auto options = detail::sized<umbo_metric_options>();
         options.classes = how.classes;
@@ -38,76 +38,76 @@ public:
         options.lowest_score = how.lowest_score;
         options.highest_score = how.highest_score;
         std::int64_t out = 0;
-        check(umbo_metrics_define(get(), name.c_str(), to_c(kind), &options, &out));
+        UMBO_DETAIL_TRY(umbo_metrics_define(get(), name.c_str(), to_c(kind), &options, &out));
         return out;
     }
 
-    std::int64_t count() const {
+    returned<std::int64_t> count() const {
         std::int64_t out = 0;
-        check(umbo_metrics_count(get(), &out));
+        UMBO_DETAIL_TRY(umbo_metrics_count(get(), &out));
         return out;
     }
 
-    std::string name(std::int64_t index) const {
+    returned<std::string> name(std::int64_t index) const {
         const char *out = nullptr;
-        check(umbo_metrics_name(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_metrics_name(get(), index, &out));
         return out;
     }
 
-    std::int64_t index(const std::string &name) const {
+    returned<std::int64_t> index(const std::string &name) const {
         std::int64_t out = 0;
-        check(umbo_metrics_index(get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_metrics_index(get(), name.c_str(), &out));
         return out;
     }
 
     // In a replica's callable: a number and its weight.
-    void add(const replica_context &context, std::int64_t index, double sum, double weight) const {
-        check(umbo_metrics_add(get(), context.get(), index, sum, weight));
+    returned<void> add(const replica_context &context, std::int64_t index, double sum, double weight) const {
+        return check(umbo_metrics_add(get(), context.get(), index, sum, weight));
     }
 
     // The class that was predicted for one example.
-    void add_label(const replica_context &context, std::int64_t index, std::int64_t predicted,
+    returned<void> add_label(const replica_context &context, std::int64_t index, std::int64_t predicted,
                    std::int64_t label) const {
-        check(umbo_metrics_add_label(get(), context.get(), index, predicted, label));
+        return check(umbo_metrics_add_label(get(), context.get(), index, predicted, label));
     }
 
     // The score of one example.
-    void add_score(const replica_context &context, std::int64_t index, double score,
+    returned<void> add_score(const replica_context &context, std::int64_t index, double score,
                    std::int64_t label) const {
-        check(umbo_metrics_add_score(get(), context.get(), index, score, label));
+        return check(umbo_metrics_add_score(get(), context.get(), index, score, label));
     }
 
     // What was predicted for many examples: class numbers, or rows of scores.
-    void add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
+    returned<void> add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
                     const umbo_view &labels) const {
-        check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels));
+        return check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels));
     }
 
-    umbo_metric result(std::int64_t index) const {
+    returned<umbo_metric> result(std::int64_t index) const {
         auto out = detail::sized<umbo_metric>();
-        check(umbo_metrics_result(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_metrics_result(get(), index, &out));
         return out;
     }
 
-    umbo_class_metric class_result(std::int64_t index, std::int64_t class_index) const {
+    returned<umbo_class_metric> class_result(std::int64_t index, std::int64_t class_index) const {
         auto out = detail::sized<umbo_class_metric>();
-        check(umbo_metrics_class_result(get(), index, class_index, &out));
+        UMBO_DETAIL_TRY(umbo_metrics_class_result(get(), index, class_index, &out));
         return out;
     }
 
     // The cells of a confusion matrix or histogram, row by row.
-    std::vector<std::int64_t> cells(std::int64_t index) const {
+    returned<std::vector<std::int64_t>> cells(std::int64_t index) const {
         std::int64_t count = 0;
         const umbo_status asked = umbo_metrics_cells(get(), index, nullptr, 0, &count);
-        if (asked != UMBO_OK && count == 0) check(asked);
+        if (asked != UMBO_OK && count == 0) UMBO_DETAIL_TRY(asked);
         std::vector<std::int64_t> out(static_cast<std::size_t>(count));
-        check(umbo_metrics_cells(get(), index, out.data(), count, &count));
+        UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, out.data(), count, &count));
         return out;
     }
 
-    void reset() const { check(umbo_metrics_reset(get())); }
+    returned<void> reset() const { return check(umbo_metrics_reset(get())); }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <umbo/cpp/value.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 template <class T, class = void>
@@ -61,21 +61,23 @@ value to_value(const T &made) {
     if constexpr (std::is_convertible_v<const T &, value>) {
         return made;
     } else if constexpr (detail::has_dtype<T>::value) {
-        return tensor::scalar(made);
+        return detail::granted(tensor::scalar(made));
     } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) { // `long long`, where int64_t is `long`
-        return tensor::scalar(static_cast<std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>(made));
+        using same = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+        return to_value(static_cast<same>(made));
     } else if constexpr (detail::is_tuple_like<T>::value) {
         return std::apply(
-            [](const auto &...items) { return value::tuple({to_value(items)...}); }, made);
+            [](const auto &...items) { return detail::granted(value::tuple({to_value(items)...})); },
+            made);
     } else if constexpr (detail::is_sequence<T>::value && !detail::is_hashed<T>::value) {
         if constexpr (detail::is_struct_like<T>::value) {
             value::field_list fields;
             for (const auto &field : made) fields.emplace_back(field.first, to_value(field.second));
-            return value::structure(fields);
+            return detail::granted(value::structure(fields));
         } else {
             std::vector<value> items;
             for (const auto &item : made) items.push_back(to_value<typename T::value_type>(item));
-            return value::tuple(items);
+            return detail::granted(value::tuple(items));
         }
     } else {
         static_assert(detail::never<T>,
@@ -84,6 +86,6 @@ value to_value(const T &made) {
     }
 }
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -12,7 +12,7 @@
 #include <umbo/cpp/gradients.hpp>
 #include <umbo/cpp/optimizer_options.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 namespace detail {
 
@@ -23,7 +23,11 @@ void tile_trampoline(const umbo_update_tile *tile, void *callable) noexcept {
 
 template <class Callable>
 umbo_status schedule_trampoline(std::int64_t step, void *callable, double *learning_rate) noexcept {
-    return guarded([&] { *learning_rate = (*static_cast<Callable *>(callable))(step); });
+    return guarded([&]() -> returned<void> {
+        UMBO_DETAIL_LET(made, (*static_cast<Callable *>(callable))(step));
+        *learning_rate = made;
+        return done();
+    });
 }
 
 } // namespace detail
@@ -32,49 +36,49 @@ class optimizer : public handle<umbo_optimizer> {
 public:
     using handle::handle;
 
-    static optimizer sgd(const strategy &of, const sgd_options &how = {}) {
+    static returned<optimizer> sgd(const strategy &of, const sgd_options &how = {}) {
         return made(&umbo_optimizer_create_sgd, of, detail::raw_options(how));
     }
 
-    static optimizer momentum(const strategy &of, const momentum_options &how = {}) {
+    static returned<optimizer> momentum(const strategy &of, const momentum_options &how = {}) {
         return made(&umbo_optimizer_create_momentum, of, detail::raw_options(how));
     }
 
-    static optimizer adam(const strategy &of, const adam_options &how = {}) {
+    static returned<optimizer> adam(const strategy &of, const adam_options &how = {}) {
         return made(&umbo_optimizer_create_adam, of, detail::raw_options(how));
     }
 
-    static optimizer adamw(const strategy &of, const adamw_options &how = {}) {
+    static returned<optimizer> adamw(const strategy &of, const adamw_options &how = {}) {
         return made(&umbo_optimizer_create_adamw, of, detail::raw_options(how));
     }
 
-    static optimizer lamb(const strategy &of, const lamb_options &how = {}) {
+    static returned<optimizer> lamb(const strategy &of, const lamb_options &how = {}) {
         return made(&umbo_optimizer_create_lamb, of, detail::raw_options(how));
     }
 
-    static optimizer adagrad(const strategy &of, const adagrad_options &how = {}) {
+    static returned<optimizer> adagrad(const strategy &of, const adagrad_options &how = {}) {
         return made(&umbo_optimizer_create_adagrad, of, detail::raw_options(how));
     }
 
-    static optimizer rmsprop(const strategy &of, const rmsprop_options &how = {}) {
+    static returned<optimizer> rmsprop(const strategy &of, const rmsprop_options &how = {}) {
         return made(&umbo_optimizer_create_rmsprop, of, detail::raw_options(how));
     }
 
-    static optimizer ftrl(const strategy &of, const ftrl_options &how = {}) {
+    static returned<optimizer> ftrl(const strategy &of, const ftrl_options &how = {}) {
         return made(&umbo_optimizer_create_ftrl, of, detail::raw_options(how));
     }
 
     // A rule of the program's: `update(const umbo_update_tile &)`, which is called by several threads at
     // once and throws nothing.
     template <class Update>
-    static optimizer custom(const strategy &of, const custom_rule_options &how, Update &&update) {
+    static returned<optimizer> custom(const strategy &of, const custom_rule_options &how, Update &&update) {
         using callable = std::decay_t<Update>;
         static_assert(std::is_nothrow_invocable_v<const callable &, const umbo_update_tile &>,
                       "a rule is noexcept: some elements would be updated and others not");
         if (!how.initials.empty() && how.initials.size() != how.states.size()) {
-            throw error(status::invalid_argument,
-                        "initials: " + std::to_string(how.initials.size()) + " for " +
-                            std::to_string(how.states.size()) + " states");
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             "initials: " + std::to_string(how.initials.size()) + " for " +
+                                 std::to_string(how.states.size()) + " states");
         }
         const auto names = detail::raw_texts(how.states);
         auto options = umbo_custom_rule_options_default();
@@ -87,42 +91,42 @@ public:
         options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
         auto *kept = new callable(std::forward<Update>(update));
         umbo_optimizer *out = nullptr;
-        check(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<callable>,
-                                           kept, &detail::destroy_callable<callable>, &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<callable>,
+                                                     kept, &detail::destroy_callable<callable>, &out));
         return optimizer(out);
     }
 
     // Replaces all settings.
-    void configure(const optimizer_options &how) const {
+    returned<void> configure(const optimizer_options &how) const {
         const auto options = detail::raw_options(how);
-        check(umbo_optimizer_configure(get(), &options));
+        return check(umbo_optimizer_configure(get(), &options));
     }
 
-    void add_group(const std::vector<variable> &variables, const group_options &how) const {
+    returned<void> add_group(const std::vector<variable> &variables, const group_options &how) const {
         const auto options = detail::raw_options(how);
         const auto raw = detail::raw_variables(variables);
-        check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
+        return check(umbo_optimizer_add_group(get(), detail::count_of(raw.size()), raw.data(),
                                        &options));
     }
 
     // What umbo_optimizer_setting() gives: "learning_rate", "beta1", ...
-    double setting(const std::string &name) const {
+    returned<double> setting(const std::string &name) const {
         double out = 0;
-        check(umbo_optimizer_setting(get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_setting(get(), name.c_str(), &out));
         return out;
     }
 
     // "sgd", "adam", ...
-    std::string rule() const {
+    returned<std::string> rule() const {
         const char *out = nullptr;
-        check(umbo_optimizer_rule(get(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_rule(get(), &out));
         return out;
     }
 
     // The settings as they take effect.
-    optimizer_options options() const {
+    returned<optimizer_options> options() const {
         auto raw = detail::sized<umbo_optimizer_options>();
-        check(umbo_optimizer_get_options(get(), &raw));
+        UMBO_DETAIL_TRY(umbo_optimizer_get_options(get(), &raw));
         optimizer_options out;
         out.weight_decay = raw.weight_decay;
         out.global_clip_norm = raw.global_clip_norm;
@@ -138,9 +142,9 @@ public:
     }
 
     // How a variable is treated.
-    group_options options_for(const variable &of) const {
+    returned<group_options> options_for(const variable &of) const {
         auto raw = detail::sized<umbo_group_options>();
-        check(umbo_optimizer_get_group_options(get(), of.get(), &raw));
+        UMBO_DETAIL_TRY(umbo_optimizer_get_group_options(get(), of.get(), &raw));
         group_options out;
         out.learning_rate_factor = raw.learning_rate_factor;
         out.weight_decay = raw.weight_decay;
@@ -150,69 +154,69 @@ public:
 
     // The learning rate of each update is `schedule(step)`, where `step` counts those before it.
     template <class Schedule>
-    void set_schedule(Schedule &&schedule) const {
+    returned<void> set_schedule(Schedule &&schedule) const {
         using callable = std::decay_t<Schedule>;
         auto *kept = new callable(std::forward<Schedule>(schedule));
-        check(umbo_optimizer_set_schedule(get(), &detail::schedule_trampoline<callable>, kept,
+        return check(umbo_optimizer_set_schedule(get(), &detail::schedule_trampoline<callable>, kept,
                                           &detail::destroy_callable<callable>));
     }
 
     // What callbacks multiply their loss with.
-    double loss_scale() const {
+    returned<double> loss_scale() const {
         double out = 0;
-        check(umbo_optimizer_loss_scale(get(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_loss_scale(get(), &out));
         return out;
     }
 
     // Reduces what the replicas submitted and updates the variables.
-    umbo_apply_report apply(const gradients &submitted, const apply_options &how = {}) const {
+    returned<umbo_apply_report> apply(const gradients &submitted, const apply_options &how = {}) const {
         const auto options = detail::raw_options(how);
         auto report = detail::sized<umbo_apply_report>();
-        check(umbo_optimizer_apply(get(), submitted.get(), &options, &report));
+        UMBO_DETAIL_TRY(umbo_optimizer_apply(get(), submitted.get(), &options, &report));
         return report;
     }
 
     // What the last apply did that was carried out.
-    umbo_apply_report last_report() const {
+    returned<umbo_apply_report> last_report() const {
         auto report = detail::sized<umbo_apply_report>();
-        check(umbo_optimizer_last_report(get(), &report));
+        UMBO_DETAIL_TRY(umbo_optimizer_last_report(get(), &report));
         return report;
     }
 
-    void set_learning_rate(double learning_rate) const {
-        check(umbo_optimizer_set_learning_rate(get(), learning_rate));
+    returned<void> set_learning_rate(double learning_rate) const {
+        return check(umbo_optimizer_set_learning_rate(get(), learning_rate));
     }
 
-    double learning_rate() const {
+    returned<double> learning_rate() const {
         double out = 0;
-        check(umbo_optimizer_learning_rate(get(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_learning_rate(get(), &out));
         return out;
     }
 
-    std::int64_t iterations() const {
+    returned<std::int64_t> iterations() const {
         std::int64_t out = 0;
-        check(umbo_optimizer_iterations(get(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_iterations(get(), &out));
         return out;
     }
 
     // A copy of what the optimizer keeps for a variable: "momentum", "m", "v".
-    tensor state(const variable &of, const std::string &name) const {
+    returned<tensor> state(const variable &of, const std::string &name) const {
         umbo_tensor *out = nullptr;
-        check(umbo_optimizer_state(get(), of.get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_state(get(), of.get(), name.c_str(), &out));
         return tensor(out);
     }
 
 private:
     template <class Raw>
-    static optimizer made(umbo_status (*create)(umbo_strategy *, const Raw *,
+    static returned<optimizer> made(umbo_status (*create)(umbo_strategy *, const Raw *,
                                                 umbo_optimizer **),
                           const strategy &of, const Raw &options) {
         umbo_optimizer *out = nullptr;
-        check(create(of.get(), &options, &out));
+        UMBO_DETAIL_TRY(create(of.get(), &options, &out));
         return optimizer(out);
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <umbo/cpp/error.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // The options of update rules.
 struct sgd_options {
@@ -206,6 +206,6 @@ inline umbo_apply_options raw_options(const apply_options &how) noexcept {
 }
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

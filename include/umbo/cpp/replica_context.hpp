@@ -10,7 +10,7 @@
 
 #include <umbo/cpp/optimizer.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // Rows that a replica contributes to a row-sparse variable, to be filled: which they are, and their
 // gradients.
@@ -34,93 +34,94 @@ public:
     explicit replica_context(umbo_replica_context *raw) noexcept : raw_(raw) {}
 
     // The context of this thread; empty in cross-replica context.
-    static replica_context current() {
+    static returned<replica_context> current() {
         umbo_replica_context *out = nullptr;
-        check(umbo_current_replica_context(&out));
+        UMBO_DETAIL_TRY(umbo_current_replica_context(&out));
         return replica_context(out);
     }
 
     umbo_replica_context *get() const noexcept { return raw_; }
     explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    std::int32_t replica_id() const {
+    returned<std::int32_t> replica_id() const {
         std::int32_t out = 0;
-        check(umbo_replica_context_replica_id(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_replica_id(raw_, &out));
         return out;
     }
 
-    std::int64_t num_replicas_in_sync() const {
+    returned<std::int64_t> num_replicas_in_sync() const {
         std::int64_t out = 0;
-        check(umbo_replica_context_num_replicas_in_sync(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_num_replicas_in_sync(raw_, &out));
         return out;
     }
 
-    std::string device() const {
+    returned<std::string> device() const {
         const char *out = nullptr;
-        check(umbo_replica_context_device(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_device(raw_, &out));
         return out;
     }
 
-    umbo::strategy strategy() const {
+    returned<umbo::strategy> strategy() const {
         umbo_strategy *out = nullptr;
-        check(umbo_replica_context_strategy(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_strategy(raw_, &out));
         return umbo::strategy(out);
     }
 
     // The stream to queue work on; NULL on a CPU.
-    void *stream() const {
+    returned<void *> stream() const {
         void *out = nullptr;
-        check(umbo_replica_context_stream(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_stream(raw_, &out));
         return out;
     }
 
     // This replica's place in the global batch.
-    umbo_batch_position batch_position() const {
+    returned<umbo_batch_position> batch_position() const {
         auto out = detail::sized<umbo_batch_position>();
-        check(umbo_replica_context_batch_position(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_batch_position(raw_, &out));
         return out;
     }
 
-    bool is_cancelled() const {
+    returned<bool> is_cancelled() const {
         std::int32_t out = 0;
-        check(umbo_replica_context_is_cancelled(raw_, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_is_cancelled(raw_, &out));
         return out != 0;
     }
 
     // Uninitialised memory for `count` elements, 64-byte aligned, until the callable returns.
     template <class T>
-    T *scratch(std::size_t count) const {
+    returned<T *> scratch(std::size_t count) const {
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64,
                       "scratch memory is raw memory");
         if (count > static_cast<std::size_t>(-1) / sizeof(T)) {
-            throw error(status::invalid_argument, "count: more bytes than memory can address");
+            UMBO_DETAIL_FAIL(status::invalid_argument, "count: more bytes than memory can address");
         }
         void *out = nullptr;
-        check(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_scratch(raw_, count * sizeof(T), &out));
         return static_cast<T *>(out);
     }
 
-    void add_metric(const char *name, double sum, double weight) const {
-        check(umbo_replica_context_add_metric(raw_, name, sum, weight));
+    returned<void> add_metric(const char *name, double sum, double weight) const {
+        return check(umbo_replica_context_add_metric(raw_, name, sum, weight));
     }
 
     // The variable's current value on this replica's device, read-only: in the variable's type, or
     // of a float32 variable as `umbo::float16` or `umbo::bfloat16`.
     template <class T>
-    view_of<const T> read(const variable &of) const {
-        return view_of<const T>(view_as(of, dtype_of<T>));
+    returned<view_of<const T>> read(const variable &of) const {
+        UMBO_DETAIL_LET(raw, view_as(of, dtype_of<T>));
+        return view_of<const T>::of(raw);
     }
 
     // The current values of several variables, read-only.
-    std::vector<umbo_view> views(const std::vector<variable> &of) const {
+    returned<std::vector<umbo_view>> views(const std::vector<variable> &of) const {
         const auto raw = detail::raw_variables(of);
         std::vector<umbo_view> out(raw.size());
-        check(umbo_variable_views(detail::count_of(raw.size()), raw.data(), raw_, out.data()));
+        UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), raw_, out.data()));
         return out;
     }
 
     // This replica's buffers for all variables of `of`. A row-sparse variable has an empty view.
-    std::vector<umbo_view> views(const gradients &of,
+    returned<std::vector<umbo_view>> views(const gradients &of,
                                  gradient_mode mode = gradient_mode::overwrite) const {
         std::vector<umbo_view> out(1);
         std::int64_t count = 0;
@@ -128,55 +129,56 @@ public:
             umbo_gradients_views(of.get(), raw_, to_c(mode), 1, out.data(), &count);
         if (status == UMBO_STATUS_OUT_OF_RANGE && count > 1) {
             out.resize(static_cast<std::size_t>(count));
-            check(umbo_gradients_views(of.get(), raw_, to_c(mode), count, out.data(), &count));
+            UMBO_DETAIL_TRY(umbo_gradients_views(of.get(), raw_, to_c(mode), count, out.data(), &count));
             return out;
         }
-        check(status);
+        UMBO_DETAIL_TRY(status);
         out.resize(static_cast<std::size_t>(count));
         return out;
     }
 
     // The same where the type is not known when compiling.
-    umbo_view view_as(const variable &of, umbo::dtype dtype) const {
+    returned<umbo_view> view_as(const variable &of, umbo::dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
+        UMBO_DETAIL_TRY(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
         return out;
     }
 
     // Waits for all replicas, then `fn(strategy &, const value &args)` runs once with the merged
     // arguments; each replica gets its part of the result.
     template <class Fn>
-    value merge_call(Fn &&fn, const value &args = value()) const {
+    returned<value> merge_call(Fn &&fn, const value &args = value()) const {
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
-        check(umbo_replica_context_merge_call(raw_, &detail::merge_trampoline<callable>,
-                                              detail::lent_callable(fn).user_data(), args.get(),
-                                              &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_merge_call(raw_, &detail::merge_trampoline<callable>,
+                                                        detail::lent_callable(fn).user_data(), args.get(),
+                                                        &out));
         return value(out);
     }
 
-    value all_reduce(reduce_op op, const value &what) const {
+    returned<value> all_reduce(reduce_op op, const value &what) const {
         umbo_value *out = nullptr;
-        check(umbo_replica_context_all_reduce(raw_, to_c(op), what.get(), &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_all_reduce(raw_, to_c(op), what.get(), &out));
         return value(out);
     }
 
-    value all_gather(const value &what, std::int32_t axis) const {
+    returned<value> all_gather(const value &what, std::int32_t axis) const {
         umbo_value *out = nullptr;
-        check(umbo_replica_context_all_gather(raw_, what.get(), axis, &out));
+        UMBO_DETAIL_TRY(umbo_replica_context_all_gather(raw_, what.get(), axis, &out));
         return value(out);
     }
 
     // This replica's buffer for the gradient of variable `index`.
     template <class T>
-    view_of<T> gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
-        return view_of<T>(gradient(of, index, mode));
+    returned<view_of<T>> gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
+        UMBO_DETAIL_LET(raw, gradient(of, index, mode));
+        return view_of<T>::of(raw);
     }
 
     // The same for gradients of a type that is not known when compiling.
-    umbo_view gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
+    returned<umbo_view> gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {
         umbo_view out{};
-        check(umbo_gradients_view(of.get(), raw_, index, to_c(mode), &out));
+        UMBO_DETAIL_TRY(umbo_gradients_view(of.get(), raw_, index, to_c(mode), &out));
         return out;
     }
 
@@ -184,28 +186,29 @@ public:
     // Gradients of another type than `T` are noticed, by an exception, when the rows have been
     // added: do not submit after it.
     template <class T>
-    added_rows<T> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
-        const auto added = add_rows(of, index, rows);
-        return {added.indices, view_of<T>(added.values)};
+    returned<added_rows<T>> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
+        UMBO_DETAIL_LET(added, add_rows(of, index, rows));
+        UMBO_DETAIL_LET(values, view_of<T>::of(added.values));
+        return added_rows<T>{added.indices, values};
     }
 
     // The same for gradients of any type.
-    added_rows<void> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
+    returned<added_rows<void>> add_rows(const gradients &of, std::int64_t index, std::int64_t rows) const {
         umbo_view indices{}, values{};
-        check(umbo_gradients_add_rows(of.get(), raw_, index, rows, &indices, &values));
-        return {view_of<std::int64_t>(indices), values};
+        UMBO_DETAIL_TRY(umbo_gradients_add_rows(of.get(), raw_, index, rows, &indices, &values));
+        return added_rows<void>{view_of<std::int64_t>(indices), values};
     }
 
     // Copies of the rows of indexed slices.
-    void add_rows(const gradients &of, std::int64_t index, const value &slices) const {
-        check(umbo_gradients_add_indexed_slices(of.get(), raw_, index, slices.get()));
+    returned<void> add_rows(const gradients &of, std::int64_t index, const value &slices) const {
+        return check(umbo_gradients_add_indexed_slices(of.get(), raw_, index, slices.get()));
     }
 
     // The weight is the number of examples of this replica's part.
-    void submit(const gradients &of) const { check(umbo_gradients_submit(of.get(), raw_)); }
+    returned<void> submit(const gradients &of) const { return check(umbo_gradients_submit(of.get(), raw_)); }
 
-    void submit(const gradients &of, double weight) const {
-        check(umbo_gradients_submit_weighted(of.get(), raw_, weight));
+    returned<void> submit(const gradients &of, double weight) const {
+        return check(umbo_gradients_submit_weighted(of.get(), raw_, weight));
     }
 
 private:
@@ -220,11 +223,11 @@ umbo_status replica_trampoline(umbo_replica_context *raw, const umbo_value *args
     return guarded([&] {
         replica_context context(raw);
         borrowed<value> lent_args(lent(args));
-        call_for_value(*static_cast<Callable *>(callable), result, context, *lent_args);
+        return call_for_value(*static_cast<Callable *>(callable), result, context, *lent_args);
     });
 }
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

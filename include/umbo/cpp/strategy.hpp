@@ -15,7 +15,7 @@
 #include <umbo/cpp/cluster_resolver.hpp>
 #include <umbo/cpp/dataset.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 class equivalence;
 class replica_context;
@@ -27,17 +27,17 @@ class cancellation : public handle<umbo_cancellation> {
 public:
     using handle::handle;
 
-    static cancellation create() {
+    static returned<cancellation> create() {
         umbo_cancellation *out = nullptr;
-        check(umbo_cancellation_create(&out));
+        UMBO_DETAIL_TRY(umbo_cancellation_create(&out));
         return cancellation(out);
     }
 
-    void cancel() const { check(umbo_cancellation_cancel(get())); }
+    returned<void> cancel() const { return check(umbo_cancellation_cancel(get())); }
 
-    bool is_cancelled() const {
+    returned<bool> is_cancelled() const {
         std::int32_t out = 0;
-        check(umbo_cancellation_is_cancelled(get(), &out));
+        UMBO_DETAIL_TRY(umbo_cancellation_is_cancelled(get(), &out));
         return out != 0;
     }
 };
@@ -56,9 +56,10 @@ public:
         if (raw_ != nullptr) umbo_ignore(umbo_scope_exit(raw_));
     }
 
-    void exit() {
-        check(umbo_scope_exit(raw_));
+    returned<void> exit() {
+        UMBO_DETAIL_TRY(umbo_scope_exit(raw_));
         raw_ = nullptr;
+        return detail::done();
     }
 
     umbo_scope *get() const noexcept { return raw_; }
@@ -159,7 +160,7 @@ inline umbo_update_options raw_options(const update_options &how) noexcept {
 
 template <class Initializer>
 umbo_status initializer_trampoline(const umbo_view *memory, void *callable) noexcept {
-    return guarded([&] { (*static_cast<Initializer *>(callable))(*memory); });
+    return guarded([&] { return call(*static_cast<Initializer *>(callable), *memory); });
 }
 
 template <class Callable>
@@ -177,7 +178,7 @@ template <class Callable>
 umbo_status value_trampoline(const umbo_value_context *context, void *callable,
                              umbo_value **result) noexcept {
     return guarded([&] {
-        call_for_value(*static_cast<Callable *>(callable), result, *context);
+        return call_for_value(*static_cast<Callable *>(callable), result, *context);
     });
 }
 
@@ -187,7 +188,7 @@ umbo_status update_trampoline(umbo_variable *raw, const umbo_value *args, void *
     return guarded([&] {
         borrowed<variable> lent_variable(raw);
         borrowed<value> lent_args(lent(args));
-        call_for_value(*static_cast<Callable *>(callable), result, *lent_variable, *lent_args);
+        return call_for_value(*static_cast<Callable *>(callable), result, *lent_variable, *lent_args);
     });
 }
 
@@ -198,87 +199,87 @@ class strategy : public handle<umbo_strategy> {
 public:
     using handle::handle;
 
-    static strategy central_storage(const strategy_options &how = {}) {
+    static returned<strategy> central_storage(const strategy_options &how = {}) {
         const auto devices = detail::raw_texts(how.compute_devices);
         const auto options = detail::raw_options(how, devices);
         umbo_strategy *out = nullptr;
-        check(umbo_strategy_create(&options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_create(&options, &out));
         return strategy(out);
     }
 
     // The one in force where no scope is entered.
-    static strategy default_strategy() {
+    static returned<strategy> default_strategy() {
         umbo_strategy *out = nullptr;
-        check(umbo_default_strategy(&out));
+        UMBO_DETAIL_TRY(umbo_default_strategy(&out));
         return strategy(out);
     }
 
     // The one in force in this thread.
-    static strategy current() {
+    static returned<strategy> current() {
         umbo_strategy *out = nullptr;
-        check(umbo_current_strategy(&out));
+        UMBO_DETAIL_TRY(umbo_current_strategy(&out));
         return strategy(out);
     }
 
-    std::int64_t num_replicas_in_sync() const {
+    returned<std::int64_t> num_replicas_in_sync() const {
         std::int64_t out = 0;
-        check(umbo_strategy_num_replicas_in_sync(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_num_replicas_in_sync(get(), &out));
         return out;
     }
 
-    std::string compute_device(std::int32_t replica) const {
+    returned<std::string> compute_device(std::int32_t replica) const {
         const char *out = nullptr;
-        check(umbo_strategy_compute_device(get(), replica, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_compute_device(get(), replica, &out));
         return out;
     }
 
-    std::string parameter_device() const {
+    returned<std::string> parameter_device() const {
         const char *out = nullptr;
-        check(umbo_strategy_parameter_device(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_parameter_device(get(), &out));
         return out;
     }
 
-    bool binds_threads() const {
+    returned<bool> binds_threads() const {
         umbo_thread_binding out{};
-        check(umbo_strategy_thread_binding(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_thread_binding(get(), &out));
         return out == UMBO_THREAD_BINDING_ON;
     }
 
-    std::size_t thread_stack_bytes() const {
+    returned<std::size_t> thread_stack_bytes() const {
         std::size_t out = 0;
-        check(umbo_strategy_thread_stack_bytes(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_thread_stack_bytes(get(), &out));
         return out;
     }
 
-    void synchronize() const { check(umbo_strategy_synchronize(get())); }
+    returned<void> synchronize() const { return check(umbo_strategy_synchronize(get())); }
 
     // More than 0: callables of a late step still run, and the strategy is draining.
-    std::int64_t late_replicas() const {
+    returned<std::int64_t> late_replicas() const {
         std::int64_t out = 0;
-        check(umbo_strategy_late_replicas(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_late_replicas(get(), &out));
         return out;
     }
 
     // Whether both are the very same strategy.
     friend bool operator==(const strategy &a, const strategy &b) {
         std::int32_t same = 0;
-        check(umbo_strategy_same(a.get(), b.get(), &same));
+        detail::require(umbo_strategy_same(a.get(), b.get(), &same));
         return same != 0;
     }
     friend bool operator!=(const strategy &a, const strategy &b) { return !(a == b); }
 
     // Enters the scope until the returned object dies.
-    [[nodiscard]] umbo::scope enter() const {
+    [[nodiscard]] returned<umbo::scope> enter() const {
         umbo_scope *out = nullptr;
-        check(umbo_scope_enter(get(), &out));
+        UMBO_DETAIL_TRY(umbo_scope_enter(get(), &out));
         return umbo::scope(out);
     }
 
     // Calls `body(strategy)` inside of the scope.
     template <class Body>
-    void in_scope(Body &&body) const {
+    returned<void> in_scope(Body &&body) const {
         using callable = detail::callable_object<Body>;
-        check(umbo_strategy_scope(get(), &detail::scope_trampoline<callable>,
+        return check(umbo_strategy_scope(get(), &detail::scope_trampoline<callable>,
                                   detail::lent_callable(body).user_data()));
     }
 
@@ -286,12 +287,12 @@ public:
     // it returns (nothing, or what `to_value` takes) is merged over the replicas; an empty value comes
     // back if it returns nothing.
     template <class Fn>
-    value run(Fn &&fn, const value &args = value()) const {
+    returned<value> run(Fn &&fn, const value &args = value()) const {
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
-        check(umbo_strategy_run(get(), &detail::replica_trampoline<callable>,
-                                detail::lent_callable(fn).user_data(), args.get(), nullptr,
-                                &out));
+        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>,
+                                          detail::lent_callable(fn).user_data(), args.get(), nullptr,
+                                          &out));
         return value(out);
     }
 
@@ -299,94 +300,94 @@ public:
     // still run, so the callable is copied and lives until the last of them is back; what it
     // refers to has to live as long.
     template <class Fn>
-    value run(Fn &&fn, const value &args, const run_options &how) const {
+    returned<value> run(Fn &&fn, const value &args, const run_options &how) const {
         using callable = std::decay_t<Fn>;
         auto options = detail::raw_options(how);
         options.user_data_destroy = &detail::destroy_callable<callable>;
         umbo_value *out = nullptr;
         auto *kept = new callable(std::forward<Fn>(fn));
-        check(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, kept, args.get(),
-                                &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_run(get(), &detail::replica_trampoline<callable>, kept, args.get(),
+                                          &options, &out));
         return value(out);
     }
 
     // A metric of the last committed run.
-    umbo_metric metric(const std::string &name) const {
+    returned<umbo_metric> metric(const std::string &name) const {
         auto out = detail::sized<umbo_metric>();
-        check(umbo_strategy_metric(get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_metric(get(), name.c_str(), &out));
         return out;
     }
 
-    value reduce(reduce_op op, const value &what, const reduce_options &how = {}) const {
+    returned<value> reduce(reduce_op op, const value &what, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
-        check(umbo_strategy_reduce(get(), to_c(op), what.get(), &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_reduce(get(), to_c(op), what.get(), &options, &out));
         return value(out);
     }
 
-    value reduce_to(reduce_op op, const value &what, const destination &where) const {
+    returned<value> reduce_to(reduce_op op, const value &what, const destination &where) const {
         umbo_value *out = nullptr;
-        check(umbo_strategy_reduce_to(get(), to_c(op), what.get(), &where.raw(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_reduce_to(get(), to_c(op), what.get(), &where.raw(), &out));
         return value(out);
     }
 
-    value gather(const value &what, std::int32_t axis, const reduce_options &how = {}) const {
+    returned<value> gather(const value &what, std::int32_t axis, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
-        check(umbo_strategy_gather(get(), what.get(), axis, &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_gather(get(), what.get(), axis, &options, &out));
         return value(out);
     }
 
     // A tuple of what the replicas hold.
-    value local_results(const value &what) const {
+    returned<value> local_results(const value &what) const {
         umbo_value *out = nullptr;
-        check(umbo_strategy_local_results(get(), what.get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_local_results(get(), what.get(), &out));
         return value(out);
     }
 
     // Calls `fn(variable &, const value &args)` once, where the variable lies.
     template <class Fn>
-    value update(const variable &of, Fn &&fn, const value &args = value(),
+    returned<value> update(const variable &of, Fn &&fn, const value &args = value(),
                  const update_options &how = {}) const {
         using callable = detail::callable_object<Fn>;
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
-        check(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                   detail::lent_callable(fn).user_data(), args.get(), &options,
-                                   &out));
+        UMBO_DETAIL_TRY(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
+                                             detail::lent_callable(fn).user_data(), args.get(), &options,
+                                             &out));
         return value(out);
     }
 
     // `fn(const umbo_value_context &)` makes the value of each replica.
     template <class Fn>
-    value values_from_function(Fn &&fn) const {
+    returned<value> values_from_function(Fn &&fn) const {
         using callable = detail::callable_object<Fn>;
         umbo_value *out = nullptr;
-        check(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
-                                                 detail::lent_callable(fn).user_data(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
+                                                           detail::lent_callable(fn).user_data(), &out));
         return value(out);
     }
 
     // The one that the strategy was made with; an empty one if there was none.
-    umbo::cluster_resolver cluster_resolver() const {
+    returned<umbo::cluster_resolver> cluster_resolver() const {
         umbo_cluster_resolver *out = nullptr;
-        check(umbo_strategy_cluster_resolver(get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_cluster_resolver(get(), &out));
         return umbo::cluster_resolver(out);
     }
 
-    variable create_variable(const std::string &name, const tensor &initial_value,
+    returned<variable> create_variable(const std::string &name, const tensor &initial_value,
                              const variable_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_variable *out = nullptr;
-        check(umbo_variable_create(get(), detail::optional_text(name), initial_value.get(),
-                                   &options, &out));
+        UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), initial_value.get(),
+                                             &options, &out));
         return variable(out);
     }
 
     // `initializer(const umbo_view &)` writes the whole of the new variable.
     template <class Initializer,
               class = std::enable_if_t<std::is_invocable_v<Initializer &, const umbo_view &>>>
-    variable create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
+    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
                              Initializer &&initializer, const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
         detail::lent_callable callable(initializer);
@@ -396,7 +397,7 @@ public:
         options.rank = detail::rank_of(shape.size());
         options.shape = shape.data();
         umbo_variable *out = nullptr;
-        check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
+        UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
         return variable(out);
     }
 
@@ -405,11 +406,11 @@ public:
     // yet, and rolls each run back. What `fn` throws comes out only if it does so on the batch as it
     // is usually split.
     template <class Fn>
-    equivalence check_equivalence(Fn &&fn, const value &batch,
+    returned<equivalence> check_equivalence(Fn &&fn, const value &batch,
                                   const equivalence_options &how = {}) const;
 
     // The elements are drawn from a distribution.
-    variable create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
+    returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
                              const initial_distribution &initial,
                              const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
@@ -421,59 +422,59 @@ public:
         options.initial_spread = initial.spread;
         options.initial_seed = initial.seed;
         umbo_variable *out = nullptr;
-        check(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
+        UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
         return variable(out);
     }
 
-    bool created_variable(const variable &made) const {
+    returned<bool> created_variable(const variable &made) const {
         std::int32_t out = 0;
-        check(umbo_strategy_created_variable(get(), made.get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_created_variable(get(), made.get(), &out));
         return out != 0;
     }
 
     // A global batch, split over the replicas as an element of a distributed dataset is.
-    value split(const value &batch) const {
+    returned<value> split(const value &batch) const {
         umbo_value *out = nullptr;
-        check(umbo_strategy_split(get(), batch.get(), &out));
+        UMBO_DETAIL_TRY(umbo_strategy_split(get(), batch.get(), &out));
         return value(out);
     }
 
     // Splits each element over the replicas.
-    distributed_dataset distribute(const dataset &source,
+    returned<distributed_dataset> distribute(const dataset &source,
                                    const distribute_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
-        check(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_distribute_dataset(get(), source.get(), &options, &out));
         return distributed_dataset(out);
     }
 
     // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets
     // whole elements.
     template <class Fn>
-    distributed_dataset distribute_from_function(Fn &&fn,
+    returned<distributed_dataset> distribute_from_function(Fn &&fn,
                                                  const distribute_options &how = {}) const {
         using callable = detail::callable_object<Fn>;
         const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
-        check(umbo_strategy_distribute_datasets_from_function(
-            get(), &detail::dataset_trampoline<callable>, detail::lent_callable(fn).user_data(),
-            &options, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_distribute_datasets_from_function(
+                      get(), &detail::dataset_trampoline<callable>, detail::lent_callable(fn).user_data(),
+                      &options, &out));
         return distributed_dataset(out);
     }
 };
 
 // Puts a strategy in force in this thread without a scope; an empty one clears it.
-inline void set_strategy(const strategy &to) { check(umbo_set_strategy(to.get())); }
+inline returned<void> set_strategy(const strategy &to) { return check(umbo_set_strategy(to.get())); }
 
-inline bool has_strategy() {
+inline returned<bool> has_strategy() {
     std::int32_t out = 0;
-    check(umbo_has_strategy(&out));
+    UMBO_DETAIL_TRY(umbo_has_strategy(&out));
     return out != 0;
 }
 
-inline bool in_cross_replica_context() {
+inline returned<bool> in_cross_replica_context() {
     std::int32_t out = 0;
-    check(umbo_in_cross_replica_context(&out));
+    UMBO_DETAIL_TRY(umbo_in_cross_replica_context(&out));
     return out != 0;
 }
 
@@ -483,7 +484,7 @@ template <class Callable>
 umbo_status scope_trampoline(umbo_strategy *raw, void *callable) noexcept {
     return guarded([&] {
         borrowed<strategy> lent_strategy(raw);
-        (*static_cast<Callable *>(callable))(*lent_strategy);
+        return call(*static_cast<Callable *>(callable), *lent_strategy);
     });
 }
 
@@ -493,11 +494,11 @@ umbo_status merge_trampoline(umbo_strategy *raw, const umbo_value *args, void *c
     return guarded([&] {
         borrowed<strategy> lent_strategy(raw);
         borrowed<value> lent_args(lent(args));
-        call_for_value(*static_cast<Callable *>(callable), result, *lent_strategy, *lent_args);
+        return call_for_value(*static_cast<Callable *>(callable), result, *lent_strategy, *lent_args);
     });
 }
 
 } // namespace detail
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

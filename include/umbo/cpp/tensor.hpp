@@ -12,7 +12,7 @@
 #include <umbo/cpp/handle.hpp>
 #include <umbo/cpp/view.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 using dimensions = std::vector<std::int64_t>;
 
@@ -23,17 +23,17 @@ umbo_view view_of_memory(const dimensions &shape, const T *data) {
 }
 
 // Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
-inline std::vector<std::uint16_t> convert_from_float(umbo::dtype dtype,
+inline returned<std::vector<std::uint16_t>> convert_from_float(umbo::dtype dtype,
                                                      const std::vector<float> &from) {
     std::vector<std::uint16_t> to(from.size());
-    check(umbo_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_TRY(umbo_convert_from_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
     return to;
 }
 
-inline std::vector<float> convert_to_float(umbo::dtype dtype,
+inline returned<std::vector<float>> convert_to_float(umbo::dtype dtype,
                                            const std::vector<std::uint16_t> &from) {
     std::vector<float> to(from.size());
-    check(umbo_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
+    UMBO_DETAIL_TRY(umbo_convert_to_float(to_c(dtype), detail::count_of(from.size()), from.data(), to.data()));
     return to;
 }
 
@@ -48,132 +48,136 @@ class tensor : public handle<umbo_tensor> {
 public:
     using handle::handle;
 
-    static tensor zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
+    static returned<tensor> zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_create_zeros(to_c(dtype), rank_of(shape), shape.data(), detail::optional_text(device),
-                                &out));
+        UMBO_DETAIL_TRY(umbo_tensor_create_zeros(to_c(dtype), rank_of(shape), shape.data(), detail::optional_text(device),
+                                          &out));
         return tensor(out);
     }
 
-    static tensor uninitialized(umbo::dtype dtype, const dimensions &shape,
+    static returned<tensor> uninitialized(umbo::dtype dtype, const dimensions &shape,
                                 const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_create_uninitialized(to_c(dtype), rank_of(shape), shape.data(),
-                                        detail::optional_text(device), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_create_uninitialized(to_c(dtype), rank_of(shape), shape.data(),
+                                                  detail::optional_text(device), &out));
         return tensor(out);
     }
 
     // A copy of contiguous row-major host data.
     template <class T>
-    static tensor from_data(const dimensions &shape, const T *data,
+    static returned<tensor> from_data(const dimensions &shape, const T *data,
                             const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_from_data(to_c(dtype_of<T>), rank_of(shape), shape.data(), data,
-                                    detail::optional_text(device), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_from_data(to_c(dtype_of<T>), rank_of(shape), shape.data(), data,
+                                              detail::optional_text(device), &out));
         return tensor(out);
     }
 
     // A vector, copied.
     template <class T>
-    static tensor from_vector(const std::vector<T> &data, const std::string &device = {}) {
+    static returned<tensor> from_vector(const std::vector<T> &data, const std::string &device = {}) {
         return from_data(dimensions{static_cast<std::int64_t>(data.size())}, data.data(), device);
     }
 
     // A scalar.
     template <class T>
-    static tensor scalar(T number) {
+    static returned<tensor> scalar(T number) {
         return from_data(dimensions{}, &number);
     }
 
     // Foreign memory, used in place. `owner` is kept until nothing uses the memory any more.
     template <class T>
-    static tensor from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
+    static returned<tensor> from_memory(const dimensions &shape, T *data, std::shared_ptr<void> owner,
                               const memory_options &how = {}) {
         if (!how.strides.empty() && how.strides.size() != shape.size()) {
-            throw error(status::invalid_argument, "strides: one for each dimension, or none");
+            UMBO_DETAIL_FAIL(status::invalid_argument, "strides: one for each dimension, or none");
         }
         umbo_tensor *out = nullptr;
         auto *kept = new std::shared_ptr<void>(std::move(owner));
-        check(umbo_tensor_from_memory(to_c(dtype_of<T>), rank_of(shape), shape.data(),
-                                      how.strides.empty() ? nullptr : how.strides.data(), data,
-                                      detail::optional_text(how.device), kept, &drop_owner, &out));
+        UMBO_DETAIL_TRY(umbo_tensor_from_memory(to_c(dtype_of<T>), rank_of(shape), shape.data(),
+                                                how.strides.empty() ? nullptr : how.strides.data(), data,
+                                                detail::optional_text(how.device), kept, &drop_owner, &out));
         return tensor(out);
     }
 
     // The elements in place: to be written through a tensor that is not `const`, and read through
     // one that is. (A copy of a const tensor is not const, and has the same elements.)
-    umbo_view view() {
+    returned<umbo_view> view() {
         umbo_view out{};
-        check(umbo_tensor_view(get(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_view(get(), &out));
         return out;
     }
 
-    umbo_view view() const {
+    returned<umbo_view> view() const {
         umbo_view out{};
-        check(umbo_tensor_view(get(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_view(get(), &out));
         return detail::to_read(out);
     }
 
     template <class T>
-    view_of<T> view_as() {
-        return view_of<T>(view());
+    returned<view_of<T>> view_as() {
+        UMBO_DETAIL_LET(raw, view());
+        return view_of<T>::of(raw);
     }
 
     template <class T>
-    view_of<const T> view_as() const {
-        return view_of<const T>(view());
+    returned<view_of<const T>> view_as() const {
+        UMBO_DETAIL_LET(raw, view());
+        return view_of<const T>::of(raw);
     }
 
     // Every `step`-th position from `start` to before `stop`; shares memory.
-    tensor slice(std::int32_t axis, std::int64_t start, std::int64_t stop,
+    returned<tensor> slice(std::int32_t axis, std::int64_t start, std::int64_t stop,
                  std::int64_t step = 1) const {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_slice(get(), axis, start, stop, step, &out));
+        UMBO_DETAIL_TRY(umbo_tensor_slice(get(), axis, start, stop, step, &out));
         return tensor(out);
     }
 
     // Shares memory; throws if that is not possible.
-    tensor reshape(const dimensions &shape) const {
+    returned<tensor> reshape(const dimensions &shape) const {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_reshape(get(), rank_of(shape), shape.data(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_reshape(get(), rank_of(shape), shape.data(), &out));
         return tensor(out);
     }
 
     // The axes in reverse order; shares memory.
-    tensor transpose() const {
+    returned<tensor> transpose() const {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_transpose(get(), nullptr, &out));
+        UMBO_DETAIL_TRY(umbo_tensor_transpose(get(), nullptr, &out));
         return tensor(out);
     }
 
     // The axes in this order, one entry for each; shares memory.
-    tensor transpose(const std::vector<std::int32_t> &axes) const {
-        if (axes.size() != static_cast<std::size_t>(view().rank)) {
-            throw error(status::invalid_argument, "axes: one for each dimension");
+    returned<tensor> transpose(const std::vector<std::int32_t> &axes) const {
+        UMBO_DETAIL_LET(raw, view());
+        if (axes.size() != static_cast<std::size_t>(raw.rank)) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "axes: one for each dimension");
         }
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_transpose(get(), axes.data(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_transpose(get(), axes.data(), &out));
         return tensor(out);
     }
 
     // A contiguous copy.
-    tensor copy(const std::string &device = {}) const {
+    returned<tensor> copy(const std::string &device = {}) const {
         umbo_tensor *out = nullptr;
-        check(umbo_tensor_copy(get(), detail::optional_text(device), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_copy(get(), detail::optional_text(device), &out));
         return tensor(out);
     }
 
     // The elements in row-major order, in host memory. (Not for bool: a vector of it is no array.)
     template <class T>
-    std::vector<T> to_vector() const {
-        std::vector<T> elements(view_as<T>().size());
-        check(umbo_tensor_copy_to_host(get(), elements.data(), elements.size() * sizeof(T)));
+    returned<std::vector<T>> to_vector() const {
+        UMBO_DETAIL_LET(view, view_as<T>());
+        std::vector<T> elements(view.size());
+        UMBO_DETAIL_TRY(umbo_tensor_copy_to_host(get(), elements.data(), elements.size() * sizeof(T)));
         return elements;
     }
 
-    std::string device_name() const {
+    returned<std::string> device_name() const {
         const char *name = nullptr;
-        check(umbo_tensor_device_name(get(), &name));
+        UMBO_DETAIL_TRY(umbo_tensor_device_name(get(), &name));
         return name;
     }
 
@@ -187,6 +191,6 @@ private:
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

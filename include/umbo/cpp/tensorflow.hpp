@@ -11,108 +11,109 @@
 #include <umbo/cpp/strategy.hpp>
 #include <umbo/tensorflow.h>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace tensorflow {
 
 // Another strategy with the same devices. (Copying the C++ object makes another reference.)
-inline strategy copy(const strategy &of) {
+inline returned<strategy> copy(const strategy &of) {
     umbo_strategy *out = nullptr;
-    check(umbo_strategy_copy(of.get(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_copy(of.get(), &out));
     return strategy(out);
 }
 
 // Another variable with the value that this one has now.
-inline variable copy(const variable &of) {
+inline returned<variable> copy(const variable &of) {
     umbo_variable *out = nullptr;
-    check(umbo_variable_copy(of.get(), &out));
+    UMBO_DETAIL_TRY(umbo_variable_copy(of.get(), &out));
     return variable(out);
 }
 
 // `strategy::run` without options.
 template <class Fn>
-value call_for_each_replica(const strategy &on, Fn &&fn, const value &args = value()) {
+returned<value> call_for_each_replica(const strategy &on, Fn &&fn, const value &args = value()) {
     using callable = detail::callable_object<Fn>;
     umbo_value *out = nullptr;
-    check(umbo_strategy_call_for_each_replica(on.get(), &detail::replica_trampoline<callable>,
-                                              detail::lent_callable(fn).user_data(), args.get(),
-                                              &out));
+    UMBO_DETAIL_TRY(umbo_strategy_call_for_each_replica(on.get(), &detail::replica_trampoline<callable>,
+                                                        detail::lent_callable(fn).user_data(), args.get(),
+                                                        &out));
     return value(out);
 }
 
 // Not offered by this strategy.
 template <class Fn>
-value run_steps_on_iterator(const strategy &on, Fn &&fn, const iterator &input,
+returned<value> run_steps_on_iterator(const strategy &on, Fn &&fn, const iterator &input,
                             std::int64_t steps = 1) {
     using callable = detail::callable_object<Fn>;
     umbo_value *out = nullptr;
-    check(umbo_strategy_run_steps_on_iterator(on.get(), &detail::replica_trampoline<callable>,
-                                              detail::lent_callable(fn).user_data(), input.get(),
-                                              steps, &out));
+    UMBO_DETAIL_TRY(umbo_strategy_run_steps_on_iterator(on.get(), &detail::replica_trampoline<callable>,
+                                                        detail::lent_callable(fn).user_data(), input.get(),
+                                                        steps, &out));
     return value(out);
 }
 
-inline tensor read_var(const strategy &on, const variable &of) {
+inline returned<tensor> read_var(const strategy &on, const variable &of) {
     umbo_tensor *out = nullptr;
-    check(umbo_strategy_read_var(on.get(), of.get(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_read_var(on.get(), of.get(), &out));
     return tensor(out);
 }
 
-inline value value_container(const strategy &on, const value &what) {
+inline returned<value> value_container(const strategy &on, const value &what) {
     umbo_value *out = nullptr;
-    check(umbo_strategy_value_container(on.get(), what.get(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_value_container(on.get(), what.get(), &out));
     return value(out);
 }
 
-inline std::vector<std::string> worker_devices(const strategy &of) {
-    std::vector<const char *> names(static_cast<std::size_t>(of.num_replicas_in_sync()));
+inline returned<std::vector<std::string>> worker_devices(const strategy &of) {
+    UMBO_DETAIL_LET(replicas, of.num_replicas_in_sync());
+    std::vector<const char *> names(static_cast<std::size_t>(replicas));
     std::int64_t count = 0;
-    check(umbo_strategy_worker_devices(of.get(), detail::count_of(names.size()),
-                                       names.data(), &count));
-    return {names.begin(), names.end()};
+    UMBO_DETAIL_TRY(umbo_strategy_worker_devices(of.get(), detail::count_of(names.size()),
+                                                 names.data(), &count));
+    return std::vector<std::string>(names.begin(), names.end());
 }
 
-inline std::vector<std::string> parameter_devices(const strategy &of) {
+inline returned<std::vector<std::string>> parameter_devices(const strategy &of) {
     const char *name = nullptr;
     std::int64_t count = 0;
-    check(umbo_strategy_parameter_devices(of.get(), 1, &name, &count));
-    return {name};
+    UMBO_DETAIL_TRY(umbo_strategy_parameter_devices(of.get(), 1, &name, &count));
+    return std::vector<std::string>{name};
 }
 
 // As `strategy::update`, for state that is kept where the variable is.
 template <class Fn>
-value update_non_slot(const strategy &on, const variable &beside, Fn &&fn,
+returned<value> update_non_slot(const strategy &on, const variable &beside, Fn &&fn,
                       const value &args = value(),
                       const update_options &how = {}) {
     using callable = detail::callable_object<Fn>;
     const auto options = detail::raw_options(how);
     umbo_value *out = nullptr;
-    check(umbo_strategy_update_non_slot(on.get(), beside.get(),
-                                        &detail::update_trampoline<callable>,
-                                        detail::lent_callable(fn).user_data(), args.get(),
-                                        &options, &out));
+    UMBO_DETAIL_TRY(umbo_strategy_update_non_slot(on.get(), beside.get(),
+                                                  &detail::update_trampoline<callable>,
+                                                  detail::lent_callable(fn).user_data(), args.get(),
+                                                  &options, &out));
     return value(out);
 }
 
 // The variable, of these, whose name comes first.
-inline variable non_slot_devices(const strategy &on, const std::vector<variable> &variables) {
+inline returned<variable> non_slot_devices(const strategy &on, const std::vector<variable> &variables) {
     const auto raw = detail::raw_variables(variables);
     umbo_variable *out = nullptr;
-    check(umbo_strategy_non_slot_devices(on.get(), detail::count_of(raw.size()),
-                                         raw.data(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_non_slot_devices(on.get(), detail::count_of(raw.size()),
+                                                   raw.data(), &out));
     return variable(out);
 }
 
 // Calls `body(strategy)`; what it makes lies where `beside` does.
 template <class Body>
-void colocate_vars_with(const strategy &on, const variable &beside, Body &&body) {
+returned<void> colocate_vars_with(const strategy &on, const variable &beside, Body &&body) {
     using callable = detail::callable_object<Body>;
-    check(umbo_strategy_colocate_vars_with(on.get(), beside.get(),
+    return check(umbo_strategy_colocate_vars_with(on.get(), beside.get(),
                                            &detail::scope_trampoline<callable>,
                                            detail::lent_callable(body).user_data()));
 }
 
 // A tuple of the results of `strategy::reduce_to` for pairs of a value and its destination.
-inline value batch_reduce_to(const strategy &on, reduce_op op,
+inline returned<value> batch_reduce_to(const strategy &on, reduce_op op,
                              const std::vector<std::pair<value, destination>> &pairs) {
     std::vector<const umbo_value *> values;
     std::vector<const umbo_destination *> destinations;
@@ -121,67 +122,67 @@ inline value batch_reduce_to(const strategy &on, reduce_op op,
         destinations.push_back(&pair.second.raw());
     }
     umbo_value *out = nullptr;
-    check(umbo_strategy_batch_reduce_to(on.get(), to_c(op), detail::count_of(pairs.size()),
-                                        values.data(), destinations.data(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_batch_reduce_to(on.get(), to_c(op), detail::count_of(pairs.size()),
+                                                  values.data(), destinations.data(), &out));
     return value(out);
 }
 
-inline value broadcast_to(const strategy &on, const value &what, const destination &where) {
+inline returned<value> broadcast_to(const strategy &on, const value &what, const destination &where) {
     umbo_value *out = nullptr;
-    check(umbo_strategy_broadcast_to(on.get(), what.get(), &where.raw(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_broadcast_to(on.get(), what.get(), &where.raw(), &out));
     return value(out);
 }
 
 // Annotations for replicas of several logical devices, which this strategy does not have.
-inline tensor assign_to_logical_device(const strategy &on, const tensor &what, std::int32_t id) {
+inline returned<tensor> assign_to_logical_device(const strategy &on, const tensor &what, std::int32_t id) {
     umbo_tensor *out = nullptr;
-    check(umbo_strategy_assign_to_logical_device(on.get(), what.get(), id, &out));
+    UMBO_DETAIL_TRY(umbo_strategy_assign_to_logical_device(on.get(), what.get(), id, &out));
     return tensor(out);
 }
 
-inline tensor replicate_to_logical_devices(const strategy &on, const tensor &what) {
+inline returned<tensor> replicate_to_logical_devices(const strategy &on, const tensor &what) {
     umbo_tensor *out = nullptr;
-    check(umbo_strategy_replicate_to_logical_devices(on.get(), what.get(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_replicate_to_logical_devices(on.get(), what.get(), &out));
     return tensor(out);
 }
 
-inline tensor split_to_logical_devices(const strategy &on, const tensor &what,
+inline returned<tensor> split_to_logical_devices(const strategy &on, const tensor &what,
                                        const dimensions &partitions) {
     umbo_tensor *out = nullptr;
-    check(umbo_strategy_split_to_logical_devices(
-        on.get(), what.get(), detail::count_of(partitions.size()),
-        partitions.data(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_split_to_logical_devices(
+                  on.get(), what.get(), detail::count_of(partitions.size()),
+                  partitions.data(), &out));
     return tensor(out);
 }
 
 // The next element; nothing at the end.
-inline std::optional<value> next_as_optional(const iterator &of) {
+inline returned<std::optional<value>> next_as_optional(const iterator &of) {
     std::int32_t has_value = 0;
     umbo_value *out = nullptr;
-    check(umbo_iterator_next_as_optional(of.get(), &has_value, &out));
-    if (has_value == 0) return std::nullopt;
-    return value(out);
+    UMBO_DETAIL_TRY(umbo_iterator_next_as_optional(of.get(), &has_value, &out));
+    if (has_value == 0) return std::optional<value>();
+    return std::optional<value>(value(out));
 }
 
 // The slices of copies of arrays.
-inline dataset make_numpy_dataset(const strategy &on, const value &arrays) {
+inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arrays) {
     umbo_dataset *out = nullptr;
-    check(umbo_strategy_make_numpy_dataset(on.get(), arrays.get(), &out));
+    UMBO_DETAIL_TRY(umbo_strategy_make_numpy_dataset(on.get(), arrays.get(), &out));
     return dataset(out);
 }
 
-inline std::int64_t per_replica_batch_size(const input_context &of,
+inline returned<std::int64_t> per_replica_batch_size(const input_context &of,
                                            std::int64_t global_batch_size) {
     auto context = detail::sized<umbo_input_context>();
     context.num_input_pipelines = of.num_input_pipelines;
     context.input_pipeline_id = of.input_pipeline_id;
     context.num_replicas_in_sync = of.num_replicas_in_sync;
     std::int64_t out = 0;
-    check(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
+    UMBO_DETAIL_TRY(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
     return out;
 }
 
 } // namespace tensorflow
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

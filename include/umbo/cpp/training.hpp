@@ -10,7 +10,7 @@
 
 #include <umbo/cpp/metrics.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 // How an epoch is done; see umbo_train_epoch_options. Without optimizer and gradients nothing is
 // updated.
@@ -30,7 +30,7 @@ namespace detail {
 
 inline umbo_status progress_trampoline(const umbo_progress *progress, void *callable) noexcept {
     using function = std::function<void(const umbo_progress &)>;
-    return guarded([&] { (*static_cast<const function *>(callable))(*progress); });
+    return guarded([&] { return call(*static_cast<const function *>(callable), *progress); });
 }
 
 } // namespace detail
@@ -39,7 +39,7 @@ inline umbo_status progress_trampoline(const umbo_progress *progress, void *call
 // applies what they submitted. The step is copied, and lives until its last call is back; what it
 // refers to has to live as long.
 template <class Fn>
-umbo_train_epoch_report train_epoch(const strategy &on, const iterator &elements, Fn &&step,
+returned<umbo_train_epoch_report> train_epoch(const strategy &on, const iterator &elements, Fn &&step,
                                     const train_epoch_options &how = {}) {
     using callable = std::decay_t<Fn>;
     auto options = detail::sized<umbo_train_epoch_options>();
@@ -57,11 +57,11 @@ umbo_train_epoch_report train_epoch(const strategy &on, const iterator &elements
     options.user_data_destroy = &detail::destroy_callable<callable>;
     auto report = detail::sized<umbo_train_epoch_report>();
     auto *kept = new callable(std::forward<Fn>(step));
-    check(umbo_train_epoch(on.get(), elements.get(), how.optimizer.get(), how.gradients.get(),
-                           &detail::replica_trampoline<callable>, kept, &options, &report));
+    UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), how.optimizer.get(), how.gradients.get(),
+                                     &detail::replica_trampoline<callable>, kept, &options, &report));
     return report;
 }
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

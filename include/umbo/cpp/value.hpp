@@ -9,7 +9,7 @@
 
 #include <umbo/cpp/variable.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 template <class Owner>
@@ -53,35 +53,35 @@ public:
     // A copy of contiguous row-major host data, as a leaf. An empty device name means CPU:0, or on a
     // replica the replica's device.
     template <class T>
-    static value from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
+    static returned<value> from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
         umbo_value *out = nullptr;
-        check(umbo_value_from_data(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data,
-                                   detail::optional_text(device), &out));
+        UMBO_DETAIL_TRY(umbo_value_from_data(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data,
+                                             detail::optional_text(device), &out));
         return value(out);
     }
 
     // A number, as a leaf.
     template <class T>
-    static value scalar(T number) {
+    static returned<value> scalar(T number) {
         return from_data(dimensions{}, &number);
     }
 
-    static value tuple(const std::vector<value> &items) {
+    static returned<value> tuple(const std::vector<value> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
-        check(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
     // As a tuple, and of another kind.
-    static value list(const std::vector<value> &items) {
+    static returned<value> list(const std::vector<value> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
-        check(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
-    static value structure(const field_list &fields) {
+    static returned<value> structure(const field_list &fields) {
         std::vector<const char *> names;
         std::vector<const umbo_value *> items;
         for (const auto &field : fields) {
@@ -89,189 +89,190 @@ public:
             items.push_back(field.second.get());
         }
         umbo_value *out = nullptr;
-        check(umbo_value_create_struct(detail::count_of(names.size()), names.data(),
-                                items.data(), &out));
+        UMBO_DETAIL_TRY(umbo_value_create_struct(detail::count_of(names.size()), names.data(),
+                                          items.data(), &out));
         return value(out);
     }
 
     // One component, a tensor or indexed slices, for each replica; of nests of one structure, the nest
     // of per-replica values.
-    static value per_replica(const std::vector<value> &components) {
+    static returned<value> per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
-        check(umbo_value_create_per_replica(detail::count_of(raw.size()), raw.data(), &out));
+        UMBO_DETAIL_TRY(umbo_value_create_per_replica(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
     // Some rows of a tensor of shape `dense_shape`: row i of `values` is row `indices[i]` of it.
-    static value indexed_slices(const tensor &values, const tensor &indices,
+    static returned<value> indexed_slices(const tensor &values, const tensor &indices,
                                 const dimensions &dense_shape) {
         umbo_value *out = nullptr;
-        check(umbo_value_create_indexed_slices(values.get(), indices.get(),
-                                        detail::rank_of(dense_shape.size()),
-                                        dense_shape.data(), &out));
+        UMBO_DETAIL_TRY(umbo_value_create_indexed_slices(values.get(), indices.get(),
+                                                  detail::rank_of(dense_shape.size()),
+                                                  dense_shape.data(), &out));
         return value(out);
     }
 
     // The parts of indexed slices.
-    tensor slices_values() const {
+    returned<tensor> slices_values() const {
         umbo_tensor *out = nullptr;
-        check(umbo_value_slices_values(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_slices_values(get(), &out));
         return tensor(out);
     }
 
-    tensor slices_indices() const {
+    returned<tensor> slices_indices() const {
         umbo_tensor *out = nullptr;
-        check(umbo_value_slices_indices(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_slices_indices(get(), &out));
         return tensor(out);
     }
 
-    dimensions slices_dense_shape() const {
+    returned<dimensions> slices_dense_shape() const {
         std::int32_t rank = 0;
         std::int64_t shape[UMBO_MAX_RANK] = {};
-        check(umbo_value_slices_dense_shape(get(), &rank, shape));
+        UMBO_DETAIL_TRY(umbo_value_slices_dense_shape(get(), &rank, shape));
         return dimensions(shape, shape + rank);
     }
 
-    value_kind kind() const {
+    returned<value_kind> kind() const {
         umbo_value_kind out{};
-        check(umbo_value_get_kind(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_get_kind(get(), &out));
         return value_kind{out};
     }
 
     // Items, fields or components; 1 for a leaf.
-    std::int64_t count() const {
+    returned<std::int64_t> count() const {
         std::int64_t out = 0;
-        check(umbo_value_count(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_count(get(), &out));
         return out;
     }
 
-    value item(std::int64_t index) const {
+    returned<value> item(std::int64_t index) const {
         umbo_value *out = nullptr;
-        check(umbo_value_item(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_value_item(get(), index, &out));
         return value(out);
     }
 
-    value field(const std::string &name) const {
+    returned<value> field(const std::string &name) const {
         umbo_value *out = nullptr;
-        check(umbo_value_field(get(), name.c_str(), &out));
+        UMBO_DETAIL_TRY(umbo_value_field(get(), name.c_str(), &out));
         return value(out);
     }
 
-    std::string field_name(std::int64_t index) const {
+    returned<std::string> field_name(std::int64_t index) const {
         const char *out = nullptr;
-        check(umbo_value_field_name(get(), index, &out));
+        UMBO_DETAIL_TRY(umbo_value_field_name(get(), index, &out));
         return out;
     }
 
-    tensor as_tensor() const {
+    returned<tensor> as_tensor() const {
         umbo_tensor *out = nullptr;
-        check(umbo_value_tensor(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_tensor(get(), &out));
         return tensor(out);
     }
 
-    variable as_variable() const {
+    returned<variable> as_variable() const {
         umbo_variable *out = nullptr;
-        check(umbo_value_variable(get(), &out));
+        UMBO_DETAIL_TRY(umbo_value_variable(get(), &out));
         return variable(out);
     }
 
     // The leaf at a path such as "x", "a.b" or "0", to be read; without one, the value itself.
     // (`as_tensor` gives what can be written.)
-    umbo_view view(const char *name = nullptr) const {
+    returned<umbo_view> view(const char *name = nullptr) const {
         umbo_view out{};
-        check(umbo_value_view(get(), name, &out));
+        UMBO_DETAIL_TRY(umbo_value_view(get(), name, &out));
         return detail::to_read(out);
     }
 
     template <class T>
-    view_of<const T> view_as(const char *name = nullptr) const {
-        return view_of<const T>(view(name));
+    returned<view_of<const T>> view_as(const char *name = nullptr) const {
+        UMBO_DETAIL_LET(raw, view(name));
+        return view_of<const T>::of(raw);
     }
 
     // The value in words.
-    std::string text() const {
+    returned<std::string> text() const {
         return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
             return umbo_value_text(get(), buffer, capacity, length);
         });
     }
 
     // How many examples of a distributed element a replica has; -1: all of them together.
-    std::int64_t examples(std::int32_t replica = -1) const {
+    returned<std::int64_t> examples(std::int32_t replica = -1) const {
         std::int64_t out = 0;
-        check(umbo_value_examples(get(), replica, &out));
+        UMBO_DETAIL_TRY(umbo_value_examples(get(), replica, &out));
         return out;
     }
 
     // Another handle to a value that C code has.
-    static value retained(const umbo_value *raw) {
+    static returned<value> retained(const umbo_value *raw) {
         umbo_value *out = nullptr;
-        check(umbo_value_retain(raw, &out));
+        UMBO_DETAIL_TRY(umbo_value_retain(raw, &out));
         return value(out);
     }
 
 private:
     static umbo_value *of_tensor(const tensor &leaf) {
         umbo_value *out = nullptr;
-        check(umbo_value_from_tensor(leaf.get(), &out));
+        detail::require(umbo_value_from_tensor(leaf.get(), &out));
         return out;
     }
 
     static umbo_value *of_variable(const variable &leaf) {
         umbo_value *out = nullptr;
-        check(umbo_value_from_variable(leaf.get(), &out));
+        detail::require(umbo_value_from_variable(leaf.get(), &out));
         return out;
     }
 };
 
 // The current values of several variables in place, outside of `run`.
-inline std::vector<umbo_view> views_of(const std::vector<variable> &variables) {
+inline returned<std::vector<umbo_view>> views_of(const std::vector<variable> &variables) {
     const auto raw = detail::raw_variables(variables);
     std::vector<umbo_view> out(raw.size());
-    check(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
+    UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));
     return out;
 }
 
-inline void variable::assign(const value &to) const {
-    check(umbo_variable_assign(get(), to.get()));
+inline returned<void> variable::assign(const value &to) const {
+    return check(umbo_variable_assign(get(), to.get()));
 }
 
-inline void variable::assign_add(const value &delta) const {
-    check(umbo_variable_assign_add(get(), delta.get()));
+inline returned<void> variable::assign_add(const value &delta) const {
+    return check(umbo_variable_assign_add(get(), delta.get()));
 }
 
-inline void variable::assign_sub(const value &delta) const {
-    check(umbo_variable_assign_sub(get(), delta.get()));
+inline returned<void> variable::assign_sub(const value &delta) const {
+    return check(umbo_variable_assign_sub(get(), delta.get()));
 }
 
-inline void variable::scatter_add(const value &slices) const {
-    check(umbo_variable_scatter_add(get(), slices.get()));
+inline returned<void> variable::scatter_add(const value &slices) const {
+    return check(umbo_variable_scatter_add(get(), slices.get()));
 }
 
-inline void variable::scatter_sub(const value &slices) const {
-    check(umbo_variable_scatter_sub(get(), slices.get()));
+inline returned<void> variable::scatter_sub(const value &slices) const {
+    return check(umbo_variable_scatter_sub(get(), slices.get()));
 }
 
-inline void variable::scatter_mul(const value &slices) const {
-    check(umbo_variable_scatter_mul(get(), slices.get()));
+inline returned<void> variable::scatter_mul(const value &slices) const {
+    return check(umbo_variable_scatter_mul(get(), slices.get()));
 }
 
-inline void variable::scatter_div(const value &slices) const {
-    check(umbo_variable_scatter_div(get(), slices.get()));
+inline returned<void> variable::scatter_div(const value &slices) const {
+    return check(umbo_variable_scatter_div(get(), slices.get()));
 }
 
-inline void variable::scatter_min(const value &slices) const {
-    check(umbo_variable_scatter_min(get(), slices.get()));
+inline returned<void> variable::scatter_min(const value &slices) const {
+    return check(umbo_variable_scatter_min(get(), slices.get()));
 }
 
-inline void variable::scatter_max(const value &slices) const {
-    check(umbo_variable_scatter_max(get(), slices.get()));
+inline returned<void> variable::scatter_max(const value &slices) const {
+    return check(umbo_variable_scatter_max(get(), slices.get()));
 }
 
-inline void variable::scatter_update(const value &slices) const {
-    check(umbo_variable_scatter_update(get(), slices.get()));
+inline returned<void> variable::scatter_update(const value &slices) const {
+    return check(umbo_variable_scatter_update(get(), slices.get()));
 }
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <umbo/cpp/tensor.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 
 class value;
 
@@ -34,111 +34,114 @@ public:
     using handle::handle;
 
     // The current value in place, to be read outside of `run`.
-    umbo_view view() const {
+    returned<umbo_view> view() const {
         umbo_view out{};
-        check(umbo_variable_view(get(), nullptr, &out));
+        UMBO_DETAIL_TRY(umbo_variable_view(get(), nullptr, &out));
         return detail::to_read(out);
     }
 
     // The same in another type: `float16` or `bfloat16` of a float32 variable.
-    umbo_view view_as(umbo::dtype dtype) const {
+    returned<umbo_view> view_as(umbo::dtype dtype) const {
         umbo_view out{};
-        check(umbo_variable_view_as(get(), nullptr, to_c(dtype), &out));
+        UMBO_DETAIL_TRY(umbo_variable_view_as(get(), nullptr, to_c(dtype), &out));
         return detail::to_read(out);
     }
 
     // The same in a type that is known when compiling: the variable's, `umbo::float16`, or
     // `umbo::bfloat16`.
     template <class T>
-    view_of<const T> view_as() const {
-        return view_of<const T>(view_as(dtype_of<T>));
+    returned<view_of<const T>> view_as() const {
+        UMBO_DETAIL_LET(raw, view_as(dtype_of<T>));
+        return view_of<const T>::of(raw);
     }
 
     // A copy of the current value.
-    tensor read() const {
+    returned<tensor> read() const {
         umbo_tensor *out = nullptr;
-        check(umbo_variable_read(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_read(get(), &out));
         return tensor(out);
     }
 
-    void assign(const value &to) const;
+    returned<void> assign(const value &to) const;
 
     // Assigns `count` elements in row-major order, all that the variable has.
     template <class T>
-    void write(const T *data, std::size_t count) const {
-        expect(dtype_of<T>);
-        check(umbo_variable_write(get(), data, count * sizeof(T)));
+    returned<void> write(const T *data, std::size_t count) const {
+        UMBO_DETAIL_CALL(expect(dtype_of<T>));
+        return check(umbo_variable_write(get(), data, count * sizeof(T)));
     }
 
     template <class T>
-    void write(const std::vector<T> &data) const {
-        write(data.data(), data.size());
+    returned<void> write(const std::vector<T> &data) const {
+        return write(data.data(), data.size());
     }
 
     // The current value in host memory that has room for `count` elements, all that there are.
     template <class T>
-    void copy_to_host(T *data, std::size_t count) const {
-        expect(dtype_of<T>);
-        check(umbo_variable_copy_to_host(get(), data, count * sizeof(T)));
+    returned<void> copy_to_host(T *data, std::size_t count) const {
+        UMBO_DETAIL_CALL(expect(dtype_of<T>));
+        return check(umbo_variable_copy_to_host(get(), data, count * sizeof(T)));
     }
-    void assign_add(const value &delta) const;
-    void assign_sub(const value &delta) const;
+    returned<void> assign_add(const value &delta) const;
+    returned<void> assign_sub(const value &delta) const;
 
     // Change the rows that indexed slices name, one after the other.
-    void scatter_add(const value &slices) const;
-    void scatter_sub(const value &slices) const;
-    void scatter_mul(const value &slices) const;
-    void scatter_div(const value &slices) const;
-    void scatter_min(const value &slices) const;
-    void scatter_max(const value &slices) const;
-    void scatter_update(const value &slices) const;
+    returned<void> scatter_add(const value &slices) const;
+    returned<void> scatter_sub(const value &slices) const;
+    returned<void> scatter_mul(const value &slices) const;
+    returned<void> scatter_div(const value &slices) const;
+    returned<void> scatter_min(const value &slices) const;
+    returned<void> scatter_max(const value &slices) const;
+    returned<void> scatter_update(const value &slices) const;
 
-    std::string name() const {
+    returned<std::string> name() const {
         const char *out = nullptr;
-        check(umbo_variable_name(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_name(get(), &out));
         return out;
     }
 
-    umbo::dtype dtype() const {
+    returned<umbo::dtype> dtype() const {
         umbo_dtype out{};
-        check(umbo_variable_dtype(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_dtype(get(), &out));
         return umbo::dtype{out};
     }
 
-    bool trainable() const {
+    returned<bool> trainable() const {
         std::int32_t out = 0;
-        check(umbo_variable_trainable(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_trainable(get(), &out));
         return out != 0;
     }
 
-    umbo::aggregation aggregation() const {
+    returned<umbo::aggregation> aggregation() const {
         umbo_aggregation out{};
-        check(umbo_variable_aggregation(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_aggregation(get(), &out));
         return umbo::aggregation{out};
     }
 
-    umbo::synchronization synchronization() const {
+    returned<umbo::synchronization> synchronization() const {
         umbo_synchronization out{};
-        check(umbo_variable_synchronization(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_synchronization(get(), &out));
         return umbo::synchronization{out};
     }
 
-    std::string device() const {
+    returned<std::string> device() const {
         const char *out = nullptr;
-        check(umbo_variable_device(get(), &out));
+        UMBO_DETAIL_TRY(umbo_variable_device(get(), &out));
         return out;
     }
 
 private:
-    void expect(umbo::dtype of_memory) const {
-        if (dtype() != of_memory) {
-            throw error(status::invalid_argument,
-                        std::string("data: its elements are ") + detail::dtype_text(of_memory) +
-                            ", and the variable's are " + detail::dtype_text(dtype()));
+    returned<void> expect(umbo::dtype of_memory) const {
+        UMBO_DETAIL_LET(own, dtype());
+        if (own != of_memory) {
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             std::string("data: its elements are ") + detail::dtype_text(of_memory) +
+                                 ", and the variable's are " + detail::dtype_text(own));
         }
+        return detail::done();
     }
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #endif

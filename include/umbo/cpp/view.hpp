@@ -22,9 +22,9 @@
 #endif
 
 #include <umbo/cpp/dtype.hpp>
-#include <umbo/cpp/error.hpp>
+#include <umbo/cpp/result.hpp>
 
-namespace umbo {
+UMBO_DETAIL_BEGIN
 namespace detail {
 
 // The same view for those who only read.
@@ -42,20 +42,26 @@ inline umbo_view to_read(umbo_view view) noexcept {
 template <class T>
 class view_of {
 public:
-    // Throws `umbo::error`: INVALID_ARGUMENT if the elements are of another type,
-    // FAILED_PRECONDITION if they may only be read and `T` is not const.
-    explicit view_of(const umbo_view &view) : view_(view) {
+    // Fails with INVALID_ARGUMENT if the elements are of another type, with FAILED_PRECONDITION if
+    // they may only be read and `T` is not const.
+    static returned<view_of> of(const umbo_view &view) {
         if (umbo::dtype{view.dtype} != dtype_of<T>) {
-            throw error(status::invalid_argument,
-                        std::string("view: its elements are ") + detail::dtype_text(umbo::dtype{view.dtype}) +
-                            ", not " + detail::dtype_text(dtype_of<T>) +
-                            "; view them as what they are, or convert them before");
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             std::string("view: its elements are ") +
+                                 detail::dtype_text(umbo::dtype{view.dtype}) + ", not " +
+                                 detail::dtype_text(dtype_of<T>) +
+                                 "; view them as what they are, or convert them before");
         }
         if (!std::is_const_v<T> && view.mutable_data == nullptr && view.data != nullptr) {
-            throw error(status::failed_precondition,
-                        "view: its elements may only be read; make it a view of const elements");
+            UMBO_DETAIL_FAIL(
+                status::failed_precondition,
+                "view: its elements may only be read; make it a view of const elements");
         }
+        return view_of(view, unchecked());
     }
+
+    // As `of`.
+    explicit view_of(const umbo_view &view) : view_of(detail::granted(of(view))) {}
 
     T *data() const noexcept {
         if constexpr (std::is_const_v<T>) {
@@ -121,12 +127,12 @@ public:
     using mdspan_of = std::mdspan<T, std::dextents<std::int64_t, Rank>, std::layout_stride>;
 
     template <std::size_t Rank>
-    mdspan_of<Rank> mdspan() const {
+    returned<mdspan_of<Rank>> mdspan() const {
         if (view_.rank != static_cast<std::int32_t>(Rank)) {
-            throw error(status::invalid_argument,
-                        "view: its rank is " + std::to_string(view_.rank) + ", not " +
-                            std::to_string(Rank) + "; ask for mdspan<" +
-                            std::to_string(view_.rank) + ">()");
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             "view: its rank is " + std::to_string(view_.rank) + ", not " +
+                                 std::to_string(Rank) + "; ask for mdspan<" +
+                                 std::to_string(view_.rank) + ">()");
         }
         std::array<std::int64_t, Rank> extents{}, strides{};
         for (std::size_t axis = 0; axis < Rank; ++axis) {
@@ -134,9 +140,9 @@ public:
             strides[axis] = view_.strides[axis];
             if (strides[axis] > 0) continue;
             if (extents[axis] > 1) {
-                throw error(status::failed_precondition,
-                            "view: the stride of axis " + std::to_string(axis) +
-                                " is not positive, which no std::mdspan describes; copy the tensor before");
+                UMBO_DETAIL_FAIL(status::failed_precondition,
+                                 "view: the stride of axis " + std::to_string(axis) +
+                                     " is not positive, which no std::mdspan describes; copy the tensor before");
             }
             strides[axis] = 1; // of an axis with one position, it never counts
         }
@@ -147,20 +153,24 @@ public:
 #endif
 
 private:
+    struct unchecked {};
+
+    view_of(const umbo_view &view, unchecked) noexcept : view_(view) {}
+
     void require_contiguous() const {
         if (!is_contiguous()) throw_strided();
     }
 
     [[noreturn]] static void throw_strided() {
-        throw error(status::failed_precondition,
-                    "view: its elements do not lie one after the other; name them by view(i, j), or "
-                    "copy the tensor before");
+        detail::raise(error(status::failed_precondition,
+                            "view: its elements do not lie one after the other; name them by "
+                            "view(i, j), or copy the tensor before"));
     }
 
     umbo_view view_;
 };
 
-} // namespace umbo
+UMBO_DETAIL_END
 
 #if defined(__cpp_lib_ranges)
 // A view owns nothing, so that what is made of a temporary one may outlive it.

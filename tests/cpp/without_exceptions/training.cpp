@@ -1,0 +1,144 @@
+// A training program compiled without exceptions and without type information: every call that may
+// fail returns a result.
+#include <umbo/tensorflow.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "../../c/check.h"
+#include "both.hpp"
+
+#if defined(__cpp_exceptions) || defined(__cpp_rtti)
+#error "to be compiled with -fno-exceptions -fno-rtti"
+#endif
+
+namespace {
+
+template <class Result>
+bool failed(const Result &call, umbo::status status, const char *words) {
+    return !call && call.status() == status && call.error().status() == status &&
+           std::string(call.error().what()).find(words) != std::string::npos;
+}
+
+// Fits w to the mean of the last batch; a function that fails hands its failure on.
+umbo::result<float> train(const umbo::strategy &strategy) {
+    const auto weight = strategy.create_variable("w", *umbo::tensor::scalar(0.0f));
+    if (!weight) return weight.error();
+    const auto gradients = umbo::gradients::create(strategy, {*weight}, {umbo::loss::sum});
+    if (!gradients) return gradients.error();
+    const auto sgd = umbo::optimizer::sgd(strategy, {1.0});
+    if (!sgd) return sgd.error();
+    const auto data = umbo::value::structure(
+        {{"x", *umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5, 7})}});
+    const auto batches = umbo::dataset::from_tensor_slices(*data)->batch(4);
+    const auto iterator = strategy.distribute(*batches)->iterate();
+    if (!iterator) return iterator.error();
+    while (true) {
+        const auto batch = iterator->next();
+        if (!batch) return batch.error();
+        if (!*batch) break;
+        const auto step = strategy.run(
+            [&](umbo::replica_context &context, const umbo::value &own) -> umbo::result<double> {
+                const auto x = own.view_as<float>("x");
+                if (!x) return x.error();
+                const auto w = context.read<float>(*weight);
+                const auto gradient = context.gradient<float>(*gradients, 0, umbo::gradient_mode::add);
+                if (!w || !gradient) return (!w ? w.error() : gradient.error());
+                double loss = 0;
+                for (const float each : *x) {
+                    (*gradient)() += (*w)() - each;
+                    loss += 0.5 * ((*w)() - each) * ((*w)() - each);
+                }
+                const auto submitted = context.submit(*gradients);
+                if (!submitted) return submitted.error();
+                return loss;
+            },
+            *batch);
+        if (!step) return step.error();
+        const auto report = sgd->apply(*gradients);
+        if (!report) return report.error();
+    }
+    const auto fitted = weight->read();
+    if (!fitted) return fitted.error();
+    const auto numbers = fitted->to_vector<float>();
+    if (!numbers) return numbers.error();
+    return numbers->front();
+}
+
+void failures(const umbo::strategy &strategy) {
+    const auto number = *umbo::tensor::scalar(1.0f);
+    CHECK(failed(number.view_as<double>(), umbo::status::invalid_argument, "float32"));
+    CHECK(failed(number.reshape({2}), umbo::status::invalid_argument, "umbo_tensor_reshape"));
+    CHECK(failed(umbo::dataset::zip({}, {"one"}), umbo::status::invalid_argument, "names"));
+    // What a callable returns as its failure comes back with the replica that it is from.
+    const auto step = strategy.run(
+        [](umbo::replica_context &context, const umbo::value &) -> umbo::result<void> {
+            if (*context.replica_id() != 1) return {};
+            return umbo::error(umbo::status::data_loss, "no such file");
+        });
+    CHECK(failed(step, umbo::status::data_loss, "no such file"));
+    CHECK(step.error().records().size() == 1 && step.error().records()[0].replica == 1);
+    // A plain value, and nothing at all, are fine too.
+    CHECK(*strategy
+               .run([](umbo::replica_context &, const umbo::value &) { return std::tuple(1, 2.0); })
+               ->kind() == umbo::value_kind::tuple);
+    const umbo::value nothing = *strategy.run([](umbo::replica_context &, const umbo::value &) {});
+    CHECK(!nothing);
+    const auto scope = strategy.in_scope([](umbo::strategy &) -> umbo::result<void> {
+        return umbo::error(umbo::status::aborted, "enough");
+    });
+    CHECK(failed(scope, umbo::status::aborted, "enough"));
+}
+
+void functions(const umbo::strategy &strategy) {
+    const auto spec = *umbo::element_spec::tensor(umbo::dtype::int32, {});
+    const auto generated = umbo::dataset::from_generator(spec, [] {
+        return [next = 0]() mutable -> umbo::result<std::optional<umbo::value>> {
+            if (next == 2) return umbo::error(umbo::status::unavailable, "gone");
+            return std::optional<umbo::value>(umbo::to_value(next++));
+        };
+    });
+    const auto doubled = generated->map([](const umbo::value &number) -> umbo::result<umbo::value> {
+        const auto view = number.view_as<std::int32_t>();
+        if (!view) return view.error();
+        return umbo::to_value(2 * (*view)());
+    });
+    const auto iterator = *doubled->iterate();
+    CHECK((*iterator.next()->view_as<std::int32_t>())() == 0);
+    CHECK((*iterator.next()->view_as<std::int32_t>())() == 2);
+    CHECK(failed(iterator.next(), umbo::status::unavailable, "gone"));
+    const auto made = strategy.distribute_from_function(
+        [](const umbo::input_context &) { return umbo::dataset::range(0, 4); });
+    CHECK(made && *made->cardinality() == 2);
+    const auto ready = strategy.create_variable(
+        "v", umbo::dtype::float32, {2}, [](const umbo_view &memory) -> umbo::result<void> {
+            auto view = umbo::view_of<float>::of(memory);
+            if (!view) return view.error();
+            for (float &each : *view) each = 3;
+            return {};
+        });
+    CHECK(ready && ready->assign_add(*umbo::tensor::from_vector(std::vector<float>{1, 2})));
+    CHECK((*ready->view_as<float>())[1] == 5);
+    CHECK(ready->write(std::vector<float>{7, 8}) && (*ready->view_as<float>())[1] == 8);
+    CHECK(failed(ready->write(std::vector<double>{7, 8}), umbo::status::invalid_argument, "float32"));
+    CHECK(*(*umbo::value::scalar(1.0f)).count() == 1);
+    CHECK(umbo::tensorflow::copy(*ready) && umbo::set_log_callback(umbo::log_level::error, [](umbo::log_level, const char *) {}));
+}
+
+} // namespace
+
+int main() {
+    {
+        const auto strategy = umbo::strategy::central_storage({{}, 2});
+        CHECK(strategy && strategy.status() == umbo::status::ok);
+        const auto fitted = train(*strategy);
+        CHECK(fitted && *fitted == 6);
+        failures(*strategy);
+        functions(*strategy);
+        CHECK(sum_with_exceptions() == 3);
+    }
+    return finish();
+}
