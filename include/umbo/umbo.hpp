@@ -5,6 +5,13 @@
 //   destructor gives it back. `get()` lends the handle, `release()` gives it up.
 // - A status that is not OK becomes an exception: `umbo::error`, or, when a callable threw, the
 //   very exception that it threw, in the thread that called the library.
+// - Compiled without exceptions (or with UMBO_NO_EXCEPTIONS), each function that would throw returns
+//   a `umbo::result` instead; see result.hpp.
+// - The constants of the C enums are enums of their own: `umbo::dtype::float32`; see enums.hpp.
+// - Options are structs with the defaults of C, to be named in C++20:
+//   `umbo::optimizer::sgd(strategy, {.learning_rate = 0.5})`.
+// - Views of values, variables and const tensors are to be read; what writes is a tensor that is not
+//   const, or a gradient.
 // - Callables take the place of callback and user data. Nothing that they throw crosses the C
 //   border. `run` calls them on several threads at once.
 //

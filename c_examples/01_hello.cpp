@@ -1,0 +1,24 @@
+// The library says hello: its version, the devices of this machine, and one function run on two replicas.
+#include <cstdio>
+#include <umbo/umbo.hpp>
+
+int main() {
+  std::printf("umbo %s\n", umbo::version().c_str());
+  std::printf("physical devices: %d CPU, %d GPU\n", static_cast<int>(umbo::physical_device_count(umbo::device_type::cpu)),
+              static_cast<int>(umbo::physical_device_count(umbo::device_type::gpu)));
+
+  umbo::strategy_options options;
+  options.cpu_replicas = 2;
+  const auto strategy = umbo::strategy::central_storage(options);
+  std::printf("variables live on %s\n", strategy.parameter_device().c_str());
+
+  // Runs once on every replica, at the same time. What it returns comes back as a per-replica value.
+  const auto greetings = strategy.run([](umbo::replica_context &context, const umbo::value &) { return 10 * (context.replica_id() + 1); });
+
+  // The replicas ran in no particular order; their results come in replica order.
+  const auto results = strategy.local_results(greetings);
+  for (int replica = 0; replica < results.count(); ++replica) {
+    std::printf("replica %d on %s says %d\n", replica, strategy.compute_device(replica).c_str(),
+                static_cast<int>(results.item(replica).view_as<std::int32_t>()()));
+  }
+}
