@@ -258,10 +258,10 @@ std::vector<mistake> mistakes() {
              at.strategy.gather(value::per_replica({tensor::zeros(umbo::dtype::float32, {2, 2}),
                                                    tensor::zeros(umbo::dtype::float32, {2, 3})}), 0);
          }},
-        {"a nest as a component", umbo::status::invalid_argument,
-         {"umbo_value_create_per_replica", "components[0]"},
-         {"a tuple"},
-         {"a nest of those"},
+        {"components of different structure", umbo::status::invalid_argument,
+         {"umbo_value_create_per_replica", "components"},
+         {"a tuple of 1 on replica 0", "a tensor of 1 on replica 1"},
+         {"the structures differ"},
          [] {
              const world at;
              value::per_replica({value::tuple({at.one}), at.one});

@@ -82,6 +82,7 @@ const PRELUDES: &[(&str, &str)] = &[
     ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
     ("umbo_strategy_metric", "prepare_metric(good);"),
     ("umbo_optimizer_apply", "submit_in_place(good);"),
+    ("umbo_gradients_reduced", "submit_in_place(good);"),
     ("umbo_metrics_cells", "(void)cells;"),
     (
         "umbo_metrics_add_labels",
