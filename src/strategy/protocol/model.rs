@@ -367,7 +367,7 @@ fn a_step_lock_knows_its_holder() {
                 for _ in 0..count {
                     let mut guard = lock.enter(&Limits::default()).unwrap();
                     assert!(lock.enter(&Limits::default()).is_err(), "has it and may wait for it");
-                    let step = guard.next_step() as usize;
+                    let step = guard.next_step(false).id as usize;
                     assert_eq!(steps.load(Ordering::Relaxed) + 1, step);
                     steps.store(step, Ordering::Relaxed);
                 }
