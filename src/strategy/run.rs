@@ -275,6 +275,13 @@ impl Strategy {
         if failed || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
+        // A callback that was told to stop may have left its work half done, also if it came back
+        // before the thread that called had seen why.
+        if record.desks.iter().any(|desk| desk.lock().told_to_stop)
+            && let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten()
+        {
+            return Err(why);
+        }
         let given = record
             .desks
             .iter()

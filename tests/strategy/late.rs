@@ -153,6 +153,48 @@ fn a_token_ends_a_run_that_computes_and_one_that_waits() {
     }
 }
 
+/// Whether the thread that called sees the token before the last callback is back is chance. That
+/// the run does not commit once a callback was told so is not.
+#[test]
+fn who_was_told_to_stop_has_no_effect_however_fast_it_returns() {
+    for replicas in [1, 2, 3] {
+        let s = strategy(replicas);
+        let v = variable(&s, Aggregation::Sum, 1.0);
+        for nested in [false, true].repeat(100) {
+            let token = Cancellation::new();
+            let ask = {
+                let (token, v) = (token.clone(), v.clone());
+                move |context: &ReplicaContext| {
+                    assign(&v, Assignment::Add, &scalar(1.0))?;
+                    if context.replica() == replicas - 1 {
+                        token.cancel();
+                        assert!(context.is_cancelled());
+                    }
+                    Ok(None)
+                }
+            };
+            let function = move |context: &ReplicaContext| {
+                if !nested {
+                    return ask(context);
+                }
+                let (strategy, ask) = (context.strategy().clone(), ask.clone());
+                context.synchronize(
+                    Operation::MergeCall { function: 7 },
+                    None,
+                    Box::new(move |_, parts| {
+                        strategy.run_within(Arc::new(ask), None, Limits::default(), None)?;
+                        Ok(vec![None; parts.len()])
+                    }),
+                )
+            };
+            let limits = Limits { cancellation: Some(token), ..Limits::default() };
+            refused(s.run_within(Arc::new(function), None, limits, None), Status::Cancelled, &[]);
+            s.synchronize().unwrap();
+            assert_eq!(value_of(&v), 1.0);
+        }
+    }
+}
+
 #[test]
 fn a_token_does_not_reach_runs_after_its_own() {
     for replicas in 1..=3 {
