@@ -1,5 +1,8 @@
 //! Runs inside of merge calls of runs that have limits: every way in which either of them ends.
 
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
+
 use crate::*;
 
 /// Which limit of the outer run is reached.
@@ -180,4 +183,51 @@ fn a_nested_run_is_given_something(time: Duration) -> bool {
     s.synchronize().unwrap();
     assert!(released.is_released() && inside.load(Ordering::SeqCst));
     true
+}
+
+/// A nested run that fails takes the step with it once it has written something, also where the merge
+/// function goes on.
+#[test]
+fn what_a_nested_run_that_failed_has_written_does_not_count() {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Writes {
+        Nothing,
+        Variable,
+        Metrics,
+    }
+    for replicas in 1..=3 {
+        for writes in [Writes::Nothing, Writes::Variable, Writes::Metrics] {
+            let s = strategy(replicas);
+            let v = variable(&s, Aggregation::Sum, 1.0);
+            let metrics = Metrics::new(&s);
+            metrics.define("m", Kind::Sum).unwrap();
+            let fails = {
+                let (v, metrics) = (v.clone(), Arc::clone(&metrics));
+                move |context: &ReplicaContext| {
+                    match writes {
+                        Writes::Nothing => {}
+                        Writes::Variable => assign(&v, Assignment::Add, &scalar(1.0))?,
+                        Writes::Metrics => metrics.add_in(context, 0, 1.0, 1.0)?,
+                    }
+                    Err(Error::DataLoss("torn".into()))
+                }
+            };
+            let function = move |context: &ReplicaContext| {
+                let (strategy, fails) = (context.strategy().clone(), fails.clone());
+                context.synchronize(
+                    Operation::MergeCall { function: 7 },
+                    None,
+                    Box::new(move |_, parts| {
+                        let limits = Limits::default();
+                        let inner = strategy.run_within(Arc::new(fails), None, limits, None);
+                        refused(inner, Status::DataLoss, &["torn"]);
+                        Ok(vec![None; parts.len()])
+                    }),
+                )
+            };
+            let result = s.run_within(Arc::new(function), None, Limits::default(), None);
+            assert_eq!(result.is_ok(), writes == Writes::Nothing, "{:?}", result.err());
+            assert_eq!((value_of(&v), metrics.result(0).unwrap().sum), (1.0, 0.0));
+        }
+    }
 }
