@@ -2,14 +2,16 @@
 //! child of a fork and after the end of all threads; and rayon's global pool is never started. Alone in
 //! its process, whose threads it counts and refuses.
 
-use std::ffi::c_void;
+mod child;
+mod threads;
+
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
-use std::mem::transmute;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use child::in_child;
+use threads::allowing;
 use umbo::device::DeviceId;
 use umbo::equivalence::{Options, check};
 use umbo::error::{Result, Status};
@@ -25,45 +27,6 @@ use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-/// How many more threads may start.
-static ALLOWED: AtomicI64 = AtomicI64::new(i64::MAX);
-
-type Start = unsafe extern "C" fn(
-    *mut libc::pthread_t,
-    *const libc::pthread_attr_t,
-    extern "C" fn(*mut c_void) -> *mut c_void,
-    *mut c_void,
-) -> i32;
-
-/// Takes the place of the system's function.
-///
-/// # Safety
-/// As for the system's.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_create(
-    thread: *mut libc::pthread_t,
-    attributes: *const libc::pthread_attr_t,
-    body: extern "C" fn(*mut c_void) -> *mut c_void,
-    argument: *mut c_void,
-) -> i32 {
-    if ALLOWED.fetch_sub(1, Ordering::SeqCst) <= 0 {
-        return libc::EAGAIN;
-    }
-    // SAFETY: the next object of this name is the system's function, which has this type.
-    unsafe {
-        let start = libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr());
-        assert!(!start.is_null());
-        transmute::<*mut c_void, Start>(start)(thread, attributes, body, argument)
-    }
-}
-
-fn allowing<T>(threads: i64, body: impl FnOnce() -> T) -> T {
-    ALLOWED.store(threads, Ordering::SeqCst);
-    let result = body();
-    ALLOWED.store(i64::MAX, Ordering::SeqCst);
-    result
-}
-
 /// How many threads compute when there can be any: none beside the caller on one processor.
 fn expected() -> usize {
     match affinity::process_processors().count() {
@@ -74,35 +37,6 @@ fn expected() -> usize {
 
 fn alive() -> usize {
     thread::alive(Purpose::Compute)
-}
-
-/// Whether `body` says yes in a child of this process. A child that hangs is ended and says no.
-fn in_child(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs the body, which uses the library alone, and leaves without the harness.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no process");
-    if child == 0 {
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(if said { 42 } else { 1 }) };
-    }
-    let begun = Instant::now();
-    loop {
-        let mut status = 0;
-        // SAFETY: the child is ours, and the output a variable.
-        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
-            return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 42;
-        }
-        if begun.elapsed() > Duration::from_secs(120) {
-            // SAFETY: the child is ours.
-            unsafe {
-                libc::kill(child, libc::SIGKILL);
-                libc::waitpid(child, &raw mut status, 0);
-            }
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 const ELEMENTS: usize = 50_003;

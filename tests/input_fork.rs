@@ -1,43 +1,17 @@
 //! Iterators in the child of a fork, which has none of the parent's threads: they answer. Alone in
 //! its process.
 
+mod child;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use child::in_child;
 use umbo::error::{Result, Status};
 use umbo::input::{Dataset, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
-
-/// Whether `body` says yes in a child of this process. A child that hangs is ended and says no.
-fn in_child(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs the body, which uses the library alone, and leaves without the harness.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no process");
-    if child == 0 {
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(if said { 42 } else { 1 }) };
-    }
-    let begun = Instant::now();
-    loop {
-        let mut status = 0;
-        // SAFETY: the child is ours, and the output a variable.
-        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
-            return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 42;
-        }
-        if begun.elapsed() > Duration::from_secs(60) {
-            // SAFETY: the child is ours.
-            unsafe {
-                libc::kill(child, libc::SIGKILL);
-                libc::waitpid(child, &raw mut status, 0);
-            }
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 fn refused(result: Result<Option<Value>>) -> bool {
     result.err().is_some_and(|error| {

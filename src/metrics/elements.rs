@@ -92,6 +92,19 @@ fn copy_classes<T: Class>(view: &View<'_>, first: usize, classes: &mut [i64]) {
     }
 }
 
+/// Calls a function that is generic over the type of scores with that of the view.
+macro_rules! of_score_type {
+    ($view:ident, $argument:ident, $function:ident, $($rest:ident),*) => {
+        match $view.dtype() {
+            DType::Float16 => $function::<f16>($view, $argument, $($rest),*),
+            DType::BFloat16 => $function::<bf16>($view, $argument, $($rest),*),
+            DType::Float32 => $function::<f32>($view, $argument, $($rest),*),
+            DType::Float64 => $function::<f64>($view, $argument, $($rest),*),
+            dtype => Err(no_scores($argument, dtype)),
+        }
+    };
+}
+
 /// The columns of the highest scores of the rows from `first` on: of equal ones the first.
 pub(super) fn read_top(
     view: &View<'_>,
@@ -99,13 +112,7 @@ pub(super) fn read_top(
     first: usize,
     classes: &mut [i64],
 ) -> Result<()> {
-    match view.dtype() {
-        DType::Float16 => find_top::<f16>(view, argument, first, classes),
-        DType::BFloat16 => find_top::<bf16>(view, argument, first, classes),
-        DType::Float32 => find_top::<f32>(view, argument, first, classes),
-        DType::Float64 => find_top::<f64>(view, argument, first, classes),
-        dtype => Err(no_scores(argument, dtype)),
-    }
+    of_score_type!(view, argument, find_top, first, classes)
 }
 
 fn find_top<T: Score>(
@@ -138,13 +145,7 @@ pub(super) fn read_scores(
     first: usize,
     scores: &mut [f64],
 ) -> Result<()> {
-    match view.dtype() {
-        DType::Float16 => copy_scores::<f16>(view, argument, first, scores),
-        DType::BFloat16 => copy_scores::<bf16>(view, argument, first, scores),
-        DType::Float32 => copy_scores::<f32>(view, argument, first, scores),
-        DType::Float64 => copy_scores::<f64>(view, argument, first, scores),
-        dtype => Err(no_scores(argument, dtype)),
-    }
+    of_score_type!(view, argument, copy_scores, first, scores)
 }
 
 fn copy_scores<T: Score>(
