@@ -280,7 +280,7 @@ impl Strategy {
         if record.desks.iter().any(|desk| desk.lock().told_to_stop)
             && let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten()
         {
-            return Err(why);
+            return Err(self.told_to_stop(record, &why));
         }
         let given = record
             .desks
@@ -302,6 +302,21 @@ impl Strategy {
         let parts: Vec<Value> =
             record.desks.iter().filter_map(|desk| desk.lock().outcome.take()?.ok()?).collect();
         Value::merge(&parts, false, "result").map(Some)
+    }
+
+    fn told_to_stop(&self, record: &StepRecord, why: &Error) -> Error {
+        let told = record.desks.iter().enumerate().filter(|(_, desk)| desk.lock().told_to_stop);
+        let failures = told.map(|(replica, _)| ReplicaFailure {
+            replica,
+            device: self.compute_device_names()[replica].clone(),
+            stopped: true,
+            error: Error::Cancelled("returned after it was told to stop".into()),
+        });
+        Error::Replicas(ReplicaFailures {
+            failures: failures.collect(),
+            summary: why.to_string(),
+            overruling_status: Some(why.status()),
+        })
     }
 
     fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
