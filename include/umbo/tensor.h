@@ -19,7 +19,7 @@
  * - umbo_tensor_create_uninitialized(): Makes a contiguous tensor without setting its elements.
  * - umbo_tensor_from_data(): Makes a contiguous tensor with a copy of elements in host memory.
  * - umbo_tensor_from_memory(): Makes a tensor over memory of the program, without a copy.
- * - umbo_tensor_view(): Gives a view of the elements, for reading and writing.
+ * - umbo_tensor_view(): Gives a view of the elements, for writing too where they may be written.
  * - umbo_tensor_slice(): Makes a tensor of some positions along one axis; shares memory.
  * - umbo_tensor_reshape(): Makes a tensor of the same elements in another shape; shares memory.
  * - umbo_tensor_transpose(): Makes a tensor with the axes in another order; shares memory.
@@ -211,13 +211,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_memory(
     const char *device, void *user_data, umbo_destroy_fn destroy, umbo_tensor **tensor);
 
 /**
- * Gives a view of the elements, for reading and writing.
+ * Gives a view of the elements, for writing too where they may be written.
  *
  * @param[in] tensor The tensor.
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
  *   last tensor over that memory is released.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
+ *
+ * Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate,
+ * and have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, umbo_view *view);
 

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::ptr;
 
 use super::boundary::{boundary, check};
+use super::dtype::{dtype_from, umbo_dtype};
 use super::status::umbo_status;
-use super::tensor::{dtype_from, umbo_dtype};
 use crate::error::{Error, Result};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::tensor::DType;

@@ -5,11 +5,11 @@ use std::ffi::{c_char, c_void};
 
 use super::boundary::{array, boundary, check, collect, flag, out};
 use super::callback::{self, UserData, umbo_destroy_fn};
+use super::dtype::umbo_dtype;
 use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_strategy};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::tensor::umbo_dtype;
 use super::text::{optional_text, text};
 use crate::error::{Error, Result};
 use crate::kernels::update::tiles::Tile;

@@ -6,8 +6,8 @@ use super::boundary::{array, boundary, collect, out};
 use super::handle::make;
 use super::object::umbo_dataset;
 use super::status::umbo_status;
-use super::tensor::{tensor_of_view, umbo_view};
 use super::text::text;
+use super::view::{tensor_of_view, umbo_view};
 use crate::error::{Error, Result};
 use crate::input::Dataset;
 
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn umbo_dataset_from_arrays(
             (out(dataset, "dataset")?, names_from(count, names)?, array(views, count, "views")?)
         };
         // SAFETY: the caller promises that the elements are where the views say.
-        let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view) }))?;
+        let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
         dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
         Ok(())
     })

@@ -4,10 +4,10 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use super::boundary::{array, boundary, collect, out, quietly};
+use super::dtype::{dtype_from, umbo_dtype};
 use super::handle::{self, borrow, get, make};
 use super::object::umbo_element_spec;
 use super::status::umbo_status;
-use super::tensor::{dtype_from, umbo_dtype};
 use super::text::text;
 use super::value::{
     UMBO_VALUE_LIST, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR,

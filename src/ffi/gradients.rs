@@ -1,6 +1,7 @@
 //! Gradients: what replicas contribute to an update.
 
 use super::boundary::{array, boundary, check, collect, constant, flag, out, quietly};
+use super::dtype::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype};
 use super::handle::{self, borrow, get, make};
 use super::indexed_slices::slices_of;
 use super::object::{
@@ -10,7 +11,7 @@ use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{NO_VIEW, UMBO_DTYPE_NONE, dtype_from, umbo_dtype, umbo_view, view_to_write};
+use super::view::{NO_VIEW, umbo_view, view_to_write};
 use crate::error::{Error, Result};
 use crate::optimizer::reduced::reduced;
 use crate::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction};

@@ -1,10 +1,10 @@
 //! Indexed slices.
 
 use super::boundary::{boundary, check, out};
+use super::dtype::{UMBO_MAX_RANK, shape_from};
 use super::handle::{borrow, get, make};
 use super::object::{umbo_tensor, umbo_value};
 use super::status::umbo_status;
-use super::tensor::{UMBO_MAX_RANK, shape_from};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::values::Value;

@@ -3,208 +3,20 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, check, constant, out, quietly};
+use super::boundary::{array, boundary, check, out, quietly};
 use super::callback::{UserData, umbo_destroy_fn};
-use super::device::{UMBO_DEVICE_CPU, device_of, tensor_device_from, umbo_device};
+use super::device::tensor_device_from;
+use super::dtype::{dtype_from, shape_from, umbo_dtype};
 use super::handle::{self, borrow, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
 use super::text::device_name;
+use super::view::{umbo_view, view_of};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
-
-/// The type of a tensor's elements.
-pub type umbo_dtype = i32;
-
-/// No type in particular, for options that may leave the type open.
-pub const UMBO_DTYPE_NONE: umbo_dtype = 0;
-/// IEEE 754 binary16.
-pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 1;
-/// The upper half of an IEEE 754 binary32.
-pub const UMBO_DTYPE_BFLOAT16: umbo_dtype = 2;
-/// `float`.
-pub const UMBO_DTYPE_FLOAT32: umbo_dtype = 3;
-/// `double`.
-pub const UMBO_DTYPE_FLOAT64: umbo_dtype = 4;
-/// `int8_t`.
-pub const UMBO_DTYPE_INT8: umbo_dtype = 5;
-/// `int16_t`.
-pub const UMBO_DTYPE_INT16: umbo_dtype = 6;
-/// `int32_t`.
-pub const UMBO_DTYPE_INT32: umbo_dtype = 7;
-/// `int64_t`.
-pub const UMBO_DTYPE_INT64: umbo_dtype = 8;
-/// `uint8_t`.
-pub const UMBO_DTYPE_UINT8: umbo_dtype = 9;
-/// `uint16_t`.
-pub const UMBO_DTYPE_UINT16: umbo_dtype = 10;
-/// `uint32_t`.
-pub const UMBO_DTYPE_UINT32: umbo_dtype = 11;
-/// `uint64_t`.
-pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
-/// One byte, 0 or 1.
-pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
-
-/// The largest rank of a tensor.
-pub const UMBO_MAX_RANK: i32 = 8;
-
-const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
-
-/// What holds for the memory of a view: a sum of the UMBO_VIEW_ constants.
-pub type umbo_view_flags = i32;
-
-/// The elements may only be read: `mutable_data` is NULL.
-pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1;
-/// The elements lie one after the other in row-major order. A loop need not look at `strides`.
-pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 2;
-
-/// Where elements are in memory: all that a loop over them needs, without a handle.
-///
-/// A view is valid as long as what it was taken from. The size of the struct stays the same in
-/// later versions, which may give `room` a meaning.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct umbo_view {
-    /// The first element, for reading.
-    pub data: *const c_void,
-    /// The first element, for writing; NULL if the elements may only be read.
-    pub mutable_data: *mut c_void,
-    /// The type of the elements.
-    pub dtype: umbo_dtype,
-    /// How many dimensions there are, 0 to 8.
-    pub rank: i32,
-    /// The device that has the memory.
-    pub device: umbo_device,
-    /// The sum of those of UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS that hold.
-    pub flags: umbo_view_flags,
-    /// The size of one element in bytes.
-    pub element_bytes: i32,
-    /// The size of each dimension; 0 from `rank` on.
-    pub shape: [i64; 8],
-    /// How many elements lie between neighbours along each dimension; 0 from `rank` on.
-    pub strides: [i64; 8],
-    /// Zeros, reserved for later versions.
-    pub room: [u64; 4],
-}
-
-/// The view of nothing, for places where there is no memory to look at.
-pub(crate) const NO_VIEW: umbo_view = umbo_view {
-    data: std::ptr::null(),
-    mutable_data: std::ptr::null_mut(),
-    dtype: UMBO_DTYPE_NONE,
-    rank: 0,
-    device: umbo_device { r#type: 0, ordinal: 0 },
-    flags: 0,
-    element_bytes: 0,
-    shape: [0; 8],
-    strides: [0; 8],
-    room: [0; 4],
-};
-
-/// A view through which elements can be written.
-pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
-    let view = view_to_read(tensor);
-    umbo_view {
-        mutable_data: tensor.data().cast(),
-        flags: view.flags & !UMBO_VIEW_READ_ONLY,
-        ..view
-    }
-}
-
-/// A view through which elements can only be read.
-pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
-    let layout = tensor.layout();
-    let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
-    let mut view = umbo_view {
-        data: tensor.data().cast(),
-        mutable_data: std::ptr::null_mut(),
-        dtype: tensor.dtype() as i32,
-        rank: layout.shape.rank() as i32,
-        device: device_of(tensor.device()),
-        flags: UMBO_VIEW_READ_ONLY | contiguous,
-        element_bytes: tensor.dtype().size() as i32,
-        shape: [0; 8],
-        strides: [0; 8],
-        room: [0; 4],
-    };
-    for (to, &size) in view.shape.iter_mut().zip(layout.shape.iter()) {
-        *to = size as i64;
-    }
-    for (to, &stride) in view.strides.iter_mut().zip(layout.strides()) {
-        *to = stride as i64;
-    }
-    view
-}
-
-/// A view that comes in, of memory that the CPU can address.
-///
-/// # Safety
-/// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
-/// written during `'a`.
-pub(crate) unsafe fn view_from<'a>(
-    pointer: *const umbo_view,
-    argument: &'static str,
-) -> Result<View<'a>> {
-    check(pointer, argument, "a view is expected")?;
-    // SAFETY: checked, and the caller promises the rest.
-    let view = unsafe { &*pointer };
-    let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
-    if view.device.r#type != UMBO_DEVICE_CPU {
-        return Err(Error::invalid(argument, "its memory is not the CPU's; copy it there"));
-    }
-    // SAFETY: a view has as many sizes and strides as its rank may be at most.
-    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), argument) }?;
-    let mut strides = [0isize; MAX_RANK];
-    for (to, &stride) in strides.iter_mut().zip(&view.strides) {
-        *to = stride as isize;
-    }
-    let layout = Layout::strided(shape, &strides[..shape.rank()])?;
-    if shape.elements() > 0 {
-        check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
-        if view.data.addr() % dtype.size() != 0 {
-            let problem = format!("its data is not a multiple of {} bytes", dtype.size());
-            return Err(Error::invalid(argument, problem));
-        }
-    }
-    // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
-    Ok(unsafe { View::new(view.data.cast(), dtype, layout) })
-}
-
-pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {
-    constant(
-        code,
-        DType::from_code(code),
-        "dtype",
-        "UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)",
-    )
-}
-
-/// A shape argument.
-///
-/// # Safety
-/// `sizes` is NULL or leads to `rank` numbers.
-pub(crate) unsafe fn shape_from(
-    rank: i32,
-    sizes: *const i64,
-    argument: &'static str,
-) -> Result<Shape> {
-    if !(0..=UMBO_MAX_RANK).contains(&rank) {
-        return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
-    }
-    // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, rank, argument) }?;
-    let mut checked = [0usize; MAX_RANK];
-    for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
-        *to = usize::try_from(size).map_err(|_| {
-            Error::invalid(argument, format!("dimension {axis} is {size}; sizes are 0 or more"))
-        })?;
-    }
-    Shape::new(&checked[..sizes.len()])
-}
 
 /// Makes a contiguous tensor of zeros.
 ///
@@ -317,35 +129,6 @@ pub(crate) unsafe fn tensor_of_data(
     Tensor::from_bytes(dtype, shape, data, device)
 }
 
-/// A contiguous copy, on CPU:0, of the elements that a view of the caller's shows.
-///
-/// # Safety
-/// What the view says is so, and nobody writes the elements meanwhile.
-pub(crate) unsafe fn tensor_of_view(view: &umbo_view) -> Result<Tensor> {
-    let dtype = dtype_from(view.dtype)?;
-    if view.device.r#type != UMBO_DEVICE_CPU {
-        return Err(Error::Unimplemented("memory that is not the CPU's".into()));
-    }
-    // SAFETY: the sizes are in the view.
-    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), "view.shape") }?;
-    let layout = match view.flags & UMBO_VIEW_CONTIGUOUS {
-        0 => Layout::strided(shape, &view.strides.map(|stride| stride as isize)[..shape.rank()])?,
-        _ => Layout::row_major(shape),
-    };
-    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
-        Error::invalid("view.strides", "they reach further than memory can address")
-    })?;
-    if bytes > 0 {
-        check(view.data.cast::<u8>(), "view.data", "memory with the elements is expected")?;
-    }
-    // SAFETY: the caller promises the elements; the storage does not outlive this call and is only read.
-    let storage = unsafe {
-        Storage::foreign(view.data.cast_mut().cast(), bytes, DeviceId::HOST, true, Box::new(()))
-    };
-    let seen = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
-    Tensor::made(dtype, shape, DeviceId::HOST, |to| to.copy_from(&seen))
-}
-
 /// Makes a tensor over memory of the program, without a copy.
 ///
 /// @param[in] dtype The type of the elements.
@@ -416,13 +199,16 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     })
 }
 
-/// Gives a view of the elements, for reading and writing.
+/// Gives a view of the elements, for writing too where they may be written.
 ///
 /// @param[in] tensor The tensor.
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
 ///   last tensor over that memory is released.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
+///
+/// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
+/// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_view(
     tensor: *const umbo_tensor,
@@ -431,7 +217,7 @@ pub unsafe extern "C" fn umbo_tensor_view(
     boundary("umbo_tensor_view", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let view = unsafe { out(view, "view") }?;
-        view.write(borrow(tensor, "tensor", view_to_write)?);
+        view.write(borrow(tensor, "tensor", view_of)?);
         Ok(())
     })
 }

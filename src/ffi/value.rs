@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 
 use super::boundary::{array, boundary, check, collect, out, quietly};
+use super::dtype::umbo_dtype;
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
-use super::tensor::{tensor_of_data, umbo_dtype, umbo_view, view_to_read};
+use super::tensor::tensor_of_data;
 use super::text::{optional_text, text, write_text};
+use super::view::{umbo_view, view_to_read};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::strategy::variables;

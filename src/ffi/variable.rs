@@ -4,16 +4,15 @@ use std::ffi::{c_char, c_void};
 
 use super::boundary::{boundary, constant, out, quietly};
 use super::callback;
+use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
 use super::handle::{self, borrow, get, get_optional, make, reserve};
 use super::initial::{UMBO_INITIAL_NONE, distribution, umbo_initial};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_context::in_context;
 use super::status::umbo_status;
-use super::tensor::{
-    UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype, umbo_view, view_to_read, view_to_write,
-};
 use super::text::{device_name, optional_text};
+use super::view::{umbo_view, view_to_read, view_to_write};
 use crate::collectives::Assignment;
 use crate::error::{Error, Result};
 use crate::strategy::context::with_current_replica;

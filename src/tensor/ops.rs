@@ -6,7 +6,7 @@ use crate::kernels::copy::{combine, layouts};
 use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::scatter::{self, ScatterOp};
-use crate::tensor::{DType, Element, Shape, Tensor, TensorMut};
+use crate::tensor::{DType, Element, Shape, Tensor, TensorMut, View};
 
 impl TensorMut<'_> {
     /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
@@ -19,7 +19,12 @@ impl TensorMut<'_> {
             return self.writing().map(drop);
         }
         let from = from.apart_from(self.tensor)?;
-        layouts::copy(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        self.copy_from_view(&from.reading()?)
+    }
+
+    /// Writes the elements that a view of other memory shows, of the same dtype and shape.
+    pub fn copy_from_view(&mut self, from: &View<'_>) -> Result<()> {
+        layouts::copy(Instructions::chosen(), from, &mut self.writing()?)
     }
 
     /// Writes the elements of `from` to those from `start` on along `axis`, as many as it has

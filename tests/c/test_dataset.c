@@ -46,6 +46,28 @@ static int drain(umbo_dataset *dataset, float *into, int room) {
     return count;
 }
 
+/* Elements are everybody's who iterates; a copy is one's own. */
+static void elements_are_for_reading(void) {
+    umbo_dataset *source = numbers(3);
+    umbo_iterator *iterator = NULL;
+    umbo_value *element = NULL;
+    umbo_tensor *tensor = NULL, *copy = NULL;
+    umbo_view view;
+    CHECK_OK(umbo_iterator_from_dataset(source, &iterator));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    CHECK_OK(umbo_value_tensor(element, &tensor));
+    CHECK_OK(umbo_tensor_view(tensor, &view));
+    CHECK(view.data != NULL && view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
+    CHECK_OK(umbo_tensor_copy(tensor, NULL, &copy));
+    CHECK_OK(umbo_tensor_view(copy, &view));
+    CHECK(view.mutable_data == view.data && (view.flags & UMBO_VIEW_READ_ONLY) == 0);
+    umbo_tensor_release(copy);
+    umbo_tensor_release(tensor);
+    umbo_value_release(element);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(source);
+}
+
 static void transformations(void) {
     umbo_dataset *source = numbers(10), *a = NULL, *b = NULL, *c = NULL;
     float seen[64];
@@ -267,6 +289,7 @@ static void distributed(void) {
 }
 
 int main(void) {
+    elements_are_for_reading();
     transformations();
     shuffling();
     zipping_and_resetting();

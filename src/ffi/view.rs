@@ -1,0 +1,152 @@
+//! Views of memory, as they go out and come in.
+
+use std::ffi::c_void;
+
+use super::boundary::check;
+use super::device::{UMBO_DEVICE_CPU, device_of, umbo_device};
+use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::kernels::view::View;
+use crate::tensor::{Layout, MAX_RANK, Tensor};
+
+/// What holds for the memory of a view: a sum of the UMBO_VIEW_ constants.
+pub type umbo_view_flags = i32;
+
+/// The elements may only be read: `mutable_data` is NULL.
+pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1;
+/// The elements lie one after the other in row-major order. A loop need not look at `strides`.
+pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 2;
+
+/// Where elements are in memory: all that a loop over them needs, without a handle.
+///
+/// A view is valid as long as what it was taken from. The size of the struct stays the same in
+/// later versions, which may give `room` a meaning.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_view {
+    /// The first element, for reading.
+    pub data: *const c_void,
+    /// The first element, for writing; NULL if the elements may only be read.
+    pub mutable_data: *mut c_void,
+    /// The type of the elements.
+    pub dtype: umbo_dtype,
+    /// How many dimensions there are, 0 to 8.
+    pub rank: i32,
+    /// The device that has the memory.
+    pub device: umbo_device,
+    /// The sum of those of UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS that hold.
+    pub flags: umbo_view_flags,
+    /// The size of one element in bytes.
+    pub element_bytes: i32,
+    /// The size of each dimension; 0 from `rank` on.
+    pub shape: [i64; 8],
+    /// How many elements lie between neighbours along each dimension; 0 from `rank` on.
+    pub strides: [i64; 8],
+    /// Zeros, reserved for later versions.
+    pub room: [u64; 4],
+}
+
+/// The view of nothing, for places where there is no memory to look at.
+pub(crate) const NO_VIEW: umbo_view = umbo_view {
+    data: std::ptr::null(),
+    mutable_data: std::ptr::null_mut(),
+    dtype: UMBO_DTYPE_NONE,
+    rank: 0,
+    device: umbo_device { r#type: 0, ordinal: 0 },
+    flags: 0,
+    element_bytes: 0,
+    shape: [0; 8],
+    strides: [0; 8],
+    room: [0; 4],
+};
+
+/// A view through which elements can be written, if the tensor's may be.
+pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
+    match tensor.is_read_only() {
+        true => view_to_read(tensor),
+        false => view_to_write(tensor),
+    }
+}
+
+/// A view through which elements can be written.
+pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
+    let view = view_to_read(tensor);
+    umbo_view {
+        mutable_data: tensor.data().cast(),
+        flags: view.flags & !UMBO_VIEW_READ_ONLY,
+        ..view
+    }
+}
+
+/// A view through which elements can only be read.
+pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
+    let layout = tensor.layout();
+    let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
+    let mut view = umbo_view {
+        data: tensor.data().cast(),
+        mutable_data: std::ptr::null_mut(),
+        dtype: tensor.dtype() as i32,
+        rank: layout.shape.rank() as i32,
+        device: device_of(tensor.device()),
+        flags: UMBO_VIEW_READ_ONLY | contiguous,
+        element_bytes: tensor.dtype().size() as i32,
+        shape: [0; 8],
+        strides: [0; 8],
+        room: [0; 4],
+    };
+    for (to, &size) in view.shape.iter_mut().zip(layout.shape.iter()) {
+        *to = size as i64;
+    }
+    for (to, &stride) in view.strides.iter_mut().zip(layout.strides()) {
+        *to = stride as i64;
+    }
+    view
+}
+
+/// A view that comes in, of memory that the CPU can address.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
+/// written during `'a`.
+pub(crate) unsafe fn view_from<'a>(
+    pointer: *const umbo_view,
+    argument: &'static str,
+) -> Result<View<'a>> {
+    check(pointer, argument, "a view is expected")?;
+    // SAFETY: checked, and the caller promises the rest.
+    let view = unsafe { &*pointer };
+    let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
+    if view.device.r#type != UMBO_DEVICE_CPU {
+        return Err(Error::invalid(argument, "its memory is not the CPU's; copy it there"));
+    }
+    // SAFETY: a view has as many sizes and strides as its rank may be at most.
+    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), argument) }?;
+    let mut strides = [0isize; MAX_RANK];
+    for (to, &stride) in strides.iter_mut().zip(&view.strides) {
+        *to = stride as isize;
+    }
+    let layout = Layout::strided(shape, &strides[..shape.rank()])?;
+    if shape.elements() > 0 {
+        check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
+        if view.data.addr() % dtype.size() != 0 {
+            let problem = format!("its data is not a multiple of {} bytes", dtype.size());
+            return Err(Error::invalid(argument, problem));
+        }
+    }
+    // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
+    Ok(unsafe { View::new(view.data.cast(), dtype, layout) })
+}
+
+/// A contiguous copy, on CPU:0, of the elements that a view of the caller's shows.
+///
+/// # Safety
+/// As for [`view_from`].
+pub(crate) unsafe fn tensor_of_view(
+    pointer: *const umbo_view,
+    argument: &'static str,
+) -> Result<Tensor> {
+    // SAFETY: the caller's promise is the same.
+    let view = unsafe { view_from(pointer, argument) }?;
+    Tensor::made(view.dtype(), view.layout().shape, DeviceId::HOST, |to| to.copy_from_view(&view))
+}
