@@ -131,7 +131,7 @@ impl Model {
                         _ => sum,
                     };
                     // SAFETY: the replica's own buffer of contiguous float32, which has the element.
-                    unsafe { buffer.data().cast::<f32>().add(element).write(value) };
+                    unsafe { buffer.address().cast::<f32>().add(element).write(value) };
                 }
             }
             self.gradients.submit_in(context, None)?;

@@ -10,7 +10,7 @@ const ELEMENTS: usize = (3 << 20) / 4 + 1000;
 
 /// Where a tensor's first element lies.
 fn place(tensor: &Tensor) -> usize {
-    tensor.data().addr()
+    tensor.address().addr()
 }
 
 // One test, for the same reason.

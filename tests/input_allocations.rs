@@ -25,7 +25,7 @@ fn over(dataset: &Dataset, replicas: u32) -> Vec<PassIterator> {
     let devices: Vec<_> = (0..replicas).map(DeviceId::cpu).collect();
     let default = DistributeOptions::default();
     let balanced = DistributeOptions { splitting: Splitting::Balanced, ..default };
-    let at_once = DistributeOptions { read_ahead: 0, ..default };
+    let at_once = DistributeOptions { read_ahead: Some(0), ..default };
     [
         distribute(dataset, devices.len(), &devices, &default),
         distribute(dataset, devices.len(), &devices, &at_once),

@@ -13,7 +13,7 @@ fn number(element: &Value) -> i64 {
     let tensor = element.tensor_of(0).unwrap();
     assert_eq!(tensor.shape().elements(), 1);
     // SAFETY: a tensor of int64 with one element, which nobody writes.
-    unsafe { tensor.data().cast::<i64>().read() }
+    unsafe { tensor.address().cast::<i64>().read() }
 }
 
 /// Makes an iterator.
@@ -30,7 +30,7 @@ fn without_a_thread_nothing_is_lost_and_the_next_call_tries_again() {
     let source = Dataset::range(0, 10, 1).unwrap();
     let parallel = source.map(same, options).unwrap();
     let devices = [DeviceId::cpu(0)];
-    let ahead = DistributeOptions { read_ahead: 2, ..Default::default() };
+    let ahead = DistributeOptions { read_ahead: Some(2), ..Default::default() };
     let ways: [(&str, Make<'_>); 5] = [
         ("prefetched", Box::new(|| source.prefetch(2).unwrap().iterator().unwrap())),
         ("prefetched twice", {

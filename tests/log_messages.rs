@@ -205,7 +205,7 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
             let step = |context: &ReplicaContext| {
                 let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
                 // SAFETY: the buffer is this replica's, a scalar of float32, until it submits.
-                unsafe { buffer.data().cast::<f32>().write(f32::NAN) };
+                unsafe { buffer.address().cast::<f32>().write(f32::NAN) };
                 gradients.submit_in(context, Some(1.0))?;
                 if inside {
                     apply(&optimizer, &gradients)?;

@@ -510,8 +510,7 @@ UMBO_API const char *umbo_build_info(void);
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
  *
- * There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
- * cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
+ * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
 

@@ -262,7 +262,7 @@ UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
  *   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
- * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Element i consists of row i of each tensor and has the structure of `components`. The dataset
@@ -342,7 +342,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
  *   is not a valid handle.
- * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
@@ -360,7 +360,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
  *   one of them is not a valid handle.
- * - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
@@ -393,11 +393,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
  * @param[in] count How many arrays there are, 1 or more.
  * @param[in] names Their names: elements are structs, with a field for each array. `names` may be
  * NULL: then elements are tuples or, of a single array, its rows themselves.
- * @param[in] views Where the arrays are, in memory of the CPU; umbo_view_of_memory() makes the view
- * of an array. Their dimensions 0 agree.
+ * @param[in] views Where the arrays are; umbo_view_of_memory() makes the view of an
+ * array. Their dimensions 0 agree.
  * @param[out] dataset Gets the dataset, which the caller releases.
  * @return UMBO_STATUS_INVALID_ARGUMENT for a scalar, dimensions 0 that differ, and names that do
- * not differ. UMBO_STATUS_UNIMPLEMENTED for memory of another device.
+ * not differ. UMBO_STATUS_NOT_FOUND for memory of a device that does not exist.
  * UMBO_STATUS_RESOURCE_EXHAUSTED if there is no memory for the copies.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
@@ -996,8 +996,7 @@ typedef umbo_status (*umbo_dataset_fn)(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
  *   them first), options are wrong or contradict each other, or a handle is not valid.
- * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component
- *   would be on a GPU.
+ * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
@@ -1027,8 +1026,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
  * @return UMBO_OK, the status with which `function` fails, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options
  *   are wrong or contradict each other, or a handle is not valid.
- * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element
- *   would be on a GPU.
+ * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the

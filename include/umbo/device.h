@@ -108,16 +108,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type ty
  *
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[in] physical_ordinal Which physical device of this type, from 0 on.
- * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 for a GPU.
+ * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
  * @return UMBO_OK, or one of these, and then nothing changes:
  * - UMBO_STATUS_NOT_FOUND: there is no such physical device.
  * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
  *   or `count` is less than 1 or too large.
- * - UMBO_STATUS_UNIMPLEMENTED: more than one logical device for a GPU.
- * - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses.
+ * - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses; or a GPU would
+ * get
+ *   another number or share that was used already.
  *
  * The new split takes the place of the one before. The host is physical CPU 0; its logical devices
- * share its processors. Strategies that exist keep the processors that they have.
+ * share its processors. Strategies that exist keep the processors that they have. Each of several
+ * logical GPUs may allocate an equal share of the memory of its GPU, and has a stream of its own.
+ * GPUs are split before they are first used.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count);

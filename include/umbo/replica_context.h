@@ -150,6 +150,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_strategy(
  * @param[in] ctx The replica's context.
  * @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * The GPU's primary context is current in the callback. All that the library does with the GPU's
+ * memory goes through this stream, in the order of the calls: what the callback queues on it sees
+ * the arguments, and what is called after it sees its results. A callback returns when its work is
+ * queued; the run waits for it. Work on another stream is ordered against this one by the program,
+ * by events. The stream belongs to the library and lives as long as the process; never destroy it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_stream(
     const umbo_replica_context *ctx, void **stream);

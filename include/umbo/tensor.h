@@ -139,7 +139,7 @@ typedef struct umbo_view {
  * - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
  *   limits, the tensor would be larger than memory can address, or `device` is not a device name.
  * - UMBO_STATUS_NOT_FOUND: there is no such device.
- * - UMBO_STATUS_UNIMPLEMENTED: the device is a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
@@ -289,7 +289,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
  * - UMBO_STATUS_NOT_FOUND: there is no such device.
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
  *   or `copy` is a null pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: the tensor or the copy is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
@@ -305,7 +305,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of
  *   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
- * - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
     const umbo_tensor *tensor, void *destination, size_t bytes);

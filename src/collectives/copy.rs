@@ -20,7 +20,7 @@ pub enum Assignment {
 ///
 /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
 pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
-    Tensor::made(tensor.dtype(), tensor.shape(), device, |to| copy_into(tensor, to))
+    tensor.copied_to(device)
 }
 
 /// Writes the elements of `from` to `to`, whatever their strides. Memory may be shared.

@@ -1,5 +1,7 @@
 //! Concatenation of the replicas' components.
 
+#![expect(unsafe_code, reason = "a result that nobody else has yet is written")]
+
 use crate::collectives::{check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -26,7 +28,10 @@ pub fn gather(
     let shape = gathered_shape(components, axis)?;
     let axis = shape.axis(axis)?;
     let Some(mut output) = output else {
-        return Tensor::made(dtype, shape, destination, |to| write(components, axis, to));
+        let fresh = Tensor::uninitialized(dtype, shape, destination)?;
+        // SAFETY: nobody else has it before it is returned.
+        write(components, axis, &mut unsafe { fresh.assume_exclusive() })?;
+        return Ok(fresh);
     };
     check_output(&output, dtype, shape, components)?;
     write(components, axis, &mut output)?;
@@ -34,8 +39,9 @@ pub fn gather(
 }
 
 fn write(components: &[Tensor], axis: usize, to: &mut TensorMut) -> Result<()> {
-    let dense = |tensor: &Tensor| tensor.layout().is_contiguous();
-    if to.is_contiguous() && components.iter().all(dense) {
+    let dense =
+        |tensor: &Tensor| tensor.layout().is_contiguous() && tensor.device().is_host_memory();
+    if to.is_in_host_memory() && to.is_contiguous() && components.iter().all(dense) {
         let parts: Vec<View> = components.iter().map(Tensor::reading).collect::<Result<_>>()?;
         return concatenate(Instructions::chosen(), &parts, axis, &mut to.writing()?);
     }

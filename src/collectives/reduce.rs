@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "a batch keeps views beside the tensors that they are of")]
 
+use std::borrow::Cow;
+
 use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -69,6 +71,11 @@ impl Batch {
         if let Some(output) = &output {
             check_output(output, dtype, shape, components)?;
         }
+        let device = output.as_ref().map_or(destination, TensorMut::device);
+        if !device.is_host_memory() {
+            return on_gpu(op, components, axes, device, output);
+        }
+        let components = &*in_host_memory(components)?;
         let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
         let mut views: Vec<View> = Vec::new();
         views.try_reserve_exact(components.len()).map_err(exhausted)?;
@@ -111,6 +118,28 @@ impl Batch {
     pub unsafe fn run(mut self) {
         reduce_over_replicas(Instructions::chosen(), &mut self.planned);
     }
+}
+
+/// The components, those of GPUs as copies in host memory.
+fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
+    if components.iter().all(|component| component.device().is_host_memory()) {
+        return Ok(Cow::Borrowed(components));
+    }
+    components.iter().map(Tensor::on_host).collect()
+}
+
+/// The same for a result on a GPU.
+fn on_gpu(
+    op: ReduceOp,
+    components: &[Tensor],
+    axes: Option<&[i64]>,
+    device: DeviceId,
+    output: Option<TensorMut>,
+) -> Result<Tensor> {
+    let result = reduce(op, components, axes, DeviceId::HOST, None)?;
+    let Some(mut output) = output else { return result.copied_to(device) };
+    output.copy_from(&result)?;
+    Ok(output.done())
 }
 
 /// The axes as a mask, after a check that all components have as many dimensions.

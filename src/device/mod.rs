@@ -7,6 +7,7 @@
 
 pub mod cpu;
 pub mod cuda;
+mod logical_gpus;
 pub mod name;
 pub mod registry;
 

@@ -1,13 +1,16 @@
 //! Which devices this process has: the physical ones, and the logical ones that strategies use.
 //!
 //! The host is one physical CPU. It starts as one logical CPU and can be split into more, each
-//! with its share of the processors. Each CUDA device is one logical GPU. All functions may be
-//! called from any thread.
+//! with its share of the processors. Each CUDA device starts as one logical GPU and can be split into
+//! more, each with its share of the memory, until one of them is used. All functions may be called from
+//! any thread.
 
 use std::collections::BTreeMap;
 
 use crate::device::cpu::memory;
 use crate::device::cuda;
+use crate::device::cuda::gpu::Gpu;
+use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
@@ -29,12 +32,37 @@ pub fn logical_count(kind: DeviceKind) -> u32 {
 }
 
 /// Splits a physical device into `count` logical ones, in place of the split before. The host
-/// takes 1 to [`MAX_LOGICAL_CPUS`]. NOT_FOUND if there is no such physical device,
-/// INVALID_ARGUMENT for a count outside of the limits, UNIMPLEMENTED for a GPU and more than one,
-/// FAILED_PRECONDITION while a device that would vanish is held; then nothing changes. Strategies
-/// that exist keep the processors they have.
+/// takes 1 to [`MAX_LOGICAL_CPUS`]; a GPU takes 1 to 64, each of which may have an equal share of its
+/// memory. NOT_FOUND if there is no such physical device, INVALID_ARGUMENT for a count outside of the
+/// limits, FAILED_PRECONDITION while a device that would vanish is held, and for a GPU once one of its
+/// logical GPUs or one with a higher number was used; then nothing changes. Strategies that exist keep
+/// the processors they have.
 pub fn set_logical_count(kind: DeviceKind, physical_index: u32, count: u32) -> Result<()> {
     REGISTRY.set_logical_count(kind, physical_index, count)
+}
+
+/// Splits a card into logical GPUs that may have so many bytes each, or whatever the card has. The rest
+/// as [`set_logical_count`].
+pub fn split_gpu(physical_index: u32, limits: &[Option<u64>]) -> Result<()> {
+    REGISTRY.require_physical(DeviceKind::Gpu, physical_index)?;
+    REGISTRY.split_gpu(physical_index, limits)
+}
+
+/// The device, if it exists; else NOT_FOUND.
+pub fn require(device: DeviceId) -> Result<DeviceId> {
+    REGISTRY.require(device).map(|_| device)
+}
+
+/// A logical GPU, opened if nobody has yet, which takes a second. NOT_FOUND if there is no such device,
+/// UNAVAILABLE if it cannot be used, FAILED_PRECONDITION in the child of a fork that used one before.
+pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
+    REGISTRY.require(device)?;
+    let cards = REGISTRY.card_count();
+    let place = match device.kind {
+        DeviceKind::Gpu => REGISTRY.state.lock().gpus.place(device.index, cards),
+        DeviceKind::Cpu => None,
+    };
+    Gpu::at(place.ok_or_else(|| Error::Internal(format!("{device} is no GPU")))?)
 }
 
 /// Makes sure that there are at least `count` logical CPUs; never takes any away.
@@ -64,7 +92,19 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     REGISTRY.require(device)?;
     match device.kind {
         DeviceKind::Cpu => memory::memory_info(),
-        DeviceKind::Gpu => cuda::memory_info(device.index),
+        DeviceKind::Gpu => {
+            let cards = REGISTRY.card_count();
+            let place = REGISTRY.state.lock().gpus.place(device.index, cards);
+            let place = place.ok_or_else(|| REGISTRY.absent(device, cards))?;
+            let card = cuda::memory_info(place.card)?;
+            Ok(match place.limit {
+                None => card,
+                Some(limit) => MemoryInfo {
+                    total_bytes: limit,
+                    available_bytes: card.available_bytes.min(limit - Gpu::used(place).min(limit)),
+                },
+            })
+        }
     }
 }
 
@@ -107,44 +147,70 @@ impl Drop for DeviceHold {
     }
 }
 
-static REGISTRY: Registry = Registry::new(cuda::probe);
+static REGISTRY: Registry = Registry::new(cuda::probe, cuda::memory_info);
 
 #[derive(Debug)]
 struct Registry {
     /// How many GPUs there are, or why there are none.
     gpus: fn() -> &'static Result<u32, String>,
+    /// The memory of a card.
+    card_memory: fn(u32) -> Result<MemoryInfo>,
     state: Leaf<State>,
 }
 
 #[derive(Debug)]
 struct State {
     logical_cpus: u32,
+    gpus: LogicalGpus,
     /// How many holds there are on each device that is held.
     holders: BTreeMap<DeviceId, usize>,
 }
 
 impl Registry {
-    const fn new(gpus: fn() -> &'static Result<u32, String>) -> Registry {
-        let state = State { logical_cpus: 1, holders: BTreeMap::new() };
-        Registry { gpus, state: Leaf::new(Guards::Devices, state) }
+    const fn new(
+        gpus: fn() -> &'static Result<u32, String>,
+        card_memory: fn(u32) -> Result<MemoryInfo>,
+    ) -> Registry {
+        let state = State { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
+        Registry { gpus, card_memory, state: Leaf::new(Guards::Devices, state) }
     }
 
-    fn gpu_count(&'static self) -> u32 {
+    fn card_count(&'static self) -> u32 {
         *(self.gpus)().as_ref().unwrap_or(&0)
     }
 
     fn physical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => 1,
-            DeviceKind::Gpu => self.gpu_count(),
+            DeviceKind::Gpu => self.card_count(),
         }
     }
 
     fn logical_count(&'static self, kind: DeviceKind) -> u32 {
         match kind {
             DeviceKind::Cpu => self.state.lock().logical_cpus,
-            DeviceKind::Gpu => self.gpu_count(),
+            DeviceKind::Gpu => {
+                // Asked before the lock is taken: it may start the driver.
+                let cards = self.card_count();
+                self.state.lock().gpus.count(cards)
+            }
         }
+    }
+
+    fn require_physical(&'static self, kind: DeviceKind, physical_index: u32) -> Result<()> {
+        let physical = self.physical_count(kind);
+        if physical_index < physical {
+            return Ok(());
+        }
+        let there_is = match (kind, (self.gpus)()) {
+            (DeviceKind::Cpu, _) => "the host is the only one, with index 0".to_owned(),
+            (DeviceKind::Gpu, Ok(_)) => format!("the indices are 0 to {}", physical - 1),
+            (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
+        };
+        Err(Error::NotFound(format!(
+            "physical_index: no physical {} {physical_index}; {there_is}",
+            kind.name()
+        )))
     }
 
     fn set_logical_count(
@@ -153,28 +219,45 @@ impl Registry {
         physical_index: u32,
         count: u32,
     ) -> Result<()> {
-        let physical = self.physical_count(kind);
-        if physical_index >= physical {
-            let there_is = match (kind, (self.gpus)()) {
-                (DeviceKind::Cpu, _) => "the host is the only one, with index 0".to_owned(),
-                (DeviceKind::Gpu, Ok(_)) => format!("the indices are 0 to {}", physical - 1),
-                (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
-            };
-            return Err(Error::NotFound(format!(
-                "physical_index: no physical {} {physical_index}; {there_is}",
-                kind.name()
+        self.require_physical(kind, physical_index)?;
+        if kind == DeviceKind::Cpu {
+            return self.split_host(count);
+        }
+        check_gpu_count(count)?;
+        let share = match count {
+            1 => None,
+            _ => Some((self.card_memory)(physical_index)?.total_bytes / u64::from(count)),
+        };
+        self.split_gpu(physical_index, &vec![share; count as usize])
+    }
+
+    fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
+        let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
+        check_gpu_count(count)?;
+        if limits.contains(&Some(0)) {
+            return Err(Error::invalid("limits", "0 bytes; each logical GPU has 1 or more"));
+        }
+        let cards = self.card_count();
+        let mut state = self.state.lock();
+        // Those behind it get other numbers.
+        let changed = state.gpus.on_card(card).start..state.gpus.count(cards);
+        let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
+        let held = state.holders.range(id(changed.start)..=id(u32::MAX)).next();
+        if let Some((device, _)) = held {
+            return Err(Error::precondition(format!(
+                "count: {device}, which a strategy uses, would become another device; split GPUs before \
+                 strategies are made"
             )));
         }
-        match kind {
-            DeviceKind::Cpu => self.split_host(count),
-            DeviceKind::Gpu if count == 1 => Ok(()),
-            DeviceKind::Gpu if count == 0 => {
-                Err(Error::invalid("count", "0; a GPU is one logical device or more"))
-            }
-            DeviceKind::Gpu => Err(Error::Unimplemented(format!(
-                "count: {count}; this build does not split a GPU into logical devices, only 1 works"
-            ))),
+        if let Some(index) = cuda::gpu::any_open(changed) {
+            return Err(Error::precondition(format!(
+                "count: {} was used already, and would become another device; split GPUs before their \
+                 first use",
+                id(index)
+            )));
         }
+        state.gpus.split(card, limits.into());
+        Ok(())
     }
 
     fn split_host(&'static self, count: u32) -> Result<()> {
@@ -243,13 +326,16 @@ impl Registry {
 
     fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
         // Asked before the lock is taken: it may start the driver.
-        let gpus = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
-            self.gpu_count()
+        let cards = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
+            self.card_count()
         } else {
             0
         };
         let mut state = self.state.lock();
-        let count_of = |kind| if kind == DeviceKind::Cpu { state.logical_cpus } else { gpus };
+        let count_of = |kind| match kind {
+            DeviceKind::Cpu => state.logical_cpus,
+            DeviceKind::Gpu => state.gpus.count(cards),
+        };
         for &device in devices {
             let count = count_of(device.kind);
             if device.index >= count {
@@ -273,6 +359,14 @@ fn check_cpu_count(count: u32) -> Result<()> {
     ))
 }
 
+fn check_gpu_count(count: u32) -> Result<()> {
+    if (1..=MAX_PER_CARD).contains(&count) {
+        return Ok(());
+    }
+    let problem = format!("{count}; a GPU can be 1 to {MAX_PER_CARD} logical ones");
+    Err(Error::invalid("count", problem))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
@@ -285,7 +379,8 @@ mod tests {
 
     /// A registry of its own, so that tests do not meet in the process's.
     fn registry(gpus: fn() -> &'static Result<u32, String>) -> &'static Registry {
-        Box::leak(Box::new(Registry::new(gpus)))
+        let memory = |_| Ok(MemoryInfo { total_bytes: 1000, available_bytes: 900 });
+        Box::leak(Box::new(Registry::new(gpus, memory)))
     }
 
     fn without_gpu() -> &'static Registry {
@@ -359,17 +454,30 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_listed_and_not_split() {
+    fn gpus_are_listed_and_split() {
         let registry = with_two_gpus();
         assert_eq!(registry.physical_count(DeviceKind::Gpu), 2);
         assert_eq!(registry.logical_count(DeviceKind::Gpu), 2);
         registry.set_logical_count(DeviceKind::Gpu, 1, 1).unwrap();
-        let split = registry.set_logical_count(DeviceKind::Gpu, 1, 2);
-        refused(split, Status::Unimplemented, &["2"]);
-        let none = registry.set_logical_count(DeviceKind::Gpu, 1, 0);
-        refused(none, Status::InvalidArgument, &["count"]);
+        for count in [0, MAX_PER_CARD + 1] {
+            let split = registry.set_logical_count(DeviceKind::Gpu, 1, count);
+            refused(split, Status::InvalidArgument, &["count", "1 to 64"]);
+        }
+        refused(registry.split_gpu(0, &[Some(0)]), Status::InvalidArgument, &["limits"]);
         assert_eq!(registry.resolve("GPU:1", "device").unwrap(), gpu(1));
         refused(registry.resolve("GPU:2", "device"), Status::NotFound, &["GPU:0 to GPU:1"]);
+
+        registry.set_logical_count(DeviceKind::Gpu, 0, 3).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 4);
+        assert_eq!(registry.state.lock().gpus.place(2, 2).unwrap().limit, Some(333));
+        assert_eq!(registry.state.lock().gpus.place(3, 2).unwrap().card, 1);
+        let held = registry.hold(&[gpu(1)]).unwrap();
+        let again = registry.set_logical_count(DeviceKind::Gpu, 0, 2);
+        refused(again, Status::FailedPrecondition, &["GPU:1", "strategy"]);
+        registry.set_logical_count(DeviceKind::Gpu, 1, 2).unwrap();
+        drop(held);
+        registry.set_logical_count(DeviceKind::Gpu, 0, 1).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 3);
     }
 
     #[test]

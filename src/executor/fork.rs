@@ -162,6 +162,8 @@ pub enum Guards {
     DeviceNames,
     /// The devices.
     Devices,
+    /// The GPUs that were opened.
+    Gpus,
     /// All strategies.
     Strategies,
     /// What a test makes up.
@@ -170,7 +172,7 @@ pub enum Guards {
 }
 
 /// The leaves that were ever locked, by what they guard.
-static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 5] = [const { OnceLock::new() }; 5];
+static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 6] = [const { OnceLock::new() }; 6];
 
 /// A lock that a fork takes.
 trait Held {

@@ -38,12 +38,12 @@ fn check_count(count: i64) -> Result<()> {
 /// @param[in] count How many arrays there are, 1 or more.
 /// @param[in] names Their names: elements are structs, with a field for each array. `names` may be NULL: then
 /// elements are tuples or, of a single array, its rows themselves.
-/// @param[in] views Where the arrays are, in memory of the CPU; umbo_view_of_memory() makes the view of an
+/// @param[in] views Where the arrays are; umbo_view_of_memory() makes the view of an
 /// array. Their dimensions 0 agree.
 /// @param[out] dataset Gets the dataset, which the caller releases.
 /// @return UMBO_STATUS_INVALID_ARGUMENT for a scalar, dimensions 0 that differ, and names that do not
-/// differ. UMBO_STATUS_UNIMPLEMENTED for memory of another device. UMBO_STATUS_RESOURCE_EXHAUSTED if there
-/// is no memory for the copies.
+/// differ. UMBO_STATUS_NOT_FOUND for memory of a device that does not exist. UMBO_STATUS_RESOURCE_EXHAUSTED
+/// if there is no memory for the copies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_arrays(
     count: i64,

@@ -17,7 +17,7 @@ use crate::input::Dataset;
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
 ///   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
-/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Element i consists of row i of each tensor and has the structure of `components`. The dataset
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
 ///   is not a valid handle.
-/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
 ///   one of them is not a valid handle.
-/// - UMBO_STATUS_UNIMPLEMENTED: a tensor is on a GPU.
+/// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy

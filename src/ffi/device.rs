@@ -53,6 +53,18 @@ pub(crate) fn device_of(device: DeviceId) -> umbo_device {
     umbo_device { r#type: device.kind as i32, ordinal: device.index as i32 }
 }
 
+/// A device that a struct names. INVALID_ARGUMENT for a type that is none, NOT_FOUND for a device that
+/// does not exist.
+pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Result<DeviceId> {
+    if device.r#type == UMBO_DEVICE_CPU {
+        return Ok(DeviceId::HOST);
+    }
+    let kind = kind_from(device.r#type).map_err(|error| error.within(argument))?;
+    let index = u32::try_from(device.ordinal)
+        .map_err(|_| Error::invalid(argument, format!("its device is {}", device.ordinal)))?;
+    registry::require(DeviceId { kind, index })
+}
+
 /// A device argument; NULL is CPU:0.
 ///
 /// # Safety
@@ -128,16 +140,18 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 ///
 /// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
 /// @param[in] physical_ordinal Which physical device of this type, from 0 on.
-/// @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 for a GPU.
+/// @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
 /// @return UMBO_OK, or one of these, and then nothing changes:
 /// - UMBO_STATUS_NOT_FOUND: there is no such physical device.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
 ///   or `count` is less than 1 or too large.
-/// - UMBO_STATUS_UNIMPLEMENTED: more than one logical device for a GPU.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses.
+/// - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses; or a GPU would get
+///   another number or share that was used already.
 ///
 /// The new split takes the place of the one before. The host is physical CPU 0; its logical devices
-/// share its processors. Strategies that exist keep the processors that they have.
+/// share its processors. Strategies that exist keep the processors that they have. Each of several
+/// logical GPUs may allocate an equal share of the memory of its GPU, and has a stream of its own. GPUs
+/// are split before they are first used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,

@@ -109,8 +109,8 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         "UMBO_REPLICATION_PER_WORKER (0) and UMBO_REPLICATION_PER_REPLICA (1)",
     )?;
     let read_ahead = match options.per_replica_buffer_size {
-        UMBO_BUFFER_OF_DEVICE => DistributeOptions::default().read_ahead,
-        size => size,
+        UMBO_BUFFER_OF_DEVICE => None,
+        size => Some(size),
     };
     Ok(DistributeOptions {
         splitting,
@@ -137,8 +137,7 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
 ///   them first), options are wrong or contradict each other, or a handle is not valid.
-/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or a component
-///   would be on a GPU.
+/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
@@ -224,8 +223,7 @@ pub type umbo_dataset_fn = Option<
 /// @return UMBO_OK, the status with which `function` fails, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `function` has stored no dataset or is a null pointer, options
 ///   are wrong or contradict each other, or a handle is not valid.
-/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA, or an element
-///   would be on a GPU.
+/// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// With n replicas, replica k gets element s * n + k in step s. Nothing is split. An element is the

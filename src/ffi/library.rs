@@ -9,6 +9,7 @@ use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
 use super::text::{c_string, text};
+use crate::device::{DeviceKind, registry};
 use crate::error::Error;
 use crate::executor::shutdown;
 use crate::executor::thread::Uncancelled;
@@ -98,9 +99,6 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
     info.as_ptr()
 }
 
-/// The optional features that work.
-const FEATURES: &[&str] = &[];
-
 /// Tells whether an optional feature works here and now.
 ///
 /// @param[in] name The name of the feature.
@@ -109,14 +107,14 @@ const FEATURES: &[&str] = &[];
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
 ///
-/// There is one name so far, "cuda": GPUs can be devices of a strategy. In this version they
-/// cannot, whatever driver and GPUs the machine has. umbo_physical_device_count() counts the GPUs.
+/// There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
     boundary("umbo_has_feature", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (result, name) = unsafe { (out(result, "result")?, text(name, "name")?) };
-        result.write(FEATURES.contains(&name).into());
+        let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
+        result.write(works.into());
         Ok(())
     })
 }

@@ -353,6 +353,7 @@ pub unsafe extern "C" fn umbo_metrics_add_labels(
                 // call.
                 let (predicted, labels) =
                     unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
+                let (predicted, labels) = (predicted.reading()?, labels.reading()?);
                 metrics.add_labels_in(context, index, &predicted, &labels)
             })?
         })

@@ -198,6 +198,12 @@ pub unsafe extern "C" fn umbo_replica_context_strategy(
 /// @param[in] ctx The replica's context.
 /// @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// The GPU's primary context is current in the callback. All that the library does with the GPU's memory
+/// goes through this stream, in the order of the calls: what the callback queues on it sees the
+/// arguments, and what is called after it sees its results. A callback returns when its work is queued;
+/// the run waits for it. Work on another stream is ordered against this one by the program, by events. The
+/// stream belongs to the library and lives as long as the process; never destroy it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_stream(
     ctx: *const umbo_replica_context,
@@ -206,8 +212,8 @@ pub unsafe extern "C" fn umbo_replica_context_stream(
     boundary("umbo_replica_context_stream", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let stream = unsafe { out(stream, "stream") }?;
-        borrow(ctx, "ctx", |_| ())?;
-        stream.write(ptr::null_mut());
+        let gpu = borrow(ctx, "ctx", |context| context.strategy().gpu(context.replica()))?;
+        stream.write(gpu.map_or(ptr::null_mut(), |gpu| gpu.stream().cast()));
         Ok(())
     })
 }

@@ -29,8 +29,8 @@ pub struct umbo_strategy_options {
     /// sizeof(umbo_strategy_options).
     pub struct_size: usize,
     /// An array of `compute_device_count` device names, one replica for each, all different; at
-    /// most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on CPU:0.
-    /// This version computes on CPU devices only.
+    /// most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on each GPU,
+    /// or on CPU:0 if the process has no GPU.
     pub compute_devices: *const *const c_char,
     /// The number of names in `compute_devices`.
     pub compute_device_count: i64,
@@ -74,13 +74,14 @@ impl Default for umbo_strategy_options {
 
 /// Makes a strategy with one replica for each compute device.
 ///
-/// @param[in] options The settings; `options` may be NULL: one replica on CPU:0.
+/// @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if there
+///   is none.
 /// @param[out] strategy The new strategy. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
 ///   cannot be read, or another option that is out of range.
 /// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
-/// - UMBO_STATUS_UNIMPLEMENTED: a GPU, which this version does not compute on.
+/// - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
 ///
 /// All variables of the strategy lie on its one parameter device. The function starts a thread for

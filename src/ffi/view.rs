@@ -1,13 +1,15 @@
 //! Views of memory, as they go out and come in.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use super::boundary::check;
-use super::device::{UMBO_DEVICE_CPU, device_of, umbo_device};
+use super::device::{device_of, listed_device, umbo_device};
 use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::View;
+use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, MAX_RANK, Tensor};
 
 /// What holds for the memory of a view: a sum of the UMBO_VIEW_ constants.
@@ -73,7 +75,7 @@ pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
 pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
     let view = view_to_read(tensor);
     umbo_view {
-        mutable_data: tensor.data().cast(),
+        mutable_data: tensor.address().cast(),
         flags: view.flags & !UMBO_VIEW_READ_ONLY,
         ..view
     }
@@ -84,7 +86,7 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     let layout = tensor.layout();
     let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
     let mut view = umbo_view {
-        data: tensor.data().cast(),
+        data: tensor.address().cast(),
         mutable_data: std::ptr::null_mut(),
         dtype: tensor.dtype() as i32,
         rank: layout.shape.rank() as i32,
@@ -104,7 +106,25 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     view
 }
 
-/// A view that comes in, of memory that the CPU can address.
+/// The elements of a view that came in.
+pub(crate) enum Incoming<'a> {
+    /// Where the view says.
+    InPlace(View<'a>),
+    /// Copied from a GPU.
+    Copied(Tensor),
+}
+
+impl Incoming<'_> {
+    /// For reading by the CPU.
+    pub(crate) fn reading(&self) -> Result<View<'_>> {
+        match self {
+            Incoming::InPlace(view) => Ok(*view),
+            Incoming::Copied(tensor) => tensor.reading(),
+        }
+    }
+}
+
+/// A view that comes in.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
@@ -112,14 +132,12 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
 pub(crate) unsafe fn view_from<'a>(
     pointer: *const umbo_view,
     argument: &'static str,
-) -> Result<View<'a>> {
+) -> Result<Incoming<'a>> {
     check(pointer, argument, "a view is expected")?;
     // SAFETY: checked, and the caller promises the rest.
     let view = unsafe { &*pointer };
     let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
-    if view.device.r#type != UMBO_DEVICE_CPU {
-        return Err(Error::invalid(argument, "its memory is not the CPU's; copy it there"));
-    }
+    let device = listed_device(view.device, argument)?;
     // SAFETY: a view has as many sizes and strides as its rank may be at most.
     let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), argument) }?;
     let mut strides = [0isize; MAX_RANK];
@@ -134,8 +152,18 @@ pub(crate) unsafe fn view_from<'a>(
             return Err(Error::invalid(argument, problem));
         }
     }
-    // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
-    Ok(unsafe { View::new(view.data.cast(), dtype, layout) })
+    if device.is_host_memory() {
+        // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
+        return Ok(Incoming::InPlace(unsafe { View::new(view.data.cast(), dtype, layout) }));
+    }
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+        Error::invalid(argument, "its strides reach further than memory can address")
+    })?;
+    // SAFETY: as above; the storage is dropped before this returns.
+    let storage =
+        unsafe { Storage::foreign(view.data.cast_mut().cast(), bytes, device, true, Box::new(())) };
+    let there = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?;
+    there.on_host().map(Incoming::Copied)
 }
 
 /// A contiguous copy, on CPU:0, of the elements that a view of the caller's shows.
@@ -147,6 +175,7 @@ pub(crate) unsafe fn tensor_of_view(
     argument: &'static str,
 ) -> Result<Tensor> {
     // SAFETY: the caller's promise is the same.
-    let view = unsafe { view_from(pointer, argument) }?;
+    let incoming = unsafe { view_from(pointer, argument) }?;
+    let view = incoming.reading()?;
     Tensor::made(view.dtype(), view.layout().shape, DeviceId::HOST, |to| to.copy_from_view(&view))
 }

@@ -291,5 +291,5 @@ fn stack(
             ),
         ));
     }
-    rows::copy_to_row(&tensor.reading()?, &mut slot.own_tensor().writing()?, position)
+    rows::copy_to_row(&tensor.on_host()?.reading()?, &mut slot.own_tensor().writing()?, position)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::DeviceId;
+use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
@@ -51,8 +51,8 @@ pub struct DistributeOptions {
     /// Whether components stay on CPU:0, rather than going to the compute devices.
     pub keep_on_host: bool,
     /// How many steps are made ahead, on a thread of the iterator's, once the first one has been
-    /// asked for; 0: none.
-    pub read_ahead: i64,
+    /// asked for; 0: none. If it is not said, what suits the devices.
+    pub read_ahead: Option<i64>,
     /// Which replicas a pipeline serves.
     pub replication: Replication,
     /// Whether the dataset itself is to be on the compute devices.
@@ -65,9 +65,7 @@ impl Default for DistributeOptions {
             splitting: Splitting::Ceiling,
             drop_partial_step: false,
             keep_on_host: false,
-            // On CPU devices components are views of a batch: there is nothing to fetch, and a
-            // thread would only take a processor from the replicas.
-            read_ahead: 0,
+            read_ahead: None,
             replication: Replication::PerWorker,
             place_dataset_on_device: false,
         }
@@ -101,14 +99,20 @@ impl DistributeOptions {
             }
             (Replication::PerWorker, false) => {}
         }
-        let depth = ahead_depth(self.read_ahead, 0, "per_replica_buffer_size")?;
+        // On CPU devices components are views of a batch: there is nothing to fetch, and a thread would
+        // only take a processor from the replicas. To a GPU the parts of the next steps are copied while
+        // it computes.
+        let fetches = !self.keep_on_host && devices.iter().any(|device| !device.is_host_memory());
+        let suitable = if fetches { 2 } else { 0 };
+        let depth = self.read_ahead.unwrap_or(suitable);
+        let depth = ahead_depth(depth, 0, "per_replica_buffer_size")?;
         if self.keep_on_host {
             return Ok((devices.iter().map(|_| DeviceId::HOST).collect(), depth));
         }
-        match devices.iter().find(|device| !device.is_host_memory()) {
-            Some(device) => Err(Error::Unimplemented(format!("input on {device} in this version"))),
-            None => Ok((devices.into(), depth)),
+        for &gpu in devices.iter().filter(|device| !device.is_host_memory()) {
+            registry::gpu(gpu)?;
         }
+        Ok((devices.into(), depth))
     }
 }
 
@@ -119,13 +123,14 @@ impl DistributeOptions {
 /// per-replica value: its rows are split in order, as `options` says, by the number of rows that
 /// it actually has; the part of replica k is component k. Parts may be empty; they keep dtype
 /// and rank. Tensors of one element may differ in their number of rows, and each is split by its
-/// own. Parts are views of the batch: nothing is copied. Each tensor knows how many examples it
-/// holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device k,
+/// own. Parts are views of the batch: nothing is copied, but for parts of replicas on GPUs. Each tensor
+/// knows how many examples it holds ([`Tensor::examples`](crate::tensor::Tensor::examples)). Component k is on device k,
 /// whose memory, of a CPU, is that of all CPUs.
 ///
 /// INVALID_ARGUMENT: no replicas, another number of devices, or, with several replicas, an
 /// element with a scalar, which cannot be split; options that contradict each other.
-/// UNIMPLEMENTED: devices whose memory the CPU cannot address, replication per replica.
+/// UNIMPLEMENTED: replication per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist or cannot be
+/// used.
 pub fn distribute(
     dataset: &Dataset,
     replicas: usize,

@@ -11,6 +11,7 @@ use crate::memory;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
+use crate::values::device_copies::memory_of;
 
 /// Something that can be used again once nobody else holds a part of it.
 pub(super) trait Reusable {
@@ -236,8 +237,8 @@ impl LeafBuffer<'_> {
     }
 }
 
-/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on,
-/// on `device`, which can read the memory.
+/// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on, on
+/// `device`; or, if that cannot read the memory, a copy of it.
 pub(super) fn view(
     tensor: &mut Tensor,
     source: &Tensor,
@@ -246,8 +247,31 @@ pub(super) fn view(
     device: DeviceId,
     examples: Option<u64>,
 ) -> Result<()> {
+    if memory_of(device) != memory_of(source.device()) {
+        return copy(tensor, source, layout, elements, device, examples);
+    }
     let (storage, start) = source.storage();
     let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
+    let parts = TensorParts { storage, dtype, layout, offset, device, examples };
+    if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
+}
+
+/// The same for a device that has not the memory. What it had before goes back to its pool, in the
+/// order of the device's work, so a pass that is ahead of its replicas holds what they need and no more.
+fn copy(
+    tensor: &mut Tensor,
+    source: &Tensor,
+    layout: Layout,
+    elements: usize,
+    device: DeviceId,
+    examples: Option<u64>,
+) -> Result<()> {
+    let (storage, start) = source.storage();
+    let offset = start + elements * source.dtype().size();
+    let part = Tensor::from_storage(Arc::clone(storage), source.dtype(), layout, offset)?;
+    let copied = part.copied_to(device)?;
+    let (storage, offset) = copied.storage();
+    let (dtype, layout) = (copied.dtype(), *copied.layout());
     let parts = TensorParts { storage, dtype, layout, offset, device, examples };
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }

@@ -16,13 +16,10 @@ impl Dataset {
     /// One element: `element`, a tensor or a nest of tensors. The tensors are shared, not copied,
     /// and must not be written while the dataset or its element is in use.
     ///
-    /// INVALID_ARGUMENT: per-replica values, variables, no tensor at all. UNIMPLEMENTED: memory
-    /// that the CPU cannot address.
+    /// INVALID_ARGUMENT: per-replica values, variables, no tensor at all.
     pub fn from_tensors(element: &Value) -> Result<Dataset> {
-        let spec = ElementSpec::describe(element, "element", &mut |tensor| {
-            tensor.reading()?;
-            Ok(LeafSpec::of(tensor))
-        })?;
+        let spec =
+            ElementSpec::describe(element, "element", &mut |tensor| Ok(LeafSpec::of(tensor)))?;
         if spec.leaves() == 0 {
             return Err(Error::invalid("element", "it contains no tensor"));
         }
@@ -32,15 +29,13 @@ impl Dataset {
     /// One element for each tensor. They have one dtype and rank; their shapes may differ, so that
     /// the element spec has no sizes. They are shared as by [`Dataset::from_tensors`].
     ///
-    /// INVALID_ARGUMENT: no tensors, another dtype or rank. UNIMPLEMENTED: memory that the CPU
-    /// cannot address.
+    /// INVALID_ARGUMENT: no tensors, another dtype or rank.
     pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
         let first = tensors.first().ok_or_else(|| {
             Error::invalid("tensors", "none; give one or more, which say the dtype and rank")
         })?;
         let mut elements = list(tensors.len(), "elements")?;
         for (position, tensor) in tensors.iter().enumerate() {
-            tensor.reading()?;
             if tensor.dtype() != first.dtype() || tensor.shape().rank() != first.shape().rank() {
                 return Err(Error::invalid(
                     "tensors",

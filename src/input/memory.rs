@@ -29,18 +29,20 @@ pub(super) fn mapped_storage(map: Mmap) -> Storage {
     unsafe { Storage::foreign(data, bytes, DeviceId::HOST, true, Box::new(map)) }
 }
 
-/// The same elements, not to be written: a batch that is a view of an array must not be a way to
+/// The same elements in host memory, not to be written: a batch that is a view of an array must not be a way to
 /// change the array.
 pub(super) fn read_only(tensor: &Tensor) -> Result<Tensor> {
-    if tensor.is_read_only() {
+    if tensor.is_read_only() && tensor.device().is_host_memory() {
         return Ok(tensor.clone());
     }
+    let tensor = &tensor.on_host()?;
     let (storage, offset) = tensor.storage();
     let owner = Box::new(Arc::clone(storage));
     // SAFETY: the box keeps the storage, and with it these bytes, until the new storage is
     // dropped; whoever makes a dataset of a tensor has set its elements. Read-only is said.
-    let shared =
-        unsafe { Storage::foreign(storage.data(), storage.bytes(), storage.device(), true, owner) };
+    let shared = unsafe {
+        Storage::foreign(storage.address(), storage.bytes(), storage.device(), true, owner)
+    };
     Tensor::from_storage(Arc::new(shared), tensor.dtype(), *tensor.layout(), offset)
 }
 

@@ -87,17 +87,14 @@ pub fn batch_rows(batch: &Value) -> Result<usize> {
 }
 
 /// The rows of `batch` from `first` on as an element of a distributed dataset: replica k, on the
-/// k-th of `devices`, gets the next `sizes[k]` of them, as views. There must be as many.
-/// UNIMPLEMENTED: devices whose memory the CPU cannot address.
+/// k-th of `devices`, gets the next `sizes[k]` of them, as views, or as copies on a GPU. There must be as
+/// many.
 pub fn split_rows(
     batch: &Value,
     first: usize,
     sizes: &[usize],
     devices: &[DeviceId],
 ) -> Result<Value> {
-    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
-        return Err(Error::Unimplemented(format!("input on {device} in this version")));
-    }
     batch.map_leaves(&mut |leaf| {
         let whole = leaf.tensor_of(0)?;
         let mut start = first;
@@ -113,15 +110,11 @@ pub fn split_rows(
 }
 
 /// A global batch as an element of a distributed dataset: each tensor of it is split along dimension 0 by
-/// Rule A, the k-th part on the k-th of `devices`, as views; with one device tensors stay tensors. The
-/// parts know how many examples they hold.
+/// Rule A, the k-th part on the k-th of `devices`, as views, or as copies on a GPU; with one device
+/// tensors stay tensors. The parts know how many examples they hold.
 ///
-/// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar. UNIMPLEMENTED: devices
-/// whose memory the CPU cannot address.
+/// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
 pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
-    if let Some(device) = devices.iter().find(|device| !device.is_host_memory()) {
-        return Err(Error::Unimplemented(format!("input on {device} in this version")));
-    }
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
             let problem =

@@ -65,7 +65,7 @@ impl<'a> Contributions<'a> {
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
         self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
-            Buffer::Dense { span, .. } => Some((weight, *span)),
+            Buffer::Dense(dense) => dense.span().map(|span| (weight, span)),
             Buffer::Rows(_) => None,
         })
     }
@@ -78,7 +78,7 @@ impl<'a> Contributions<'a> {
         factor: impl Fn(f64) -> f64 + Clone,
     ) -> impl Iterator<Item = Source<'a>> + Clone {
         self.writers(index).filter_map(move |(replica, weight, buffer)| match buffer {
-            Buffer::Dense { .. } => None,
+            Buffer::Dense(_) => None,
             Buffer::Rows(rows) => Some((replica, rows, factor(weight))),
         })
     }

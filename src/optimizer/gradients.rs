@@ -17,7 +17,7 @@ use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::replica::{Buffer, Replica};
+use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::{DType, Tensor};
@@ -354,7 +354,7 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let Buffer::Dense { tensor, .. } = buffer else {
+        let Buffer::Dense(DenseBuffer { tensor, .. }) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {:?} were made for rows (row_sparse); add rows to it",
                 self.variables[index]
@@ -457,10 +457,26 @@ impl Gradients {
             )));
         }
         if weight != 0.0 {
+            if own.is_remote {
+                self.bring_home(own, step)?;
+            }
             self.check_rows(replica, own, step)?;
         }
         own.weight.store(weight.to_bits(), Ordering::Release);
         own.submitted.store(step, Ordering::Release);
+        Ok(())
+    }
+
+    /// Brings what the replica has written on another device to where an apply reads it.
+    fn bring_home(&self, own: &Replica, step: u64) -> Result<()> {
+        for (index, buffer) in own.buffers.iter().enumerate() {
+            if own.viewed.in_step(index, step) {
+                match buffer {
+                    Buffer::Dense(dense) => dense.bring_home()?,
+                    Buffer::Rows(rows) => rows.pieces().bring_home()?,
+                }
+            }
+        }
         Ok(())
     }
 

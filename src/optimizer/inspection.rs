@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::collectives::copy_to;
 use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::replica::Buffer;
+use crate::optimizer::replica::{Buffer, DenseBuffer};
 use crate::optimizer::rows::{AddedRows, Pieces};
 use crate::tensor::Tensor;
 
@@ -63,7 +63,9 @@ impl Gradients {
         let mut waiting = Vec::new();
         for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
             let copies = own.buffers.iter().map(|buffer| match buffer {
-                Buffer::Dense { tensor, .. } => copy_to(tensor, tensor.device()).map(Kept::Dense),
+                Buffer::Dense(DenseBuffer { tensor, .. }) => {
+                    copy_to(tensor, tensor.device()).map(Kept::Dense)
+                }
                 Buffer::Rows(_) => Ok(Kept::Rows(Pieces::default())),
             });
             let viewed = (0..own.buffers.len()).map(|index| {
@@ -94,7 +96,7 @@ impl Gradients {
     /// no buffers: they come into being when they are asked for.)
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
         for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
-            if let Buffer::Dense { tensor, .. } = buffer {
+            if let Buffer::Dense(DenseBuffer { tensor, .. }) = buffer {
                 // SAFETY: the replica, whose buffer it is, has not begun.
                 unsafe { tensor.assume_exclusive() }.fill(value)?;
             }
@@ -122,7 +124,7 @@ impl Gradients {
         for (own, was) in self.replicas.iter().zip(before.waiting) {
             for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
                 match (buffer, kept) {
-                    (Buffer::Dense { tensor, .. }, Kept::Dense(kept)) => {
+                    (Buffer::Dense(DenseBuffer { tensor, .. }), Kept::Dense(kept)) => {
                         // SAFETY: the step is given up, and no replica is in it.
                         unsafe { tensor.assume_exclusive() }.copy_from(&kept)?;
                     }
@@ -144,7 +146,7 @@ impl Gradients {
 
 fn written(buffer: &Buffer) -> Written<'_> {
     match buffer {
-        Buffer::Dense { tensor, .. } => Written::Dense(tensor),
+        Buffer::Dense(dense) => Written::Dense(&dense.tensor),
         Buffer::Rows(rows) => {
             let added = |(indices, values): (&Tensor, &Tensor)| AddedRows {
                 indices: indices.clone(),

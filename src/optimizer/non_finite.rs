@@ -54,8 +54,8 @@ struct Found {
 fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) -> Option<Found> {
     contributions.writers(index).find_map(|(replica, _, buffer)| {
         let (place, value) = match buffer {
-            Buffer::Dense { tensor, .. } => {
-                let (element, value) = first_element(tensor)?;
+            Buffer::Dense(dense) => {
+                let (element, value) = first_element(dense.home())?;
                 (place(variable.shape(), element), value)
             }
             Buffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {

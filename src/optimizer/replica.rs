@@ -15,9 +15,12 @@ use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
+use crate::values::device_copies::memory_of;
 use crate::values::variable::Variable;
 
 pub(super) struct Replica {
+    /// Whether what it writes has to be brought to where an apply reads it.
+    pub(super) is_remote: bool,
     /// One per variable.
     pub(super) buffers: Vec<Buffer>,
     /// One per variable: the last step in which this replica viewed it.
@@ -30,10 +33,56 @@ pub(super) struct Replica {
 
 /// Where a replica writes what it contributes to one variable.
 pub(super) enum Buffer {
-    /// All elements, in the replica's slab, and what an apply reads of them.
-    Dense { tensor: Tensor, span: Span<'static> },
+    /// All elements.
+    Dense(DenseBuffer),
     /// Some rows.
     Rows(ReplicaRows),
+}
+
+/// One replica's gradient of one variable.
+pub(super) struct DenseBuffer {
+    /// In the replica's slab, where the replica writes.
+    pub(super) tensor: Tensor,
+    /// Where the variable's device finds what was submitted, if the slab is not in its memory.
+    mirror: Option<Tensor>,
+    /// What an apply in host memory reads.
+    span: Option<Span<'static>>,
+}
+
+impl DenseBuffer {
+    /// A part of a slab, for `variable`.
+    fn new(tensor: Tensor, variable: &Variable) -> Result<DenseBuffer> {
+        let home = memory_of(variable.device());
+        let mirror = match memory_of(tensor.device()) == home {
+            true => None,
+            false => Some(Tensor::uninitialized(tensor.dtype(), tensor.shape(), home)?),
+        };
+        let read = mirror.as_ref().unwrap_or(&tensor);
+        let span = match home.is_host_memory() {
+            false => None,
+            // SAFETY: the span is kept with the tensor.
+            true => read.reading()?.span().map(|span| unsafe { span.held() }),
+        };
+        Ok(DenseBuffer { tensor, mirror, span })
+    }
+
+    /// Brings what the replica has written to where an apply reads it.
+    pub(super) fn bring_home(&self) -> Result<()> {
+        let Some(mirror) = &self.mirror else { return Ok(()) };
+        // SAFETY: the mirror is written here alone, by the replica whose buffer it is, before an apply
+        // can read what the step contributes.
+        unsafe { mirror.assume_exclusive() }.copy_from(&self.tensor)
+    }
+
+    /// What an apply reads.
+    pub(super) fn home(&self) -> &Tensor {
+        self.mirror.as_ref().unwrap_or(&self.tensor)
+    }
+
+    /// The same, if it lies in host memory.
+    pub(super) fn span(&self) -> Option<Span<'static>> {
+        self.span
+    }
 }
 
 /// A step number for each variable, in memory of which no other replica writes a cache line.
@@ -64,7 +113,9 @@ impl Replica {
         variables: &[Variable],
         options: &GradientsOptions<'_>,
     ) -> Result<Replica> {
+        let is_elsewhere = |variable: &Variable| memory_of(variable.device()) != memory_of(device);
         Ok(Replica {
+            is_remote: variables.iter().any(is_elsewhere),
             buffers: buffers(replica, device, variables, options)?,
             viewed: Viewed::new(variables.len()),
             submitted: AtomicU64::new(0),
@@ -111,10 +162,7 @@ fn buffers(
         let layout = Layout::row_major(variable.shape());
         let storage = Arc::clone(&storage);
         let tensor = Tensor::from_storage(storage, dtype(variable), layout, offset)?;
-        // SAFETY: the span is kept with the tensor.
-        let span = tensor.reading()?.span().map(|span| unsafe { span.held() });
-        let span = span.ok_or_else(|| Error::Internal("a buffer is not contiguous".into()))?;
-        Ok(Buffer::Dense { tensor, span })
+        DenseBuffer::new(tensor, variable).map(Buffer::Dense)
     });
     buffers.collect()
 }

@@ -86,11 +86,11 @@ mod tests {
         let mut buffer = RowBuffer::new(DType::Float32, shape(&[9, 2, 3]), DeviceId::HOST).unwrap();
         assert_eq!(buffer.tensor().shape(), shape(&[0, 2, 3]));
         buffer.resize(1, 5).unwrap();
-        let data = buffer.tensor().data();
+        let data = buffer.tensor().address();
         for rows in [0, 3, 5] {
             buffer.resize(rows, rows).unwrap();
             assert_eq!(
-                (buffer.tensor().data(), buffer.tensor().shape()),
+                (buffer.tensor().address(), buffer.tensor().shape()),
                 (data, shape(&[rows, 2, 3]))
             );
         }

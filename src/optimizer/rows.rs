@@ -1,6 +1,8 @@
 //! The rows that a replica contributes to the gradient of a row-sparse variable, whose gradients
 //! were declared row-sparse.
 
+#![expect(unsafe_code, reason = "rows that a GPU has are copied for the replica that wrote them")]
+
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::lock::{Mutex, MutexGuard};
@@ -38,8 +40,11 @@ pub(super) struct Pieces {
 }
 
 struct Piece {
+    /// In host memory, where an apply reads.
     indices: RowBuffer,
     values: RowBuffer,
+    /// Where the replica writes, if it is on a GPU.
+    on_gpu: Option<AddedRows>,
 }
 
 impl ReplicaRows {
@@ -59,15 +64,10 @@ impl ReplicaRows {
             pieces.pieces.try_reserve(1).map_err(|_| {
                 Error::ResourceExhausted(format!("memory for more rows of {variable:?}"))
             })?;
-            pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
+            pieces.pieces.push(Piece::new(variable, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
-        piece.indices.resize(rows, rows)?;
-        piece.values.resize(rows, rows)?;
-        let added = AddedRows {
-            indices: piece.indices.tensor().clone(),
-            values: piece.values.tensor().clone(),
-        };
+        let added = piece.resize(rows, self.device)?;
         pieces.used += 1;
         Ok(added)
     }
@@ -83,6 +83,11 @@ impl Pieces {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Tensor, &Tensor)> {
         let used = self.pieces[..self.used].iter();
         used.map(|piece| (piece.indices.tensor(), piece.values.tensor()))
+    }
+
+    /// Brings what was written on a GPU to where an apply reads it.
+    pub(super) fn bring_home(&mut self) -> Result<()> {
+        self.pieces[..self.used].iter_mut().try_for_each(Piece::bring_home)
     }
 
     /// How many rows there are.
@@ -127,8 +132,32 @@ impl Pieces {
 }
 
 impl Piece {
-    fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
-        let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, device)?;
-        Ok(Piece { indices, values: RowBuffer::new(dtype, variable.shape(), device)? })
+    fn new(variable: &Variable, dtype: DType) -> Result<Piece> {
+        let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, DeviceId::HOST)?;
+        let values = RowBuffer::new(dtype, variable.shape(), DeviceId::HOST)?;
+        Ok(Piece { indices, values, on_gpu: None })
+    }
+
+    /// Has `rows` rows from now on, which a replica on `device` writes.
+    fn resize(&mut self, rows: usize, device: DeviceId) -> Result<AddedRows> {
+        self.indices.resize(rows, rows)?;
+        self.values.resize(rows, rows)?;
+        let (indices, values) = (self.indices.tensor(), self.values.tensor());
+        if device.is_host_memory() {
+            return Ok(AddedRows { indices: indices.clone(), values: values.clone() });
+        }
+        let on_gpu = |like: &Tensor| Tensor::zeros(like.dtype(), like.shape(), device);
+        let added = AddedRows { indices: on_gpu(indices)?, values: on_gpu(values)? };
+        self.on_gpu = Some(added.clone());
+        Ok(added)
+    }
+
+    fn bring_home(&mut self) -> Result<()> {
+        let Some(written) = self.on_gpu.take() else { return Ok(()) };
+        // SAFETY: the buffers are the replica's until the step is over, and it has just written them.
+        unsafe {
+            self.indices.tensor().assume_exclusive().copy_from(&written.indices)?;
+            self.values.tensor().assume_exclusive().copy_from(&written.values)
+        }
     }
 }

@@ -17,8 +17,9 @@ use super::protocol::signal::Spin;
 use super::step_lock::StepLock;
 use super::transaction::Transaction;
 use crate::cluster::resolver::ClusterResolver;
-use crate::device::DeviceId;
+use crate::device::cuda::gpu::Gpu;
 use crate::device::registry::{self, DeviceHold};
+use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::affinity;
 use crate::executor::fork::{Guards, Leaf, Origin};
@@ -101,7 +102,9 @@ struct Threading {
 pub(super) struct Inner {
     id: u64,
     is_default: bool,
-    devices: Vec<DeviceId>,
+    pub devices: Vec<DeviceId>,
+    /// The GPU of each replica that has one.
+    gpus: Vec<Option<&'static Gpu>>,
     device_names: Vec<String>,
     parameter_device: DeviceId,
     threading: Threading,
@@ -161,18 +164,6 @@ impl Strategy {
             None if devices.len() == 1 => devices[0],
             None => DeviceId::HOST,
         };
-        for (device, argument) in devices
-            .iter()
-            .map(|device| (device, "compute_devices"))
-            .chain([(&parameter_device, "parameter_device")])
-        {
-            if !device.is_host_memory() {
-                return Err(Error::Unimplemented(format!(
-                    "{argument}: {device}: GPUs as devices of a strategy in this version; use CPU \
-                     devices"
-                )));
-            }
-        }
         let stack_bytes = match options.stack_bytes {
             Some(bytes) => checked_stack(bytes)?,
             None => thread::current_stack_bytes(),
@@ -195,6 +186,12 @@ impl Strategy {
             held.push(parameter_device);
             registry::hold(&held)?
         };
+        let gpu_of = |device: &DeviceId| match device.kind {
+            DeviceKind::Cpu => Ok(None),
+            DeviceKind::Gpu => registry::gpu(*device).map(Some),
+        };
+        let gpus = devices.iter().map(gpu_of).collect::<Result<_>>()?;
+        gpu_of(&parameter_device)?;
         let processors = affinity::available();
         let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
         let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
@@ -211,6 +208,7 @@ impl Strategy {
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             origin: Origin::here(),
             devices,
+            gpus,
             mailboxes,
             spin,
             watching_spin,
@@ -323,6 +321,11 @@ impl Strategy {
     pub(super) fn keeper(&self) -> Weak<dyn Keeper> {
         let keeper: Arc<dyn Keeper> = Arc::clone(&self.0) as Arc<dyn Keeper>;
         Arc::downgrade(&keeper)
+    }
+
+    /// The GPU of a replica, if it has one.
+    pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
+        self.0.gpus[replica]
     }
 
     /// A number that no other strategy of this process has; 0 is the default strategy.
@@ -469,8 +472,11 @@ fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
         return Ok((0..count).map(DeviceId::cpu).collect());
     }
     let Some(names) = &options.compute_devices else {
-        // All GPUs would be the choice once they can compute; this version has CPUs only.
-        return Ok(vec![DeviceId::HOST]);
+        let gpus = registry::logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
+        return Ok(match gpus {
+            0 => vec![DeviceId::HOST],
+            _ => (0..gpus).map(|index| DeviceId { kind: DeviceKind::Gpu, index }).collect(),
+        });
     };
     if names.is_empty() {
         return Err(Error::invalid(

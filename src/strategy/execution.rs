@@ -7,7 +7,7 @@ use super::central_storage::Job;
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
-use super::step::{Role, StepRecord};
+use super::step::{Callback, ReplicaContext, Role, StepRecord};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::values::Value;
@@ -49,7 +49,7 @@ impl StepRecord {
         let Some(frame) = frame else {
             return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
         };
-        let call = || with_frame(Frame::Replica(frame), || callback.call(&context));
+        let call = || with_frame(Frame::Replica(frame), || on_device(&callback, &context));
         let (outcome, frame) = catch_unwind(AssertUnwindSafe(call))
             .unwrap_or_else(|panic| (Err(panicked(panic)), None));
         let frame = match frame {
@@ -82,4 +82,17 @@ impl StepRecord {
         }
         strategy.inner().draining.end(std::ptr::from_ref(self).cast());
     }
+}
+
+/// Calls back. A replica on a GPU has the GPU's context meanwhile, and is done when its GPU is: what the
+/// callback has queued counts as its work, and what goes wrong there as its failure.
+fn on_device(callback: &Callback, context: &ReplicaContext) -> Result<Option<Value>> {
+    let Some(gpu) = context.strategy().gpu(context.replica()) else {
+        return callback.call(context);
+    };
+    let _entered = gpu.card().enter()?;
+    let outcome = callback.call(context);
+    // Also of a callback that failed: its arguments may be released once it is back.
+    let done = gpu.synchronize();
+    outcome.and_then(|result| done.map(|()| result))
 }

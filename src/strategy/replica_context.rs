@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::metrics::Metric;
 use super::step::{ReplicaContext, StepRecord};
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -30,6 +31,11 @@ impl ReplicaContext {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The device that the replica computes on.
+    pub fn device(&self) -> DeviceId {
+        self.strategy.compute_devices()[self.replica]
     }
 
     /// This replica's part of the run's arguments: of each per-replica value this replica's
@@ -79,7 +85,8 @@ impl ReplicaContext {
         }
     }
 
-    /// Scratch memory of `bytes` bytes at a multiple of 64, until the callback returns.
+    /// Scratch memory of the replica's device: `bytes` bytes at a multiple of 64, until the callback
+    /// returns.
     pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
         self.record()?.desks[self.replica].lock().scratch.grant(bytes)
     }

@@ -7,8 +7,8 @@ use crate::tensor::storage::{ALIGNMENT, Storage};
 /// Scratch memory of one replica. Regions are granted one after another and all taken back at
 /// the start of the next step. What did not fit in one block this time does the next time, so a
 /// steady step allocates nothing.
-#[derive(Default)]
 pub(super) struct Scratch {
+    device: DeviceId,
     blocks: Vec<Storage>,
     /// Bytes granted of the last block.
     used: usize,
@@ -17,6 +17,11 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// Memory of `device`.
+    pub fn on(device: DeviceId) -> Scratch {
+        Scratch { device, blocks: Vec::new(), used: 0, granted: 0 }
+    }
+
     /// Takes all regions back.
     pub fn reset(&mut self) {
         self.used = 0;
@@ -26,13 +31,14 @@ impl Scratch {
             // holds what they held together.
             let together = self.blocks.iter().map(Storage::bytes).sum();
             self.blocks.clear();
-            if let Ok(block) = Storage::uninitialized(together, DeviceId::HOST) {
+            if let Ok(block) = Storage::uninitialized(together, self.device) {
                 self.blocks.push(block);
             }
         }
     }
 
-    /// A region of `bytes` bytes at a multiple of 64, until the next reset.
+    /// The address, as the device counts, of a region of `bytes` bytes at a multiple of 64, until the next
+    /// reset.
     pub fn grant(&mut self, bytes: usize) -> Result<*mut u8> {
         let exhausted =
             || Error::ResourceExhausted(format!("bytes: {bytes} bytes of scratch memory"));
@@ -40,14 +46,17 @@ impl Scratch {
         let fits = self.blocks.last().is_some_and(|block| block.bytes() - self.used >= rounded);
         if !fits {
             let wanted = rounded.max(self.granted);
-            let block = Storage::uninitialized(wanted, DeviceId::HOST)
-                .or_else(|_| Storage::uninitialized(rounded, DeviceId::HOST))
-                .map_err(|_| exhausted())?;
+            let block = Storage::uninitialized(wanted, self.device)
+                .or_else(|_| Storage::uninitialized(rounded, self.device))
+                .map_err(|error| match self.device.is_host_memory() {
+                    true => exhausted(),
+                    false => error,
+                })?;
             self.blocks.push(block);
             self.used = 0;
         }
         let block = self.blocks.last().ok_or_else(exhausted)?;
-        let region = block.data().wrapping_add(self.used);
+        let region = block.address().wrapping_add(self.used);
         self.used += rounded;
         self.granted += rounded;
         Ok(region)
@@ -60,7 +69,7 @@ mod tests {
 
     #[test]
     fn regions_are_aligned_disjoint_and_settle_in_one_block() {
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::on(DeviceId::HOST);
         for _ in 0..3 {
             scratch.reset();
             let regions: Vec<usize> =

@@ -25,6 +25,7 @@ use super::protocol::signal::Spin;
 use super::protocol::sync::Mutex;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -194,7 +195,6 @@ pub(super) struct Verdict {
 
 /// What one replica leaves for the coordinator and the coordinator for it. Its lock is free
 /// whenever somebody wants it: the rendezvous says whose turn it is.
-#[derive(Default)]
 pub(super) struct Desk {
     pub part: Option<Role>,
     pub request: Option<Request>,
@@ -210,6 +210,24 @@ pub(super) struct Desk {
     pub examples: Option<u64>,
     /// Variables of other strategies that the callback has views of.
     pub viewed: HashMap<usize, Variable>,
+}
+
+impl Desk {
+    fn on(device: DeviceId) -> Desk {
+        Desk {
+            part: None,
+            request: None,
+            reply: None,
+            outcome: None,
+            metrics: MetricTable::default(),
+            scratch: Scratch::on(device),
+            sequence: 0,
+            told_to_stop: false,
+            first_example: 0,
+            examples: None,
+            viewed: HashMap::new(),
+        }
+    }
 }
 
 /// What a step holds until its last callback is back.
@@ -262,11 +280,14 @@ pub(super) struct StepRecord {
 }
 
 impl StepRecord {
-    fn new(mailboxes: Mailboxes, spin: Spin) -> StepRecord {
+    fn new(mailboxes: Mailboxes, spin: Spin, devices: &[DeviceId]) -> StepRecord {
         let replicas = mailboxes.len();
         StepRecord {
             rendezvous: Rendezvous::new(replicas),
-            desks: (0..replicas).map(|_| CachePadded::default()).collect(),
+            desks: devices
+                .iter()
+                .map(|&device| CachePadded::new(Mutex::new(Desk::on(device))))
+                .collect(),
             mailboxes,
             spin,
             coordinator_moved: Mutex::default(),
@@ -392,7 +413,11 @@ impl Strategy {
         let inner = self.inner();
         let mut records = inner.records.lock();
         while records.len() <= depth {
-            records.push(Arc::new(StepRecord::new(Arc::clone(&inner.mailboxes), inner.spin)));
+            records.push(Arc::new(StepRecord::new(
+                Arc::clone(&inner.mailboxes),
+                inner.spin,
+                &inner.devices,
+            )));
         }
         let record = Arc::clone(&records[depth]);
         record.downcast().expect("nothing but records of steps is put there, a line above")

@@ -12,11 +12,13 @@ use super::limits::Limits;
 use super::operation::Operation;
 use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment, ReduceOp};
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::tensor::{DType, Tensor, TensorMut};
 use crate::values::Value;
 use crate::values::buffer::copy_number;
+use crate::values::device_copies::memory_of;
 use crate::values::variable::{Aggregation, Variable};
 
 impl StepParticipant for Variable {
@@ -95,8 +97,23 @@ fn sees_step(context: Option<&ReplicaContext>, variable: &Variable) -> bool {
     }
 }
 
+/// The device that a replica wants `variable` on, if its memory is not the variable's.
+fn other_device(context: Option<&ReplicaContext>, variable: &Variable) -> Option<DeviceId> {
+    let device = memory_of(context?.device());
+    (device != memory_of(variable.device())).then_some(device)
+}
+
+/// Which of the variable's buffers a replica sees, or the thread that is in no run.
+fn seen_buffer(context: Option<&ReplicaContext>, variable: &Variable) -> usize {
+    match sees_step(context, variable) {
+        true => variable.visible_buffer(),
+        false => variable.committed_buffer(),
+    }
+}
+
 /// The tensor that `variable` is right now for a replica, or for the thread that is in no run if
-/// `context` is `None`.
+/// `context` is `None`. For a replica on a device that has not the variable's memory it is a copy there,
+/// made once for each version of the value.
 ///
 /// # Safety
 /// The elements are read, by whoever got the tensor from here, until the callback or the step ends, or
@@ -107,6 +124,16 @@ pub unsafe fn current_tensor<'a>(
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
     note_look(context, variable)?;
+    if let Some(device) = other_device(context, variable) {
+        let buffer = seen_buffer(context, variable);
+        // SAFETY: the caller's promise.
+        return unsafe {
+            match variable.on_device(buffer, device, variable.dtype()) {
+                Some(copy) => Ok(copy),
+                None => variable.bring_to_device(buffer, device, None),
+            }
+        };
+    }
     // SAFETY: the caller's promise.
     Ok(unsafe {
         if sees_step(context, variable) { variable.visible() } else { variable.committed() }
@@ -144,12 +171,14 @@ pub unsafe fn current_copy<'a>(
     }
     note_look(context, variable)?;
     let number = checked_copy_number(variable, dtype)?;
-    let buffer = match sees_step(context, variable) {
-        true => variable.visible_buffer(),
-        false => variable.committed_buffer(),
-    };
+    let buffer = seen_buffer(context, variable);
     // SAFETY: the caller's promise.
-    Ok(unsafe { variable.copy(buffer, number) })
+    Ok(unsafe {
+        match other_device(context, variable) {
+            Some(device) => variable.on_device(buffer, device, dtype),
+            None => variable.copy(buffer, number),
+        }
+    })
 }
 
 /// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that,
@@ -167,6 +196,11 @@ pub unsafe fn bring_in_step<'a>(
     dtype: DType,
 ) -> Result<&'a Tensor> {
     let number = checked_copy_number(variable, dtype)?;
+    if let Some(device) = other_device(context, variable) {
+        let buffer = seen_buffer(context, variable);
+        // SAFETY: as below; a replica of another strategy's run has the caller's promise.
+        return unsafe { variable.bring_to_device(buffer, device, Some(number)) };
+    }
     if sees_step(context, variable) {
         // SAFETY: whoever writes in a step waits for all replicas first; for what is read afterwards
         // the caller's promise.

@@ -35,6 +35,7 @@ pub mod ops;
 pub mod slab;
 pub mod storage;
 mod text;
+mod transfer;
 
 use std::fmt;
 use std::sync::Arc;
@@ -159,7 +160,7 @@ impl Tensor {
                 ),
             ));
         }
-        if !(storage.data() as usize).wrapping_add(offset).is_multiple_of(dtype.size()) {
+        if !storage.address().addr().wrapping_add(offset).is_multiple_of(dtype.size()) {
             return Err(Error::invalid(
                 "data",
                 format!("the address is not a multiple of {}, the size of {dtype}", dtype.size()),
@@ -199,9 +200,10 @@ impl Tensor {
         (&self.0.storage, self.0.offset)
     }
 
-    /// The address of the first element.
-    pub fn data(&self) -> *mut u8 {
-        self.0.storage.data().wrapping_add(self.0.offset)
+    /// The address of the first element, as the device counts: the host may follow it if the memory is
+    /// the host's.
+    pub fn address(&self) -> *mut u8 {
+        self.0.storage.address().wrapping_add(self.0.offset)
     }
 
     /// Whether `other` is a reference to the very same tensor.
@@ -247,6 +249,8 @@ impl Tensor {
     /// A contiguous tensor that `write` fills: all of its elements, or what it leaves out is
     /// unspecified.
     ///
+    /// What is to lie on a GPU is written in host memory first.
+    ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
     pub fn made(
         dtype: DType,
@@ -254,6 +258,10 @@ impl Tensor {
         device: DeviceId,
         write: impl FnOnce(&mut TensorMut) -> Result<()>,
     ) -> Result<Tensor> {
+        if !device.is_host_memory() {
+            let made = Tensor::made(dtype, shape, DeviceId::HOST, write)?;
+            return made.copied_to(device);
+        }
         let tensor = Tensor::uninitialized(dtype, shape, device)?;
         // SAFETY: nobody else has the tensor before it is returned.
         write(&mut unsafe { tensor.assume_exclusive() })?;
@@ -262,13 +270,13 @@ impl Tensor {
 
     /// A view for kernels that read, by [the rule](crate::tensor) without a promise.
     ///
-    /// Fails with UNIMPLEMENTED if the memory is not the host's.
+    /// Fails if the memory is not the host's; see [`Tensor::on_host`].
     pub fn reading(&self) -> Result<View<'_>> {
         self.in_host_memory("reading")?;
         // SAFETY: construction checked that the layout lies in the storage and is aligned. The
         // storage lives as long as this tensor, which is borrowed. Its elements are initialised,
         // and whoever writes them vouches for nobody reading them.
-        Ok(unsafe { View::new(self.data(), self.dtype(), *self.layout()) })
+        Ok(unsafe { View::new(self.address(), self.dtype(), *self.layout()) })
     }
 
     /// The right to write the elements, if nobody else has this tensor or another one over the same
@@ -292,7 +300,7 @@ impl Tensor {
         if self.device().is_host_memory() {
             return Ok(());
         }
-        Err(Error::Unimplemented(format!("{doing} memory of {} in this version", self.device())))
+        Err(Error::Internal(format!("{doing} memory of {} by the CPU", self.device())))
     }
 
     /// Every `step`-th position from `start` to before `stop` along `axis`; shares memory.
@@ -363,6 +371,16 @@ impl<'a> TensorMut<'a> {
         self.tensor.overlaps(other)
     }
 
+    /// The device that the tensor is on.
+    pub fn device(&self) -> DeviceId {
+        self.tensor.device()
+    }
+
+    /// Whether the host has the elements.
+    pub fn is_in_host_memory(&self) -> bool {
+        self.tensor.device().is_host_memory()
+    }
+
     /// Whether the elements lie densely in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.tensor.layout().is_contiguous()
@@ -371,7 +389,7 @@ impl<'a> TensorMut<'a> {
     /// A view for kernels that write.
     ///
     /// Fails with INVALID_ARGUMENT for read-only memory and for layouts in which two positions
-    /// share an element, and with UNIMPLEMENTED if the memory is not the host's.
+    /// share an element, and if the memory is not the host's.
     pub fn writing(&mut self) -> Result<ViewMut<'_>> {
         TensorMut { tensor: self.tensor }.into_view()
     }
@@ -380,6 +398,15 @@ impl<'a> TensorMut<'a> {
     pub fn into_view(self) -> Result<ViewMut<'a>> {
         let tensor = self.tensor;
         tensor.in_host_memory("writing")?;
+        self.check_writable()?;
+        // SAFETY: as in `Tensor::reading`; positions were just checked to be distinct, this has the
+        // right to write them alone, and the view has it now.
+        Ok(unsafe { ViewMut::new(tensor.address(), tensor.dtype(), *tensor.layout()) })
+    }
+
+    /// INVALID_ARGUMENT for read-only memory and for layouts in which two positions share an element.
+    fn check_writable(&self) -> Result<()> {
+        let tensor = self.tensor;
         if tensor.is_read_only() {
             return Err(Error::invalid("tensor", "its memory is read-only"));
         }
@@ -393,9 +420,7 @@ impl<'a> TensorMut<'a> {
                 ),
             ));
         }
-        // SAFETY: as in `Tensor::reading`; positions were just checked to be distinct, this has the
-        // right to write them alone, and the view has it now.
-        Ok(unsafe { ViewMut::new(tensor.data(), tensor.dtype(), *tensor.layout()) })
+        Ok(())
     }
 }
 

@@ -1,12 +1,13 @@
-//! What can be done to the elements of tensors in memory that the CPU can address, by the rule of
-//! [the module above](crate::tensor): who writes is alone with what is written.
+//! What can be done to the elements of tensors, by the rule of [the module above](crate::tensor): who
+//! writes is alone with what is written. What a GPU has and no kernel does is brought to the host.
 
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::{combine, layouts};
 use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::scatter::{self, ScatterOp};
-use crate::tensor::{DType, Element, Shape, Tensor, TensorMut, View};
+use crate::tensor::{DType, Element, Shape, Tensor, TensorMut, View, transfer};
 
 impl TensorMut<'_> {
     /// Writes the elements of `from`, of the same dtype and shape, to this tensor. They may share
@@ -16,15 +17,20 @@ impl TensorMut<'_> {
     /// RESOURCE_EXHAUSTED if overlapping memory has to be copied and there is none for the copy.
     pub fn copy_from(&mut self, from: &Tensor) -> Result<()> {
         if self.tensor.is_placed_like(from) {
-            return self.writing().map(drop);
+            return self.check_writable();
         }
         let from = from.apart_from(self.tensor)?;
+        if !(from.device().is_host_memory() && self.tensor.device().is_host_memory()) {
+            return transfer::copy(&from, self);
+        }
         self.copy_from_view(&from.reading()?)
     }
 
     /// Writes the elements that a view of other memory shows, of the same dtype and shape.
     pub fn copy_from_view(&mut self, from: &View<'_>) -> Result<()> {
-        layouts::copy(Instructions::chosen(), from, &mut self.writing()?)
+        self.through_host(false, |to| {
+            layouts::copy(Instructions::chosen(), from, &mut to.writing()?)
+        })
     }
 
     /// Writes the elements of `from` to those from `start` on along `axis`, as many as it has
@@ -37,14 +43,18 @@ impl TensorMut<'_> {
     /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
     /// rounded after the addition. Otherwise like [`TensorMut::copy_from`]; bool is refused.
     pub fn add_from(&mut self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self.tensor)?;
-        combine::add(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        let from = from.apart_from(self.tensor)?.on_host()?;
+        self.through_host(true, |to| {
+            combine::add(Instructions::chosen(), &from.reading()?, &mut to.writing()?)
+        })
     }
 
     /// `self -= from`, like [`TensorMut::add_from`].
     pub fn subtract_from(&mut self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self.tensor)?;
-        combine::subtract(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        let from = from.apart_from(self.tensor)?.on_host()?;
+        self.through_host(true, |to| {
+            combine::subtract(Instructions::chosen(), &from.reading()?, &mut to.writing()?)
+        })
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -55,32 +65,40 @@ impl TensorMut<'_> {
     /// with RESOURCE_EXHAUSTED if there is no memory for the numbers.
     pub fn scatter_rows(&mut self, op: ScatterOp, values: &Tensor, indices: &Tensor) -> Result<()> {
         let indices = indices.to_vec::<i64>()?;
-        let values = values.apart_from(self.tensor)?.to_contiguous()?;
-        scatter::scatter(op, &values.reading()?, &indices, &mut self.writing()?)
+        let values = values.apart_from(self.tensor)?.on_host()?.to_contiguous()?;
+        self.through_host(true, |to| {
+            scatter::scatter(op, &values.reading()?, &indices, &mut to.writing()?)
+        })
     }
 
     /// Sets all elements to zero (false for bool).
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_zeros(&mut self) -> Result<()> {
-        layouts::fill_zeros(&mut self.writing()?);
-        Ok(())
+        self.through_host(false, |to| {
+            layouts::fill_zeros(&mut to.writing()?);
+            Ok(())
+        })
     }
 
     /// Sets all elements, which are contiguous floats, to `value`, rounded to their type.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill(&mut self, value: f64) -> Result<()> {
-        real::fill(&mut self.writing()?, value);
-        Ok(())
+        self.through_host(false, |to| {
+            real::fill(&mut to.writing()?, value);
+            Ok(())
+        })
     }
 
     /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_with(&mut self, next: &mut dyn FnMut() -> f64) -> Result<()> {
-        real::fill_with(&mut self.writing()?, next);
-        Ok(())
+        self.through_host(false, |to| {
+            real::fill_with(&mut to.writing()?, next);
+            Ok(())
+        })
     }
 }
 
@@ -95,7 +113,7 @@ impl Tensor {
                 format!("its elements are {}, not {}", self.dtype(), T::DTYPE),
             ));
         }
-        let contiguous = self.to_contiguous()?;
+        let contiguous = self.on_host()?.to_contiguous()?;
         let view = contiguous.reading()?;
         let elements = view.as_slice::<T>().unwrap_or_default();
         let mut copy = Vec::new();
@@ -117,14 +135,19 @@ impl Tensor {
                 format!("{}; {self:?} has {expected}", destination.len()),
             ));
         }
-        layouts::copy_to_bytes(&self.reading()?, destination)
+        layouts::copy_to_bytes(&self.on_host()?.reading()?, destination)
     }
 
     /// Whether the memory that the two tensors span has bytes in common. Slices that interleave
     /// without sharing an element count as overlapping.
     pub fn overlaps(&self, other: &Tensor) -> bool {
+        let (device, others) = (self.device(), other.device());
+        // CPUs share their memory.
+        if device != others && !(device.is_host_memory() && others.is_host_memory()) {
+            return false;
+        }
         let range = |tensor: &Tensor| {
-            let start = tensor.data() as usize;
+            let start = tensor.address().addr();
             start..start + tensor.layout().extent() * tensor.dtype().size()
         };
         let (left, right) = (range(self), range(other));
@@ -140,7 +163,7 @@ impl Tensor {
     }
 
     fn copied(&self) -> Result<Tensor> {
-        Tensor::made(self.dtype(), self.shape(), self.device(), |to| to.copy_from(self))
+        self.copied_to(self.device())
     }
 
     /// This tensor, or a copy if writing `written` would change it.
@@ -150,8 +173,12 @@ impl Tensor {
 
     /// Whether both are the same elements in the same order.
     fn is_placed_like(&self, other: &Tensor) -> bool {
-        let place = |tensor: &Tensor| -> (usize, DType, Shape) {
-            (tensor.data() as usize, tensor.dtype(), tensor.shape())
+        let place = |tensor: &Tensor| -> (DeviceId, usize, DType, Shape) {
+            let device = match tensor.device() {
+                device if device.is_host_memory() => DeviceId::HOST,
+                device => device,
+            };
+            (device, tensor.address().addr(), tensor.dtype(), tensor.shape())
         };
         place(self) == place(other) && self.layout() == other.layout()
     }

@@ -85,13 +85,13 @@ mod tests {
             .iter()
             .map(|tensor| {
                 assert!(tensor.to_vec::<f32>().unwrap().iter().all(|&element| element == 0.0));
-                assert!(tensor.data().addr().is_multiple_of(ALIGNMENT));
-                (tensor.data().addr(), tensor.shape().elements() * 4)
+                assert!(tensor.address().addr().is_multiple_of(ALIGNMENT));
+                (tensor.address().addr(), tensor.shape().elements() * 4)
             })
             .collect();
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1.max(1) <= pair[1].0));
-        assert_eq!(tensors[1].data().addr(), tensors[0].data().addr() + ALIGNMENT);
+        assert_eq!(tensors[1].address().addr(), tensors[0].address().addr() + ALIGNMENT);
         // Blocks live as long as their tensors, not as long as the slab.
         drop(slab);
         // SAFETY: nobody else has it.

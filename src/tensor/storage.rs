@@ -4,7 +4,9 @@ use std::alloc::Layout as Allocation;
 use std::any::Any;
 use std::ptr::{self, NonNull};
 
-use crate::device::DeviceId;
+use crate::device::cuda::gpu::Gpu;
+use crate::device::cuda::memory::DeviceMemory;
+use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::blocks::{Block, LARGE};
@@ -28,6 +30,8 @@ enum Owner {
     Small { start: NonNull<u8>, layout: Allocation },
     /// A block of its own.
     Large { _block: Block },
+    /// Memory of a GPU.
+    Device { memory: DeviceMemory },
     /// Somebody else's; dropping the box tells them that it is no longer used.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
@@ -43,6 +47,11 @@ impl Storage {
     /// `bytes` zeros. Of large ones, those that nobody has touched yet need no memory, only
     /// addresses.
     pub fn zeroed(bytes: usize, device: DeviceId) -> Result<Storage> {
+        if !device.is_host_memory() {
+            let storage = Storage::of_gpu(bytes, device)?;
+            storage.fill_zeros()?;
+            return Ok(storage);
+        }
         // SAFETY: `allocate` calls this with a layout of non-zero size.
         let small = |layout| unsafe { memory::alloc_data_zeroed(layout) };
         Storage::allocate(bytes, device, Block::zeroed, small)
@@ -51,9 +60,27 @@ impl Storage {
     /// `bytes` bytes of whatever was in memory: unspecified, and initialised for all that the compiler
     /// knows.
     pub fn uninitialized(bytes: usize, device: DeviceId) -> Result<Storage> {
+        if !device.is_host_memory() {
+            return Storage::of_gpu(bytes, device);
+        }
         // SAFETY: `allocate` calls this with a layout of non-zero size.
         let small = |layout| settled(unsafe { unsettled(layout) });
         Storage::allocate(bytes, device, Block::uninitialized, small)
+    }
+
+    /// Memory of a GPU, with anything in it.
+    fn of_gpu(bytes: usize, device: DeviceId) -> Result<Storage> {
+        let memory = DeviceMemory::new(registry::gpu(device)?, bytes)?;
+        let data = ptr::without_provenance_mut(memory.address() as usize);
+        let data = NonNull::new(data)
+            .ok_or_else(|| Error::Internal("the driver gave memory at address 0".into()))?;
+        Ok(Storage { data, bytes, device, owner: Owner::Device { memory } })
+    }
+
+    fn fill_zeros(&self) -> Result<()> {
+        let Owner::Device { memory } = &self.owner else { return Ok(()) };
+        // SAFETY: the range is the memory's, which is freed on the same stream.
+        unsafe { memory.gpu().fill_zeros(memory.address(), self.bytes) }
     }
 
     fn allocate(
@@ -62,9 +89,6 @@ impl Storage {
         large: impl FnOnce(usize) -> Option<Block>,
         small: impl FnOnce(Allocation) -> *mut u8,
     ) -> Result<Storage> {
-        if !device.is_host_memory() {
-            return Err(Error::Unimplemented(format!("memory of {device} in this version")));
-        }
         let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
         if bytes >= LARGE {
             let block = large(bytes).ok_or_else(exhausted)?;
@@ -86,7 +110,7 @@ impl Storage {
     /// Memory that somebody else owns. `owner` is dropped, once, with the last tensor over it.
     ///
     /// # Safety
-    /// From `data` on `bytes` bytes stay valid, and initialised, until `owner` is dropped; they
+    /// From `data` on, which is an address of `device`, `bytes` bytes stay valid, and initialised, until `owner` is dropped; they
     /// are written only if `read_only` is false. `data` may be null if `bytes` is 0. Whoever writes
     /// them by other ways than through tensors keeps to the rule of [`crate::tensor`]: nobody reads
     /// or writes them meanwhile.
@@ -101,8 +125,9 @@ impl Storage {
         Storage { data, bytes, device, owner: Owner::Foreign { _owner: owner, read_only } }
     }
 
-    /// The first byte.
-    pub fn data(&self) -> *mut u8 {
+    /// The address of the first byte, as the device counts: the host may follow it if the memory is the
+    /// host's.
+    pub fn address(&self) -> *mut u8 {
         self.data.as_ptr()
     }
 
@@ -114,6 +139,14 @@ impl Storage {
     /// Where they lie.
     pub fn device(&self) -> DeviceId {
         self.device
+    }
+
+    /// The GPU that the library has allocated them on, if it is one.
+    pub(crate) fn gpu(&self) -> Option<&'static Gpu> {
+        match &self.owner {
+            Owner::Device { memory } => Some(memory.gpu()),
+            _ => None,
+        }
     }
 
     /// Whether they may only be read.
@@ -129,9 +162,13 @@ impl Storage {
     /// Fills a storage that nobody else knows yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() <= self.bytes && !matches!(self.owner, Owner::Foreign { .. }));
+        if let Owner::Device { memory } = &self.owner {
+            // SAFETY: the range is the memory's, which is freed on the same stream.
+            return unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) };
+        }
         // SAFETY: the range is ours, at least as long as `bytes`, and cannot overlap with a slice
         // that existed before it.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(), bytes.len()) };
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(), bytes.len()) };
         Ok(())
     }
 }

@@ -12,7 +12,12 @@ use crate::tensor::Tensor;
 impl fmt::Display for Tensor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{} {} on {}", self.dtype(), self.shape(), self.device())?;
-        match self.reading() {
+        let host = self.on_host();
+        match host
+            .as_ref()
+            .map_err(ToString::to_string)
+            .and_then(|host| host.reading().map_err(|error| error.to_string()))
+        {
             Ok(view) => write_elements(&view, formatter),
             Err(error) => write!(formatter, "({error})"),
         }

@@ -1,5 +1,5 @@
-//! One of a variable's two buffers: its elements, and low-precision copies of them that are kept in
-//! step.
+//! One of a variable's two buffers: its elements, and copies of them in lower precision and on other
+//! devices that are kept in step.
 //!
 //! A copy comes into being when it is first asked for, and stays. Whoever writes elements says so
 //! first ([`Buffer::to_write`], [`Buffer::begin_update`]): the copies are then out of step, and the
@@ -21,11 +21,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::fork::{self, Origin};
-use crate::executor::lock::Mutex;
+use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor};
+use crate::values::device_copies::DeviceCopies;
 
 /// The element types that copies can have. A place in this list is a copy's number.
 pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];
@@ -42,21 +43,24 @@ pub fn copy_number(variable: DType, copy: DType) -> Option<usize> {
 /// A low-precision copy of a buffer.
 struct Copy {
     tensor: Tensor,
-    /// All of the tensor.
-    span: SpanMut<'static>,
+    /// All of the tensor, if it lies in host memory.
+    span: Option<SpanMut<'static>>,
 }
 
 impl Copy {
     /// A copy of that dtype of `elements`, with nothing in it.
     fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
         let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
+        if !tensor.device().is_host_memory() {
+            return Ok(Copy { tensor, span: None });
+        }
         // SAFETY: the span is kept with the tensor. It is used by updates, at whose time the
         // strategy has nobody else at the variable.
         let span = unsafe {
             let span = tensor.assume_exclusive().into_view()?.into_span();
             span.map(|span| span.held())
         };
-        let span = span.ok_or_else(not_contiguous)?;
+        let span = Some(span.ok_or_else(not_contiguous)?);
         Ok(Copy { tensor, span })
     }
 }
@@ -67,6 +71,7 @@ pub(super) struct Buffer {
     copies: OfCopies<OnceLock<Copy>>,
     /// Whether a copy is there and is the rounding of the elements.
     in_step: OfCopies<AtomicBool>,
+    on_devices: DeviceCopies,
     /// Held by who makes a copy or brings it in step.
     converting: Mutex<()>,
 }
@@ -96,6 +101,7 @@ impl Buffer {
     /// The elements, to be written: copies are out of step from now on.
     pub(super) fn to_write(&self) -> &Tensor {
         self.in_step.iter().for_each(|in_step| in_step.store(false, Ordering::Release));
+        self.on_devices.outdate();
         self.elements()
     }
 
@@ -109,13 +115,42 @@ impl Buffer {
     /// A copy, which is made or brought in step if need be. Of several threads that ask at the same
     /// time one converts. `origin` is the process in which the variable was made.
     pub(super) fn bring_in_step(&self, number: usize, origin: Origin) -> Result<&Tensor> {
-        let _converting = fork::lock_of_object(
+        let _converting = self.converting(origin)?;
+        self.converted(number)
+    }
+
+    /// The copy in the memory of `device`, which is not the elements' own, if it is in step.
+    pub(super) fn on_device(&self, device: DeviceId, dtype: DType) -> Option<&Tensor> {
+        self.on_devices.get(device, dtype)
+    }
+
+    /// The same, made or brought in step if need be: in the elements' type, or that of the copy with
+    /// this number.
+    pub(super) fn bring_to_device(
+        &self,
+        device: DeviceId,
+        number: Option<usize>,
+        origin: Origin,
+    ) -> Result<&Tensor> {
+        let _converting = self.converting(origin)?;
+        let value = match number {
+            Some(number) => self.converted(number)?,
+            None => self.elements(),
+        };
+        self.on_devices.bring_in_step(device, value)
+    }
+
+    fn converting(&self, origin: Origin) -> Result<MutexGuard<'_, ()>> {
+        fork::lock_of_object(
             origin,
             &self.converting,
-            "another thread was making this low-precision copy of the variable when the process forked, \
-             and the child does not have that thread; view the variable in its own dtype, or copy the \
-             variable",
-        )?;
+            "another thread was making this copy of the variable when the process forked, and the child \
+             does not have that thread; view the variable in its own dtype, or copy the variable",
+        )
+    }
+
+    /// A copy in lower precision, which is made or brought in step if need be by who holds the lock.
+    fn converted(&self, number: usize) -> Result<&Tensor> {
         if let Some(copy) = self.copy(number) {
             return Ok(copy);
         }
@@ -125,12 +160,16 @@ impl Buffer {
             let _ = self.copies[number].set(Copy::new(COPY_DTYPES[number], elements)?);
         }
         let copy = self.copies[number].get().expect("it was there or was just made");
+        let elements = elements.on_host()?;
         let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
         // SAFETY: a copy that is not in step is nobody's to read, and this has the lock of who
         // writes it; updates do not run meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
-        let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
-        narrow_all(Instructions::chosen(), from, &mut to);
+        to.through_host(false, |to| {
+            let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
+            narrow_all(Instructions::chosen(), from, &mut to);
+            Ok(())
+        })?;
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }
@@ -139,9 +178,10 @@ impl Buffer {
     /// has to write along. All of the others are out of step afterwards, those it writes until
     /// [`Buffer::end_update`].
     pub(super) fn begin_update(&self, all: bool) -> OfCopies<bool> {
+        self.on_devices.outdate();
         std::array::from_fn(|number| {
             // An update of some elements keeps a copy in step but cannot bring it there.
-            let exists = self.copies[number].get().is_some();
+            let exists = self.copies[number].get().is_some_and(|copy| copy.span.is_some());
             exists && (self.in_step[number].swap(false, Ordering::AcqRel) || all)
         })
     }
@@ -150,7 +190,7 @@ impl Buffer {
     pub(super) fn copies_to_write(&self, which: OfCopies<bool>) -> OfCopies<Option<&SpanMut<'_>>> {
         std::array::from_fn(|number| {
             let copy = self.copies[number].get().filter(|_| which[number]);
-            copy.map(|copy| &copy.span)
+            copy.and_then(|copy| copy.span.as_ref())
         })
     }
 
@@ -166,7 +206,7 @@ impl Buffer {
     /// Elements and copies, as far as they exist.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Tensor> + '_ {
         let copies = self.copies.iter_mut().filter_map(OnceLock::take).map(|copy| copy.tensor);
-        self.elements.take().into_iter().chain(copies)
+        self.elements.take().into_iter().chain(copies).chain(self.on_devices.take())
     }
 }
 

@@ -243,6 +243,35 @@ impl Variable {
         self.0.buffers[buffer].bring_in_step(number, self.0.origin)
     }
 
+    /// The copy of a buffer in the memory of `device`, which is another one than the variable's, in a
+    /// dtype, if there is one and it is in step with the buffer's elements. Costs no lock.
+    ///
+    /// # Safety
+    /// As for [`Variable::copy`].
+    pub unsafe fn on_device(
+        &self,
+        buffer: usize,
+        device: DeviceId,
+        dtype: DType,
+    ) -> Option<&Tensor> {
+        self.0.buffers[buffer].on_device(device, dtype)
+    }
+
+    /// The same, made or brought in step if need be: in the variable's dtype, or in that of the
+    /// low-precision copy with this number. Otherwise as [`Variable::bring_in_step`].
+    ///
+    /// # Safety
+    /// As for [`Variable::bring_in_step`].
+    pub unsafe fn bring_to_device(
+        &self,
+        buffer: usize,
+        device: DeviceId,
+        number: Option<usize>,
+    ) -> Result<&Tensor> {
+        self.0.has_copies.store(true, Ordering::Release);
+        self.0.buffers[buffer].bring_to_device(device, number, self.0.origin)
+    }
+
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the
     /// buffer it has to write along. None is in step before [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {

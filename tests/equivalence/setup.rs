@@ -111,7 +111,7 @@ pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
     assert_eq!((tensor.dtype(), tensor.shape().elements()), (T::DTYPE, values.len()));
     for (index, value) in values.iter().enumerate() {
         // SAFETY: a replica's own buffer, contiguous, of this type and length, as just checked.
-        unsafe { tensor.data().cast::<T>().add(index).write(*value) };
+        unsafe { tensor.address().cast::<T>().add(index).write(*value) };
     }
 }
 

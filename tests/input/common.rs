@@ -26,7 +26,7 @@ pub fn read<T: Element>(tensor: &Tensor) -> Vec<T> {
     assert!(tensor.layout().is_contiguous());
     let elements = tensor.shape().elements();
     // SAFETY: the tensor is contiguous and of this type, and the tests write no tensors.
-    (0..elements).map(|at| unsafe { tensor.data().cast::<T>().add(at).read() }).collect()
+    (0..elements).map(|at| unsafe { tensor.address().cast::<T>().add(at).read() }).collect()
 }
 
 /// The int32 elements of a value that is a tensor.

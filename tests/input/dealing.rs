@@ -48,7 +48,7 @@ const DROPPING: DistributeOptions = DistributeOptions {
     splitting: Splitting::Ceiling,
     drop_partial_step: true,
     keep_on_host: false,
-    read_ahead: 1,
+    read_ahead: Some(1),
     replication: Replication::PerWorker,
     place_dataset_on_device: false,
 };
@@ -236,7 +236,7 @@ fn components_lie_on_their_devices_or_stay_on_the_host() {
     let dataset = distribute(&rows.batch(4, false).unwrap(), 2, &two, &default).unwrap();
     let step = dataset.iterator().unwrap().next().unwrap().unwrap();
     let part = step.tensor_of(1).unwrap();
-    assert_eq!(part.data(), array.slice(0, 2, 4, 1).unwrap().data());
+    assert_eq!(part.address(), array.slice(0, 2, 4, 1).unwrap().address());
     assert_eq!(part.slice(0, 1, 2, 1).unwrap().device(), DeviceId::cpu(2));
     // On the host, devices need no memory that the CPU can address.
     let gpus = [0, 1].map(|index| DeviceId { kind: DeviceKind::Gpu, index });
@@ -251,7 +251,7 @@ fn options_that_contradict_each_other() {
             replication,
             place_dataset_on_device,
             keep_on_host,
-            read_ahead,
+            read_ahead: Some(read_ahead),
             ..Default::default()
         };
         let distributed = distribute(&batches, 2, &devices(2), &options);
@@ -294,7 +294,7 @@ fn values_do_not_depend_on_how_far_is_read_ahead() {
         let asked: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
         let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
         let source = Dataset::from_generator(spec, move || Ok(Box::new(Counted(asked)))).unwrap();
-        let options = DistributeOptions { read_ahead, ..Default::default() };
+        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
         let iterator = dealt(&source, 2, &options).iterator().unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 0, "asked before the first step");
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
@@ -314,7 +314,7 @@ fn a_failure_comes_behind_the_steps_before_it() {
     };
     let source = numbers(8).map(fragile, Default::default()).unwrap();
     for read_ahead in [0, 1, 3] {
-        let options = DistributeOptions { read_ahead, ..Default::default() };
+        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
         let batches = source.batch(2, false).unwrap();
         let iterator = distribute(&batches, 2, &devices(2), &options).unwrap().iterator().unwrap();
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);

@@ -108,7 +108,7 @@ fn plain_files_are_mapped() {
     let tensor = batch.tensor_of(0).unwrap();
     assert!(tensor.is_read_only());
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let address = tensor.data() as usize;
+    let address = tensor.address() as usize;
     let line = maps.lines().find(|line| {
         let (start, stop) = line.split(' ').next().unwrap().split_once('-').unwrap();
         let number = |text| usize::from_str_radix(text, 16).unwrap();

@@ -175,7 +175,7 @@ fn elements_that_are_held_do_not_change() {
 fn elements_that_are_dropped_are_used_again() {
     let shuffled = numbers(400).shuffle(&seeded(9)).unwrap().batch(4, false).unwrap();
     let addresses = rest(&shuffled.iterator().unwrap(), |element| {
-        element.tensor_of(0).unwrap().data() as usize
+        element.tensor_of(0).unwrap().address() as usize
     });
     let mut distinct = addresses.clone();
     distinct.sort_unstable();

@@ -58,7 +58,7 @@ fn batches_in_order_are_read_only_views_of_the_array() {
     let iterator = batches.iterator().unwrap();
     let first = iterator.next().unwrap().unwrap();
     let tensor = first.tensor_of(0).unwrap();
-    assert_eq!(tensor.data(), array.slice(0, 1, 5, 1).unwrap().data());
+    assert_eq!(tensor.address(), array.slice(0, 1, 5, 1).unwrap().address());
     assert!(tensor.is_read_only());
 }
 
@@ -191,7 +191,7 @@ fn elements_that_the_caller_has_made() {
     let iterator = dataset.repeat(2).unwrap().iterator().unwrap();
     let element = iterator.next().unwrap().unwrap().item(0).unwrap();
     let tensor = element.tensor_of(0).unwrap();
-    assert_eq!((tensor.data(), tensor.is_read_only()), (one.data(), true));
+    assert_eq!((tensor.address(), tensor.is_read_only()), (one.address(), true));
     assert!(iterator.next().unwrap().is_some());
     assert!(iterator.next().unwrap().is_none());
 

@@ -124,7 +124,7 @@ fn buffers_lie_apart() {
     for replica in 0..8 {
         for (index, variable) in variables.iter().enumerate() {
             let buffer = gradients.view(replica, 1, index, Overwrite).unwrap();
-            assert_eq!(buffer.data() as usize % 64, 0);
+            assert_eq!(buffer.address() as usize % 64, 0);
             assert_eq!(buffer.device().index as usize, replica);
             assert_eq!(buffer.shape(), variable.shape());
         }

@@ -467,7 +467,7 @@ fn threads_that_ask_at_once_get_the_same_copy() {
                     start.wait();
                     asked(None, &variable);
                     places.push(
-                        bring_in_step(None, &variable, DType::BFloat16).unwrap().data().addr(),
+                        bring_in_step(None, &variable, DType::BFloat16).unwrap().address().addr(),
                     );
                     start.wait();
                 }
@@ -480,7 +480,7 @@ fn threads_that_ask_at_once_get_the_same_copy() {
             start.wait();
             start.wait();
         }
-        let place = copy_of(&variable, 0, 1).unwrap().data().addr();
+        let place = copy_of(&variable, 0, 1).unwrap().address().addr();
         for asking in asking {
             assert_eq!(asking.join().unwrap(), [place; 50]);
         }

@@ -138,7 +138,7 @@ pub fn optimizer(name: &str, learning_rate: f64) -> Arc<Optimizer> {
 
 pub fn read<T: Element>(tensor: &Tensor) -> Vec<T> {
     assert_eq!(tensor.dtype(), T::DTYPE);
-    let first = tensor.data().cast::<T>();
+    let first = tensor.address().cast::<T>();
     // SAFETY: the tensors of these tests are contiguous, initialised, and used by one thread.
     (0..tensor.shape().elements()).map(|index| unsafe { first.add(index).read() }).collect()
 }
@@ -147,7 +147,7 @@ pub fn write<T: Element>(tensor: &Tensor, values: &[T]) {
     assert_eq!((tensor.dtype(), tensor.shape().elements()), (T::DTYPE, values.len()));
     for (index, value) in values.iter().enumerate() {
         // SAFETY: as in `read`.
-        unsafe { tensor.data().cast::<T>().add(index).write(*value) };
+        unsafe { tensor.address().cast::<T>().add(index).write(*value) };
     }
 }
 

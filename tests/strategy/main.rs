@@ -45,7 +45,7 @@ fn numbers(tensor: &Tensor) -> Vec<f32> {
     // The tests' tensors are contiguous float32 that nobody writes while they are read.
     assert!(tensor.layout().is_contiguous());
     let count = tensor.shape().elements();
-    let data = tensor.data().cast::<f32>();
+    let data = tensor.address().cast::<f32>();
     // SAFETY: contiguous float32 elements of a live tensor, as just said.
     (0..count).map(|index| unsafe { data.add(index).read() }).collect()
 }

@@ -1,165 +1,25 @@
-//! CUDA devices: whether there are any, their names and their memory.
+//! CUDA devices: which there are, and their memory, queues and kernels.
 //!
-//! The driver is looked for when the process first asks, so that the library builds and runs
-//! where there is none. The bindings panic when the driver's library is absent or lacks a
-//! function; nothing here lets such a panic out (the panic hook may still print it).
+//! The driver is looked for when the process first asks, so that the library builds and runs where
+//! there is none. A [`Card`](card::Card) is a physical GPU with its primary context. A
+//! [`Gpu`](gpu::Gpu) is a logical one: a card, a stream of its own, and how much of the card's memory it
+//! may have. Both live as long as the process once they are opened.
+//!
+//! **All work on the memory of a logical GPU goes through its one stream**, in the order in which it is
+//! asked for: copies, kernels, and what a replica's callback queues. So nothing on one GPU needs an
+//! event, memory is freed in the same order as it is used, and two GPUs wait for each other where
+//! something goes from one to the other ([`Gpu::copy_from`](gpu::Gpu::copy_from)). Calls return once
+//! their work is queued; only what brings bytes to the host waits.
+//!
+//! The bindings panic where the driver lacks a function. A card is opened only after all functions that
+//! are used here were found ([`failure::require_functions`]), so none of the calls can.
 
-use std::ffi::c_int;
-use std::panic::catch_unwind;
-use std::ptr;
-use std::sync::OnceLock;
+pub mod card;
+mod discovery;
+pub mod failure;
+pub mod gpu;
+pub mod kernels;
+pub mod memory;
+mod staging;
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys;
-
-use crate::device::MemoryInfo;
-use crate::error::{Error, Result};
-
-/// How many CUDA devices this process can see, or why there are none. The driver is asked once;
-/// later calls return the first answer. Never zero and never a panic. The first call may take
-/// hundreds of milliseconds while the driver starts.
-pub fn probe() -> &'static Result<u32, String> {
-    static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
-    PROBE.get_or_init(|| {
-        // SAFETY: it opens the driver's library and closes it again; the driver's initialisers
-        // are written to run in any process that links it.
-        let present = || unsafe { sys::is_culib_present() };
-        if !guarded(present).unwrap_or(false) {
-            return Err("no CUDA driver library (libcuda.so.1) was found".into());
-        }
-        let count = guarded(|| {
-            result::init()?;
-            result::device::get_count()
-        });
-        match count {
-            Some(Ok(count)) => match u32::try_from(count) {
-                Ok(count) if count > 0 => Ok(count),
-                _ => Err("the CUDA driver is here, but it reports no device".into()),
-            },
-            Some(Err(error)) => Err(format!("the CUDA driver did not start: {}", explain(error))),
-            None => Err("the CUDA driver library lacks a function that is needed".into()),
-        }
-    })
-}
-
-/// The model name of a CUDA device. NOT_FOUND if there is no such device.
-pub fn device_name(ordinal: u32) -> Result<String> {
-    on_device(ordinal, "name", result::device::get_name)
-}
-
-/// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails. It makes the device's primary context current for a moment, which takes
-/// a second and some device memory if nobody else in the process holds it.
-pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
-    let (free, total) = on_device(ordinal, "memory size", |device| {
-        let before = result::ctx::get_current()?.unwrap_or(ptr::null_mut());
-        // SAFETY: `device` came from the driver's device::get.
-        let context = unsafe { result::primary_ctx::retain(device) }?;
-        // SAFETY: the context was retained just now and is released after its last use.
-        let made_current = unsafe { result::ctx::set_current(context) };
-        let info = made_current.and_then(|()| result::mem_get_info());
-        // SAFETY: `before` was the current context of this thread, or null, which means none;
-        // nothing in between could have destroyed it from this thread.
-        let restored = unsafe { result::ctx::set_current(before) };
-        // SAFETY: it pairs with the retain above; this thread no longer uses the context.
-        let released = unsafe { result::primary_ctx::release(device) };
-        restored.and(released).and(info)
-    })?;
-    Ok(MemoryInfo { total_bytes: total as u64, available_bytes: free as u64 })
-}
-
-/// Asks the driver about one device; `what` is asked for in error messages.
-fn on_device<T>(
-    ordinal: u32,
-    what: &str,
-    ask: impl FnOnce(sys::CUdevice) -> Result<T, DriverError> + std::panic::UnwindSafe,
-) -> Result<T> {
-    let count = match probe() {
-        Ok(count) => *count,
-        Err(reason) => {
-            return Err(Error::NotFound(format!("GPU {ordinal} does not exist: {reason}")));
-        }
-    };
-    let Some(index) = c_int::try_from(ordinal).ok().filter(|_| ordinal < count) else {
-        return Err(Error::NotFound(format!("GPU {ordinal} does not exist; there are {count}")));
-    };
-    let failed = |cause| Error::Unavailable(format!("the {what} of GPU {ordinal}: {cause}"));
-    match guarded(|| ask(result::device::get(index)?)) {
-        Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(failed(explain(error))),
-        None => Err(failed("the CUDA driver library lacks a function that is needed".into())),
-    }
-}
-
-/// Calls the bindings; `None` if they panicked.
-fn guarded<T>(call: impl FnOnce() -> T + std::panic::UnwindSafe) -> Option<T> {
-    catch_unwind(call).ok()
-}
-
-/// What a driver error means. The bindings' own texts are fetched from the driver, which may
-/// be what is broken, so the common codes are explained here.
-fn explain(error: DriverError) -> String {
-    let code = error.0 as u32;
-    let meaning = match code {
-        2 => "out of device memory",
-        3 => "not initialised; was this process forked after CUDA was started?",
-        34 => "the library found is a stub for linking, not a driver",
-        35 => "the driver is older than the program needs",
-        46 => "the device is busy or used exclusively by another process",
-        100 => "no CUDA device is visible; see CUDA_VISIBLE_DEVICES",
-        101 => "the device number is wrong",
-        802 => "the system is not ready; is the fabric manager running?",
-        803 => "the driver's library and its kernel module are of different versions",
-        804 => "the compatibility library does not support this device",
-        _ => return format!("CUDA error {code}"),
-    };
-    format!("{meaning} (CUDA error {code})")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::Status;
-
-    // These hold with and without a driver.
-    #[test]
-    fn the_probe_answers_and_repeats_itself() {
-        match probe() {
-            Ok(count) => assert!(*count > 0),
-            Err(reason) => assert!(reason.contains("CUDA driver"), "{reason}"),
-        }
-        assert_eq!(probe(), probe());
-    }
-
-    #[test]
-    fn an_absent_device_is_not_found() {
-        for error in [device_name(u32::MAX).unwrap_err(), memory_info(u32::MAX).unwrap_err()] {
-            assert_eq!(error.status(), Status::NotFound);
-            assert!(error.to_string().contains("GPU 4294967295"), "{error}");
-        }
-    }
-
-    #[test]
-    fn every_device_has_a_name_and_memory() {
-        for ordinal in 0..*probe().as_ref().unwrap_or(&0) {
-            assert!(!device_name(ordinal).unwrap().is_empty());
-            let memory = memory_info(ordinal).unwrap();
-            assert!(memory.total_bytes > 0 && memory.available_bytes <= memory.total_bytes);
-        }
-    }
-
-    #[test]
-    fn a_panic_of_the_bindings_stays_inside() {
-        let missing_symbol: Option<()> =
-            guarded(|| std::panic::resume_unwind(Box::new("missing symbol")));
-        assert_eq!(missing_symbol, None);
-    }
-
-    #[test]
-    fn known_codes_are_explained() {
-        let no_device = DriverError(sys::cudaError_enum::CUDA_ERROR_NO_DEVICE);
-        assert!(explain(no_device).contains("CUDA_VISIBLE_DEVICES"));
-        let other = DriverError(sys::cudaError_enum::CUDA_ERROR_UNKNOWN);
-        assert_eq!(explain(other), "CUDA error 999");
-    }
-}
+pub use discovery::{device_name, memory_info, probe};

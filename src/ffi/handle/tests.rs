@@ -167,7 +167,7 @@ fn looking_races_with_releasing() {
         let mut round = 0;
         while round < 500 || seen.load(Ordering::Relaxed) < 50 {
             let object = Tensor::scalar(f64::from(round)).unwrap();
-            let data = object.data().cast::<f64>();
+            let data = object.address().cast::<f64>();
             let spare = object.clone();
             let handle: *mut umbo_tensor = make(object).unwrap();
             current.store(bits(handle), Ordering::Release);

@@ -118,7 +118,7 @@ fn measure(options: &Options) -> Result<Measured> {
     }
     let batch = i64::try_from(options.batch).unwrap_or(i64::MAX);
     let distribution =
-        DistributeOptions { read_ahead: options.prefetch, ..DistributeOptions::default() };
+        DistributeOptions { read_ahead: Some(options.prefetch), ..DistributeOptions::default() };
     let input = distribute_dataset(&strategy, &dataset.batch(batch, false)?, &distribution)?;
     let iterator = input.iterator()?;
 

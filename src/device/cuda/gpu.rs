@@ -1,0 +1,264 @@
+//! A logical GPU: a card, a stream, and a share of the card's memory.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cudarc::driver::result::{self, event, stream};
+use cudarc::driver::sys;
+
+use super::card::Card;
+use super::staging::Staging;
+use crate::device::{DeviceId, DeviceKind};
+use crate::error::{Error, Result};
+use crate::executor::fork::{Guards, Leaf};
+use crate::executor::lock::Mutex;
+
+/// A logical GPU, opened. See [the module](super) for how its stream orders work.
+#[derive(Debug)]
+pub struct Gpu {
+    id: DeviceId,
+    card: &'static Card,
+    stream: sys::CUstream,
+    /// How many bytes of the card it may have; the card's own limit if it is not said.
+    limit: Option<u64>,
+    /// How many it has.
+    pub(super) used: AtomicU64,
+    pub(super) staging: Mutex<Option<Staging>>,
+}
+
+// SAFETY: the stream belongs to the card's context, lives as long as the process, and every thread may
+// queue work on it.
+unsafe impl Send for Gpu {}
+// SAFETY: as above; the rest is atomic or behind a lock.
+unsafe impl Sync for Gpu {}
+
+/// Where a logical GPU is to be found: what the registry of devices knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number among the logical GPUs.
+    pub index: u32,
+    /// The card's number.
+    pub card: u32,
+    /// How many bytes it may have; all that the card has if it is not said.
+    pub limit: Option<u64>,
+}
+
+/// What was opened in this process. In the child of a fork it is the parent's, and each use says so.
+static OPEN: Leaf<Opened> = Leaf::new(Guards::Gpus, Opened::NONE);
+
+struct Opened {
+    cards: BTreeMap<u32, &'static Card>,
+    gpus: BTreeMap<u32, &'static Gpu>,
+}
+
+impl Opened {
+    const NONE: Opened = Opened { cards: BTreeMap::new(), gpus: BTreeMap::new() };
+}
+
+/// Whether one of these logical GPUs was opened, so that it can be changed no more.
+pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
+    let open = OPEN.lock();
+    indices.find(|index| open.gpus.contains_key(index))
+}
+
+impl Gpu {
+    /// The logical GPU at a place that exists, opened if it is not.
+    pub fn at(place: Place) -> Result<&'static Gpu> {
+        // Opening takes a second. Nobody waits for it under the lock: who comes second drops what it
+        // has opened.
+        let known = OPEN.lock().gpus.get(&place.index).copied();
+        if let Some(gpu) = known {
+            gpu.card.check()?;
+            return Ok(gpu);
+        }
+        let known = OPEN.lock().cards.get(&place.card).copied();
+        let card = match known {
+            Some(card) => card,
+            None => {
+                let opened: &'static Card = Box::leak(Box::new(Card::open(place.card)?));
+                let card = *OPEN.lock().cards.entry(place.card).or_insert(opened);
+                card
+            }
+        };
+        let _entered = card.enter()?;
+        let made = stream::create(stream::StreamKind::NonBlocking)
+            .map_err(|error| card.failed("making a stream", error))?;
+        let fresh = || Gpu {
+            id: DeviceId { kind: DeviceKind::Gpu, index: place.index },
+            card,
+            stream: made,
+            limit: place.limit,
+            used: AtomicU64::new(0),
+            staging: Mutex::new(None),
+        };
+        let mut open = OPEN.lock();
+        let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
+        drop(open);
+        if gpu.stream != made {
+            // SAFETY: it was just made, and nothing was queued on it.
+            let _ = unsafe { stream::destroy(made) };
+        }
+        Ok(gpu)
+    }
+
+    /// Its name among devices.
+    pub fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    /// The card that it is a share of.
+    pub fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    /// Its stream, for whoever queues work of its own on it.
+    pub fn stream(&self) -> sys::CUstream {
+        self.stream
+    }
+
+    /// How many bytes it has allocated here.
+    pub fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes the GPU at a place has allocated here; 0 if it was not opened.
+    pub fn used(place: Place) -> u64 {
+        let gpu = OPEN.lock().gpus.get(&place.index).copied();
+        gpu.map_or(0, Gpu::used_bytes)
+    }
+
+    /// Counts `bytes` as used, or refuses them.
+    pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
+        let bytes = bytes as u64;
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        match self.limit {
+            Some(limit) if used.saturating_add(bytes) > limit => {
+                self.used.fetch_sub(bytes, Ordering::Relaxed);
+                Err(Error::ResourceExhausted(format!(
+                    "{}: {bytes} bytes; its limit is {limit}, and {} are left",
+                    self.id,
+                    limit.saturating_sub(used)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn on_stream<T>(
+        &self,
+        doing: &str,
+        call: impl FnOnce() -> Result<T, result::DriverError>,
+    ) -> Result<T> {
+        let _entered = self.card.enter()?;
+        call().map_err(|error| self.card.failed(doing, error))
+    }
+
+    /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the stream is this GPU's and lives.
+        self.on_stream("waiting for its work", || unsafe { stream::synchronize(self.stream) })
+    }
+
+    /// Whatever is queued from now on begins once `other` is done with what it has queued so far.
+    pub fn wait_for(&self, other: &Gpu) -> Result<()> {
+        if self.id == other.id {
+            return Ok(());
+        }
+        // SAFETY: event and streams are of the contexts that are current, and live. The driver keeps
+        // the event until the stream that waits has come past it.
+        let event = other.on_stream("noting how far it is", || unsafe {
+            let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            if let Err(error) = event::record(event, other.stream) {
+                let _ = event::destroy(event);
+                return Err(error);
+            }
+            Ok(event)
+        })?;
+        // SAFETY: as above.
+        self.on_stream("waiting for another GPU", || unsafe {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            let waits = stream::wait_event(self.stream, event, flags);
+            waits.and(event::destroy(event))
+        })
+    }
+
+    /// Queues a copy of memory of this GPU within it; the ranges do not overlap.
+    ///
+    /// # Safety
+    /// Both ranges are memory of this GPU that stays until the stream has come past the copy.
+    pub unsafe fn copy(&self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        self.on_stream("a copy", || unsafe {
+            result::memcpy_dtod_async(to, from, bytes, self.stream)
+        })
+    }
+
+    /// Queues a copy from another GPU to this one, after what both have queued so far; what the other
+    /// one queues next comes after it.
+    ///
+    /// # Safety
+    /// The ranges are memory of the GPUs that they are said to be of, and stay until the streams of both
+    /// have come past the copy.
+    pub unsafe fn copy_from(&self, other: &Gpu, from: u64, to: u64, bytes: usize) -> Result<()> {
+        if self.id == other.id {
+            // SAFETY: the caller's promise.
+            return unsafe { self.copy(from, to, bytes) };
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.wait_for(other)?;
+        let (own, others) = (self.card.context(), other.card.context());
+        // SAFETY: the caller's promise; the contexts are those of the ranges.
+        self.on_stream("a copy from another GPU", || unsafe {
+            if own == others {
+                return result::memcpy_dtod_async(to, from, bytes, self.stream);
+            }
+            result::memcpy_peer_async(own, to, others, from, bytes, self.stream)
+        })?;
+        other.wait_for(self)
+    }
+
+    /// Queues zeros.
+    ///
+    /// # Safety
+    /// The range is memory of this GPU that stays until the stream has come past it.
+    pub unsafe fn fill_zeros(&self, to: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        self.on_stream("clearing memory", || unsafe {
+            result::memset_d8_async(to, 0, bytes, self.stream)
+        })
+    }
+
+    /// Copies from the host. Returns once the source may be written again; the copy may still be on
+    /// its way, before whatever is queued next.
+    ///
+    /// # Safety
+    /// The source can be read, and the target is memory of this GPU that stays until the stream has come
+    /// past the copy.
+    pub unsafe fn upload(&'static self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
+        let _entered = self.card.enter()?;
+        let mut staging = self.staging.lock();
+        let staging = Staging::of(self, &mut staging, bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { staging.upload(self, from, to, bytes) }
+    }
+
+    /// Copies to the host, after all that was queued, and waits for it.
+    ///
+    /// # Safety
+    /// The source is memory of this GPU, and the target can be written.
+    pub unsafe fn download(&'static self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
+        let _entered = self.card.enter()?;
+        let mut staging = self.staging.lock();
+        let staging = Staging::of(self, &mut staging, bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { staging.download(self, from, to, bytes) }
+    }
+}

@@ -1,0 +1,133 @@
+//! Memory of a logical GPU, and pinned memory of the host.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use cudarc::driver::result;
+
+use super::gpu::Gpu;
+use crate::error::{Error, Result};
+
+/// Memory of a logical GPU. It is freed when the GPU's stream has come past everything that was queued
+/// before this was dropped.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    gpu: &'static Gpu,
+    address: u64,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    /// `bytes` bytes with anything in them.
+    ///
+    /// Fails with RESOURCE_EXHAUSTED, naming the device, the request and what is left, if the GPU has
+    /// not so many, and with UNAVAILABLE if it is lost.
+    pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<DeviceMemory> {
+        let _entered = gpu.card().enter()?;
+        gpu.reserve(bytes)?;
+        // The driver refuses to allocate nothing.
+        let taken = bytes.max(1);
+        let allocated = if gpu.card().has_pools() {
+            // SAFETY: the stream is the GPU's, and its context is current. The memory is used through
+            // that stream alone.
+            unsafe { result::malloc_async(gpu.stream(), taken) }
+        } else {
+            // SAFETY: the context is current.
+            unsafe { result::malloc_sync(taken) }
+        };
+        match allocated {
+            Ok(address) => Ok(DeviceMemory { gpu, address, bytes }),
+            Err(error) => {
+                gpu.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+                let left = match result::mem_get_info() {
+                    Ok((free, _)) => format!("; {free} are free"),
+                    Err(_) => String::new(),
+                };
+                Err(gpu.card().failed(&format!("{bytes} bytes for {}{left}", gpu.id()), error))
+            }
+        }
+    }
+
+    /// The first byte, as the device counts.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The GPU that it is memory of.
+    pub fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
+        // In the child of a fork, and on a card that is lost, there is nothing to be freed.
+        let Ok(_entered) = self.gpu.card().enter() else { return };
+        let freed = if self.gpu.card().has_pools() {
+            // SAFETY: it was allocated on this stream, and all that uses it was queued on it before.
+            unsafe { result::free_async(self.address, self.gpu.stream()) }
+        } else {
+            // SAFETY: it was allocated without a stream; the driver waits for what uses it.
+            unsafe { result::free_sync(self.address) }
+        };
+        if let Err(error) = freed {
+            // Whether that loses the card is noted; the next call says so.
+            let _ = self.gpu.card().failed("freeing memory", error);
+        }
+    }
+}
+
+/// Host memory that a GPU copies from and to by itself.
+#[derive(Debug)]
+pub struct PinnedMemory {
+    data: NonNull<u8>,
+    bytes: usize,
+    gpu: &'static Gpu,
+}
+
+// SAFETY: it is memory that this owns, and that every thread may address.
+unsafe impl Send for PinnedMemory {}
+// SAFETY: it gives an address and no access.
+unsafe impl Sync for PinnedMemory {}
+
+impl PinnedMemory {
+    /// `bytes` bytes with anything in them, and more than none.
+    pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<PinnedMemory> {
+        let _entered = gpu.card().enter()?;
+        // No flags: neither mapped for the device nor written past the caches.
+        // SAFETY: the context is current.
+        let data = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(|error| {
+            gpu.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
+        })?;
+        let data = NonNull::new(data.cast::<u8>())
+            .ok_or_else(|| Error::Internal("the driver gave no pinned memory".into()))?;
+        Ok(PinnedMemory { data, bytes, gpu })
+    }
+
+    /// The first byte.
+    pub fn data(&self) -> *mut u8 {
+        self.data.as_ptr()
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.gpu.card().enter() else { return };
+        // Copies from and to it may still be queued.
+        let _ = self.gpu.synchronize();
+        // SAFETY: the driver gave it, and nothing uses it any more.
+        let _ = unsafe { result::free_host(self.data.as_ptr().cast::<c_void>()) };
+    }
+}

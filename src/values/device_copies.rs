@@ -1,0 +1,83 @@
+//! Copies of a variable's value in the memory of other devices: one for each device and dtype that
+//! somebody reads it in, made once for each version of the value.
+
+#![expect(unsafe_code, reason = "copied elements are written")]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::{DType, Tensor};
+
+/// The copies that there are. They stay where they are as long as this does.
+#[derive(Default)]
+pub(super) struct DeviceCopies {
+    first: OnceLock<Box<DeviceCopy>>,
+}
+
+struct DeviceCopy {
+    tensor: Tensor,
+    /// Whether it holds the value that the variable has.
+    in_step: AtomicBool,
+    next: OnceLock<Box<DeviceCopy>>,
+}
+
+/// The device that has the memory of `device`: CPUs share theirs.
+pub(crate) fn memory_of(device: DeviceId) -> DeviceId {
+    if device.is_host_memory() { DeviceId::HOST } else { device }
+}
+
+impl DeviceCopies {
+    fn all(&self) -> impl Iterator<Item = &DeviceCopy> {
+        let first = self.first.get().map(|copy| &**copy);
+        std::iter::successors(first, |copy| copy.next.get().map(|next| &**next))
+    }
+
+    fn find(&self, device: DeviceId, dtype: DType) -> Option<&DeviceCopy> {
+        self.all().find(|copy| (copy.tensor.device(), copy.tensor.dtype()) == (device, dtype))
+    }
+
+    /// None holds the value any more, since that is about to change.
+    pub(super) fn outdate(&self) {
+        self.all().for_each(|copy| copy.in_step.store(false, Ordering::Release));
+    }
+
+    /// The copy on a device, if it holds the value.
+    pub(super) fn get(&self, device: DeviceId, dtype: DType) -> Option<&Tensor> {
+        // Acquire: whoever set the flag had written the copy before.
+        let copy = self.find(device, dtype)?;
+        copy.in_step.load(Ordering::Acquire).then_some(&copy.tensor)
+    }
+
+    /// The copy on a device, made or brought in step if need be. `value` is the value in the copy's
+    /// dtype. Of several threads one is here at a time, and nobody changes the value meanwhile.
+    pub(super) fn bring_in_step(&self, device: DeviceId, value: &Tensor) -> Result<&Tensor> {
+        let copy = match self.find(device, value.dtype()) {
+            Some(copy) => copy,
+            None => self.add(Tensor::uninitialized(value.dtype(), value.shape(), device)?),
+        };
+        if !copy.in_step.load(Ordering::Acquire) {
+            // SAFETY: a copy that does not hold the value is nobody's to read, and one thread is here.
+            unsafe { copy.tensor.assume_exclusive() }.copy_from(value)?;
+            copy.in_step.store(true, Ordering::Release);
+        }
+        Ok(&copy.tensor)
+    }
+
+    fn add(&self, tensor: Tensor) -> &DeviceCopy {
+        let mut place = &self.first;
+        while let Some(copy) = place.get() {
+            place = &copy.next;
+        }
+        let (in_step, next) = (AtomicBool::new(false), OnceLock::new());
+        place.get_or_init(|| Box::new(DeviceCopy { tensor, in_step, next }))
+    }
+
+    /// The tensors of all copies.
+    pub(super) fn take(&mut self) -> Vec<Tensor> {
+        let tensors = self.all().map(|copy| copy.tensor.clone()).collect();
+        self.first = OnceLock::new();
+        tensors
+    }
+}
