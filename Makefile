@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo movielens cases test test-rust test-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -75,6 +75,12 @@ test-rust:
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@$(call section,cargo test)
 	@cargo test --locked --workspace
+
+test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
+	@$(call section,The fake CUDA driver)
+	@cargo test --locked --package fake-cuda
+	@$(call section,GPU code on the fake CUDA driver)
+	@cargo test --locked --package umbo cuda
 
 # loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.

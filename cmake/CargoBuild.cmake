@@ -56,7 +56,7 @@ add_custom_command(
   OUTPUT "${UMBO_SHARED_LIBRARY}" "${library_directory}/${UMBO_SONAME}"
          "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}" "${UMBO_TOOL}"
   COMMAND ${CMAKE_COMMAND} -E env ${UMBO_CARGO_ENVIRONMENT}
-          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --workspace --lib --bins
+          "${UMBO_CARGO}" build ${UMBO_CARGO_FLAGS} --package umbo --package umbo-tool --lib --bins
   COMMAND ${CMAKE_COMMAND} -E make_directory "${library_directory}"
           "${CMAKE_CURRENT_BINARY_DIR}/bin"
   COMMAND ${CMAKE_COMMAND} -E copy "${cargo_output}/libumbo.so" "${UMBO_SHARED_LIBRARY}"

@@ -1,0 +1,36 @@
+//! Memory pools.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{In, Out, api};
+use crate::handle::Raw;
+use crate::pool::{Attribute, is_switch};
+
+api! {
+    fn cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: Raw) |session| {
+        session.allocate_on_stream(bytes, stream).and_then(|at| address.put(at))
+    };
+    fn cuMemFreeAsync(address: u64, stream: Raw) |session| session.free_on_stream(address, stream);
+    fn cuDeviceGetDefaultMemPool(pool: Out<Raw>, device: c_int) |session| {
+        session.pool_of(device).and_then(|raw| pool.put(raw))
+    };
+    fn cuDeviceGetMemPool(pool: Out<Raw>, device: c_int) |session| {
+        session.pool_of(device).and_then(|raw| pool.put(raw))
+    };
+    fn cuDeviceSetMemPool(device: c_int, pool: Raw) |session| session.set_pool(device, pool);
+    fn cuMemPoolGetAttribute(pool: Raw, attribute: c_uint, value: *mut c_void) |session| {
+        match session.pool_attribute(pool, attribute)? {
+            Attribute::Switch(switch) => Out::at(value.cast()).put(switch),
+            Attribute::Bytes(bytes) => Out::at(value.cast()).put(bytes),
+        }
+    };
+    fn cuMemPoolSetAttribute(pool: Raw, attribute: c_uint, value: *mut c_void) |session| {
+        let given = if is_switch(attribute) {
+            In::at(value.cast::<i32>()).get(0)? as u64
+        } else {
+            In::at(value.cast::<u64>()).get(0)?
+        };
+        session.set_pool_attribute(pool, attribute, given)
+    };
+    fn cuMemPoolTrimTo(pool: Raw, _keep: usize) |session| session.pool(pool).map(drop);
+}

@@ -1,0 +1,90 @@
+//! The whole state of the driver. It is locked for the time of a call.
+
+use crate::clock::Clock;
+use crate::codes::{Code, Outcome};
+use crate::context::Context;
+use crate::event::Events;
+use crate::faults::Faults;
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::random::Random;
+use crate::report::{Mistake, Reports};
+use crate::schedule::Eagerness;
+use crate::settings::Settings;
+use crate::stream::Streams;
+use crate::watch::Watches;
+
+pub struct Driver {
+    pub settings: Settings,
+    pub contexts: Vec<Context>,
+    pub pools: Vec<Pool>,
+    pub memory: Memory,
+    pub streams: Streams,
+    pub events: Events,
+    pub watches: Watches,
+    /// What the program can know to be finished. Threads of the program share it: how they tell
+    /// each other is not for the driver to see.
+    pub host: Clock,
+    pub random: Random,
+    pub eagerness: Eagerness,
+    pub reports: Reports,
+    pub faults: Faults,
+    pub initialised: bool,
+    /// How many calls there were; work goes on by itself when this stands still.
+    pub calls: u64,
+    /// How many operations ran.
+    pub operations: u64,
+}
+
+impl Driver {
+    pub fn new() -> Driver {
+        let settings = Settings::from_environment();
+        let memory = (0..settings.devices).map(|device| settings.memory_of(device)).collect();
+        Driver {
+            contexts: (0..settings.devices).map(|_| Context::default()).collect(),
+            pools: (0..settings.devices).map(|_| Pool::default()).collect(),
+            memory: Memory::new(memory),
+            streams: Streams::default(),
+            events: Events::default(),
+            watches: Watches::default(),
+            host: Clock::default(),
+            random: Random::new(settings.seed),
+            eagerness: Eagerness::of(settings.seed),
+            reports: Reports::new(settings.abort, settings.quiet),
+            faults: Faults::new(settings.fault.as_deref()),
+            initialised: false,
+            calls: 0,
+            operations: 0,
+            settings,
+        }
+    }
+
+    pub fn init(&mut self, flags: u32) -> Outcome {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if self.settings.devices == 0 {
+            return Err(Code::NO_DEVICE);
+        }
+        self.initialised = true;
+        Ok(())
+    }
+
+    /// Starts the random numbers anew; what waits keeps waiting.
+    pub fn reseed(&mut self, seed: u64) {
+        self.random = Random::new(seed);
+        self.eagerness = Eagerness::of(seed);
+    }
+
+    /// Notes a mistake and gives the code of the call that made it.
+    pub fn misuse(&mut self, code: Code, text: &str) -> Code {
+        self.reports.add(Mistake::Misuse, text);
+        code
+    }
+
+    /// The program learns that everything in `clock` is finished.
+    pub fn host_learns(&mut self, clock: &Clock) {
+        self.watches.settle(clock, &mut self.reports);
+        self.host.join(clock);
+    }
+}

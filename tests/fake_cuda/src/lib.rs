@@ -1,0 +1,53 @@
+//! A CUDA driver for tests. As `libcuda.so.1` it lets production code run unchanged where there is
+//! no GPU, and finds what is wrong in it: missing synchronisation, accesses outside of memory, use
+//! after free, reads of bytes that nothing wrote, handles of the wrong kind or context.
+//!
+//! * Work put on a stream runs later, in an order drawn from a seed; only the order that CUDA
+//!   promises is kept.
+//! * Vector clocks find every pair of conflicting accesses that nothing orders, whatever order
+//!   they ran in.
+//! * Kernels are executed from their PTX by an interpreter that checks each access.
+//! * Any call can be made to fail, once or for ever after.
+//!
+//! The functions of the driver are in `api`, one file a subject, and hold no logic. Tests use
+//! [`harness`] to run under the driver and [`Control`] to ask it what it found.
+
+#![allow(dead_code, reason = "kernels will use the rest")]
+
+#[macro_use]
+mod api;
+
+mod access;
+mod address_space;
+mod allocate;
+mod bits;
+mod clock;
+mod codes;
+mod context;
+mod control;
+mod copy;
+mod device;
+mod driver;
+mod engine;
+mod enqueue;
+mod event;
+mod faults;
+mod handle;
+pub mod harness;
+mod history;
+mod host_function;
+mod memory;
+mod operation;
+mod pointer;
+mod pool;
+mod random;
+mod region;
+mod report;
+mod schedule;
+mod session;
+mod settings;
+mod stream;
+mod symbols;
+mod watch;
+
+pub use control::Control;

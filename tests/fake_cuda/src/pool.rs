@@ -1,0 +1,110 @@
+//! Memory pools, from which allocations on streams come. Each device has one.
+
+use std::sync::Arc;
+
+use crate::codes::{Code, Outcome};
+use crate::driver::Driver;
+use crate::handle::{self, Kind, Raw};
+use crate::operation::{Stamp, Work};
+use crate::session::Session;
+
+/// The pool of one device.
+#[derive(Default)]
+pub struct Pool {
+    /// Switches 1 to 3: which ways of using memory again are allowed.
+    reuse: [Option<i32>; 3],
+    threshold: u64,
+    high: u64,
+}
+
+const REUSE_LAST: u32 = 3;
+const THRESHOLD: u32 = 4;
+const RESERVED: u32 = 5;
+const RESERVED_HIGH: u32 = 6;
+const USED: u32 = 7;
+const USED_HIGH: u32 = 8;
+
+/// The value of an attribute: most have 64 bits, the switches 32.
+pub enum Attribute {
+    Switch(i32),
+    Bytes(u64),
+}
+
+/// Whether an attribute is a switch.
+pub fn is_switch(attribute: u32) -> bool {
+    (1..=REUSE_LAST).contains(&attribute)
+}
+
+impl Driver {
+    pub fn pool_of(&self, device: i32) -> Outcome<Raw> {
+        Ok(handle::make(Kind::Pool, self.device(device)?))
+    }
+
+    /// The number of a pool's device.
+    pub fn pool(&self, raw: Raw) -> Outcome<u32> {
+        let id = handle::number(Kind::Pool, raw).map_err(|_| Code::INVALID_VALUE)?;
+        if (id as usize) < self.pools.len() { Ok(id) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    pub fn set_pool(&self, device: i32, raw: Raw) -> Outcome {
+        if self.pool(raw)? == self.device(device)? { Ok(()) } else { Err(Code::NOT_SUPPORTED) }
+    }
+
+    pub fn pool_attribute(&self, raw: Raw, attribute: u32) -> Outcome<Attribute> {
+        let device = self.pool(raw)? as usize;
+        let pool = &self.pools[device];
+        let used = self.memory.used(device);
+        Ok(match attribute {
+            1..=REUSE_LAST => Attribute::Switch(pool.reuse[attribute as usize - 1].unwrap_or(1)),
+            THRESHOLD => Attribute::Bytes(pool.threshold),
+            RESERVED | USED => Attribute::Bytes(used),
+            RESERVED_HIGH | USED_HIGH => Attribute::Bytes(pool.high.max(used)),
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+
+    pub fn set_pool_attribute(&mut self, raw: Raw, attribute: u32, value: u64) -> Outcome {
+        let device = self.pool(raw)? as usize;
+        let pool = &mut self.pools[device];
+        match attribute {
+            1..=REUSE_LAST => pool.reuse[attribute as usize - 1] = Some(value as i32),
+            THRESHOLD => pool.threshold = value,
+            RESERVED_HIGH | USED_HIGH if value == 0 => pool.high = 0,
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// Runs a free that was put on a stream.
+    pub fn run_free(&mut self, stamp: &Arc<Stamp>, at: u64) -> Outcome {
+        let bytes = self.memory.starting_at(at).map_or(1, |region| region.bytes);
+        self.touch(stamp, at, bytes, true)?;
+        self.memory.release(at, stamp.describe().into());
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    /// Memory for a stream: there from this place in the stream on.
+    pub fn allocate_on_stream(&mut self, bytes: usize, stream: Raw) -> Outcome<u64> {
+        let stream = self.stream(stream)?;
+        let context = self.streams.get(stream).map_or(0, |stream| stream.context);
+        let at = self.allocate_in(context, bytes as u64)?;
+        let stamp = self.enqueue(stream, "allocation", Work::Nothing)?;
+        let region = self.memory.starting_at(at).expect("it was allocated just now");
+        region.history.access(0..bytes as u64, true, &stamp);
+        let used = self.memory.used(context as usize);
+        let pool = &mut self.pools[context as usize];
+        pool.high = pool.high.max(used);
+        Ok(at)
+    }
+
+    pub fn free_on_stream(&mut self, at: u64, stream: Raw) -> Outcome {
+        let stream = self.stream(stream)?;
+        if at == 0 {
+            return Ok(());
+        }
+        self.check_allocation("free on a stream", at)?;
+        self.enqueue(stream, "free", Work::Free { at }).map(drop)
+    }
+}
