@@ -296,7 +296,7 @@ fn the_library_tells_its_version() {
         let mut count = 0;
         assert_eq!(umbo_physical_device_count(UMBO_DEVICE_GPU, &mut count), UMBO_OK);
         assert_eq!(umbo_has_feature(c"cuda".as_ptr(), &mut result), UMBO_OK);
-        assert_eq!(result, (count > 0).into());
+        assert_eq!(result, i32::from(count > 0));
         assert_eq!(umbo_set_worker_count(2), UMBO_OK);
         assert_eq!(umbo_worker_count(&mut count), UMBO_OK);
         assert_eq!(count, 2);

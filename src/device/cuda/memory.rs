@@ -65,21 +65,30 @@ impl DeviceMemory {
     }
 }
 
-impl Drop for DeviceMemory {
-    fn drop(&mut self) {
-        self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // In the child of a fork, and on a card that is lost, there is nothing to be freed.
-        let Ok(_entered) = self.gpu.card().enter() else { return };
-        let freed = if self.gpu.card().has_pools() {
+impl DeviceMemory {
+    fn free(&self) -> Result<()> {
+        let card = self.gpu.card();
+        let _entered = card.enter()?;
+        let freed = if card.has_pools() {
             // SAFETY: it was allocated on this stream, and all that uses it was queued on it before.
             unsafe { result::free_async(self.address, self.gpu.stream()) }
         } else {
-            // SAFETY: it was allocated without a stream; the driver waits for what uses it.
+            self.gpu.synchronize()?;
+            // SAFETY: it was allocated without a stream, and all that uses it is done.
             unsafe { result::free_sync(self.address) }
         };
-        if let Err(error) = freed {
-            // Whether that loses the card is noted; the next call says so.
-            let _ = self.gpu.card().failed("freeing memory", error);
+        freed.map_err(|error| card.failed("freeing memory", error))
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
+        // Nobody hears of a failure here. It may have been that of a call before this one, which the
+        // driver reports to whoever comes next; on a card that is lost, and in the child of a fork, there
+        // is nothing to be freed.
+        if self.free().is_err() {
+            let _ = self.free();
         }
     }
 }

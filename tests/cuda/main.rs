@@ -1,0 +1,54 @@
+//! The library on GPUs, executed over the tests' own driver: each test runs in a process of its own that
+//! finds it, and demands that the driver has nothing to report.
+
+mod faults;
+mod memory;
+mod strategy;
+
+use fake_cuda::Control;
+use umbo::device::{DeviceId, DeviceKind, registry};
+use umbo::error::{Result, Status};
+use umbo::tensor::{Shape, Tensor};
+
+const HOST: DeviceId = DeviceId::HOST;
+
+fn gpu(index: u32) -> DeviceId {
+    DeviceId { kind: DeviceKind::Gpu, index }
+}
+
+fn shape(sizes: &[usize]) -> Shape {
+    Shape::new(sizes).unwrap()
+}
+
+fn tensor(values: &[f32], device: DeviceId) -> Tensor {
+    Tensor::from_slice(values, shape(&[values.len()]), device).unwrap()
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_vec().unwrap()
+}
+
+/// What the driver found wrong is nothing.
+#[track_caller]
+fn clean(control: &Control) {
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+}
+
+/// Nothing is left of what was allocated on any of the GPUs.
+#[track_caller]
+fn all_freed(control: &Control, gpus: u32) {
+    for index in 0..gpus {
+        registry::gpu(gpu(index)).unwrap().synchronize().unwrap();
+    }
+    assert_eq!(control.live("memory"), 0);
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>, status: Status, parts: &[&str]) {
+    let Err(error) = result else { panic!("was accepted") };
+    let text = error.to_string();
+    assert_eq!(error.status(), status, "{text}");
+    for part in parts {
+        assert!(text.contains(part), "'{part}' is not in: {text}");
+    }
+}

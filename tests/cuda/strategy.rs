@@ -1,0 +1,136 @@
+//! Strategies whose replicas compute on GPUs, with variables in host memory.
+
+use fake_cuda::harness::under_driver;
+use umbo::collectives::{Assignment, ReduceOp};
+use umbo::device::registry;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+use umbo::strategy::collective::Reduction;
+use umbo::strategy::variables::{self, Initial, NewVariable, assign};
+use umbo::strategy::{Options, Strategy};
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+use super::*;
+
+pub(super) fn strategy(devices: &[&str]) -> Result<Strategy> {
+    let names = devices.iter().map(|&name| name.to_owned()).collect();
+    Strategy::new(&Options { compute_devices: Some(names), ..Options::default() })
+}
+
+pub(super) fn variable(
+    strategy: &Strategy,
+    aggregation: Aggregation,
+    values: &[f32],
+) -> Result<Variable> {
+    let new = NewVariable {
+        name: "v".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation,
+    };
+    variables::create(Some(strategy), new, Initial::Value(&tensor(values, HOST)))
+}
+
+#[test]
+fn all_gpus_compute_unless_it_is_said_otherwise() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
+    let strategy = Strategy::new(&Options::default()).unwrap();
+    assert_eq!(strategy.compute_devices(), [gpu(0), gpu(1), gpu(2)]);
+    assert_eq!(strategy.parameter_device(), HOST);
+    clean(&control);
+}
+
+#[test]
+fn replicas_read_variables_on_their_gpus() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    for (seed, devices) in
+        [&["GPU:0", "GPU:1"][..], &["GPU:1", "CPU:0", "GPU:0"]].iter().enumerate()
+    {
+        control.seed(seed as u64);
+        let strategy = strategy(devices).unwrap();
+        let replicas = devices.len() as f32;
+        let weight = variable(&strategy, Aggregation::Sum, &[1.0, 2.0, 3.0]).unwrap();
+        for step in 0..3 {
+            let result = strategy
+                .run(
+                    &|context| {
+                        // SAFETY: the elements are read at once.
+                        let seen = unsafe { variables::current_tensor(Some(context), &weight) }?;
+                        assert_eq!(seen.device(), context.device());
+                        let before = numbers(seen);
+                        // The copy of a version is made once.
+                        // SAFETY: as above.
+                        let again = unsafe { variables::current_tensor(Some(context), &weight) }?;
+                        assert!(again.is_same(seen));
+                        let own = tensor(&[1.0; 3], context.device());
+                        assign(&weight, Assignment::Add, &Value::Tensor(own))?;
+                        // SAFETY: as above.
+                        let after = unsafe { variables::current_tensor(Some(context), &weight) }?;
+                        assert_eq!(numbers(after)[0], before[0] + replicas);
+                        Ok(Some(Value::Tensor(tensor(&before, context.device()))))
+                    },
+                    None,
+                )
+                .unwrap()
+                .unwrap();
+            let sum = strategy.reduce(ReduceOp::Mean, &result, &Reduction::default()).unwrap();
+            let Value::Tensor(mean) = sum else { panic!() };
+            assert_eq!(numbers(&mean)[0], 1.0 + step as f32 * replicas);
+        }
+        assert_eq!(numbers(&variables::read(&weight).unwrap())[2], 3.0 + 3.0 * replicas);
+    }
+    clean(&control);
+}
+
+#[test]
+fn gradients_of_gpus_are_applied_with_the_bits_of_cpus() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    registry::ensure_logical_cpus(2).unwrap();
+    let train = |devices: &[&str]| -> Vec<u32> {
+        let strategy = strategy(devices).unwrap();
+        let weight = variable(&strategy, Aggregation::None, &[0.1, -0.2, 0.3, 1e-20]).unwrap();
+        let gradients = Gradients::new(
+            strategy.id(),
+            strategy.compute_devices(),
+            vec![weight.clone()],
+            LossReduction::Mean,
+        )
+        .unwrap();
+        let rule = Box::new(Momentum::new(0.9, true).unwrap());
+        let optimizer = Optimizer::new(strategy.id(), rule, 0.1).unwrap();
+        for _ in 0..5 {
+            strategy
+                .run(
+                    &|context| {
+                        // SAFETY: the elements are read at once.
+                        let seen = unsafe { variables::current_tensor(Some(context), &weight) }?;
+                        let own = (context.replica() + 1) as f32;
+                        let values: Vec<f32> =
+                            numbers(seen).iter().map(|weight| weight * own + 0.01).collect();
+                        let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                        assert_eq!(buffer.device(), context.device());
+                        // SAFETY: the buffer is this replica's.
+                        unsafe { buffer.assume_exclusive() }.copy_from(&tensor(&values, HOST))?;
+                        gradients.submit_in(context, Some(own.into()))?;
+                        Ok(None)
+                    },
+                    None,
+                )
+                .unwrap();
+            apply(&optimizer, &gradients).unwrap();
+        }
+        numbers(&variables::read(&weight).unwrap()).iter().map(|weight| weight.to_bits()).collect()
+    };
+    let cpus = train(&["CPU:0", "CPU:1"]);
+    for (seed, devices) in [["GPU:0", "GPU:1"], ["CPU:0", "GPU:1"], ["GPU:1", "CPU:0"]]
+        .iter()
+        .cycle()
+        .take(30)
+        .enumerate()
+    {
+        control.seed(seed as u64);
+        assert_eq!(train(devices), cpus, "{devices:?}");
+    }
+    clean(&control);
+}
