@@ -136,6 +136,10 @@ fn missing(component: &mut Tensor, other: &Tensor, device: DeviceId, zero: &Tens
     };
     let (storage, offset) = zero.storage();
     let layout = Layout::row_major(shape);
+    if !device.is_host_memory() {
+        let like = Tensor::from_storage(Arc::clone(storage), other.dtype(), layout, offset)?;
+        return frame::view(component, &like, layout, 0, device, Some(0));
+    }
     let parts =
         TensorParts { storage, dtype: other.dtype(), layout, offset, device, examples: Some(0) };
     if component.try_replace(&parts) { Ok(()) } else { Err(frame::in_use()) }

@@ -234,6 +234,9 @@ impl Tensor {
     /// possible: only if nobody else holds a reference to the object. Input pipelines reuse the
     /// elements that their consumer has given back.
     pub fn try_replace(&mut self, with: &TensorParts<'_>) -> bool {
+        // CPUs share their memory, GPUs do not.
+        let is_readable = with.device.is_host_memory() == with.storage.device().is_host_memory();
+        assert!(is_readable, "elements of {} as if on {}", with.storage.device(), with.device);
         let Some(parts) = Arc::get_mut(&mut self.0) else { return false };
         if !Arc::ptr_eq(&parts.storage, with.storage) {
             parts.storage = Arc::clone(with.storage);

@@ -2,7 +2,8 @@
 //!
 //! A case is a small program written as data, with the results it must give; docs/case-language.md
 //! says how. `UMBO_CASES` lists the files to run, separated by colons; without it those in
-//! tests/cases/data are run. Each failure is printed with what was expected and what came, and the
+//! tests/cases/data are run, three times: on the CPU, with GPUs of the tests' own driver as compute
+//! devices, and with both (see `placement`). Each failure is printed with what was expected and what came, and the
 //! last line counts. After each case all its handles must be gone; and each expectation, when one
 //! value in it is changed, must fail.
 
@@ -17,6 +18,7 @@ mod literal;
 mod mutation;
 mod operand;
 mod outcome;
+mod placement;
 mod refusals;
 mod run;
 mod steps;
@@ -26,11 +28,13 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use fake_cuda::Control;
 use serde_json::Value as Json;
 use umbo::ffi::*;
 
 use failure::{Failure, Result, check, wrong};
 use handle::read;
+use placement::Placement;
 
 /// Cases use the devices CPU:0 to CPU:9.
 const DEVICES: i64 = 10;
@@ -145,8 +149,25 @@ fn main() -> ExitCode {
     let Counts { passed, failed, changes } = counts;
     println!("{changes} changed expectations were noticed");
     println!("{} cases, {passed} passed, {failed} failed", passed + failed);
-    match ran.is_ok() && failed == 0 && passed > 0 {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    let mut succeeded = ran.is_ok() && failed == 0 && passed > 0;
+    if Placement::chosen() != Placement::Cpus {
+        for report in Control::open().expect("GPUs are the fake driver's").take_reports() {
+            println!("the driver reports: {report}");
+            succeeded = false;
+        }
+    } else if std::env::var_os("UMBO_CASES").is_none() {
+        succeeded &= ["gpus", "mixed"].into_iter().all(again);
     }
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs all cases once more, in a process that finds the fake driver.
+fn again(placement: &str) -> bool {
+    let program = std::env::current_exe().expect("the program knows where it is");
+    println!("on {placement}:");
+    let status = fake_cuda::harness::command(program)
+        .env("UMBO_CASES_PLACEMENT", placement)
+        .env("FAKE_CUDA_DEVICES", DEVICES.to_string())
+        .status();
+    status.is_ok_and(|status| status.success())
 }

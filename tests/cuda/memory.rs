@@ -41,8 +41,8 @@ fn strides_are_kept() {
     assert_eq!(numbers(&copy_to(&odd(&there), gpu(0)).unwrap()), numbers(&odd(&host)));
     let fresh = tensor(&[-1.0; 12], gpu(0)).reshape(odd(&host).shape()).unwrap();
     for target in [&host, &there] {
-        // SAFETY: nobody else has these tensors.
         let part = odd(target);
+        // SAFETY: nobody else has these tensors.
         unsafe { part.assume_exclusive() }.copy_from(&fresh).unwrap();
         // SAFETY: as above.
         combine_into(collectives::Assignment::Add, &mut unsafe { part.assume_exclusive() }, &fresh)

@@ -76,8 +76,8 @@ impl Gpu {
             Some(card) => card,
             None => {
                 let opened: &'static Card = Box::leak(Box::new(Card::open(place.card)?));
-                let card = *OPEN.lock().cards.entry(place.card).or_insert(opened);
-                card
+                // The guard goes before the card is used.
+                *OPEN.lock().cards.entry(place.card).or_insert(opened)
             }
         };
         let _entered = card.enter()?;

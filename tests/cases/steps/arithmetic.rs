@@ -12,6 +12,7 @@ use crate::fields;
 use crate::handle::{Value, c_text, made, read_text};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
+use crate::placement;
 use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
@@ -81,7 +82,7 @@ fn item(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn copy_to(step: &Json, environment: &Environment<'_>) -> Given {
     let tensor = values::tensor(&*value(step, environment)?)?;
-    let device = c_text(fields::text(step, "device")?)?;
+    let device = c_text(&placement::of_device(fields::text(step, "device")?))?;
     // SAFETY: the device is a text, the output is a variable.
     let copy = made(|copy| unsafe { umbo_tensor_copy(tensor.get(), device.as_ptr(), copy) })?;
     Ok(Some(Bound::Value(Arc::new(values::from_tensor(&copy)?))))
@@ -93,7 +94,7 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
         let tensor = values::tensor(value)?;
         // SAFETY: the output is a variable.
         let name = read_text(|name| unsafe { umbo_tensor_device_name(tensor.get(), name) })?;
-        Ok(Bound::Known(Outcome::Text(name)))
+        Ok(Bound::Known(Outcome::Text(placement::as_said(&name))))
     };
     match values::kind(&value)? {
         UMBO_VALUE_PER_REPLICA => {
@@ -105,7 +106,7 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
             let variable = values::variable(&value)?;
             // SAFETY: the output is a variable.
             let name = read_text(|name| unsafe { umbo_variable_device(variable.get(), name) })?;
-            Ok(Some(Bound::Known(Outcome::Text(name))))
+            Ok(Some(Bound::Known(Outcome::Text(placement::as_said(&name)))))
         }
         _ => of_tensor(&value).map(Some),
     }

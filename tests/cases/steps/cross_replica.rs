@@ -16,6 +16,7 @@ use crate::failure::{Result, wrong};
 use crate::fields;
 use crate::handle::{Handle, Value, c_text, made, maybe_made};
 use crate::outcome::Outcome;
+use crate::placement;
 use crate::{operand, values};
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
@@ -127,7 +128,7 @@ fn destination(json: &Json, environment: &Environment<'_>) -> Result<Destination
     let mut destination: umbo_destination = Default::default();
     let (mut device, mut like, mut variable) = (None, None, None);
     if let Some(name) = fields::optional_text(json, "device")? {
-        destination.device = device.insert(c_text(name)?).as_ptr();
+        destination.device = device.insert(c_text(&placement::of_device(name))?).as_ptr();
     } else {
         let value = environment.value(fields::text(json, "like")?)?;
         if values::kind(&value)? == UMBO_VALUE_VARIABLE {

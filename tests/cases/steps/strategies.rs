@@ -14,6 +14,7 @@ use crate::fields;
 use crate::handle::{Handle, c_text, made, maybe_made, read, read_text};
 use crate::literal::{Element, Literal};
 use crate::outcome::Outcome;
+use crate::placement;
 use crate::values;
 
 pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Given> {
@@ -63,12 +64,14 @@ pub fn create(json: &Json) -> Result<Handle<umbo_strategy>> {
         None | Some(Json::Null) => None,
         Some(_) => {
             let names = fields::list(json, "compute_devices")?.iter().map(|name| {
-                name.as_str().map_or_else(|| wrong(format!("not a name: {name}")), c_text)
+                let known = |name| c_text(&placement::of_compute_device(name));
+                name.as_str().map_or_else(|| wrong(format!("not a name: {name}")), known)
             });
             Some(names.collect::<Result<Vec<CString>>>()?)
         }
     };
-    let parameter = fields::optional_text(json, "parameter_device")?.map(c_text).transpose()?;
+    let parameter = fields::optional_text(json, "parameter_device")?.map(placement::of_device);
+    let parameter = parameter.as_deref().map(c_text).transpose()?;
     let names: Option<Vec<_>> =
         devices.as_ref().map(|devices| devices.iter().map(|name| name.as_ptr()).collect());
     let mut options: umbo_strategy_options = Default::default();
@@ -113,7 +116,8 @@ fn num_replicas(step: &Json, environment: &Environment<'_>) -> Given {
 fn compute_devices(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     let names = (0..replicas(&strategy)?)
-        .map(|replica| values::compute_device(&strategy, replica).map(text));
+        .map(|replica| values::compute_device(&strategy, replica))
+        .map(|name| name.map(|name| text(placement::as_said(&name))));
     Ok(Some(Bound::List(names.collect::<Result<_>>()?)))
 }
 
@@ -121,7 +125,7 @@ fn parameter_device(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
     // SAFETY: the output is a variable.
     let name = read_text(|name| unsafe { umbo_strategy_parameter_device(strategy.get(), name) })?;
-    Ok(Some(text(name)))
+    Ok(Some(text(placement::as_said(&name))))
 }
 
 fn cluster_resolver(step: &Json, environment: &Environment<'_>) -> Given {
