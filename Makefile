@@ -80,7 +80,7 @@ test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GP
 	@$(call section,The fake CUDA driver)
 	@cargo test --locked --package fake-cuda
 	@$(call section,GPU code on the fake CUDA driver)
-	@cargo test --locked --package umbo cuda
+	@cargo test --locked --package umbo --test gpu --test cuda --test cases
 
 # loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.
