@@ -3,6 +3,7 @@
 //! What the loops have in common stands here: element types, shapes and strides, views, instruction
 //! sets, and the ways to write memory and to walk it. The loops themselves, by what they do:
 //!
+//! - [`cuda`]: the same loops for GPUs, and what launches them.
 //! - [`copy`]: copies, fills, concatenations, additions in place.
 //! - [`float`]: what floating-point elements can be, and how they are converted.
 //! - [`reduce`]: sums and means over replicas and axes.
@@ -12,6 +13,7 @@
 #![expect(unsafe_code, reason = "loops over memory that was checked before they begin")]
 
 pub mod copy;
+pub mod cuda;
 pub mod dtype;
 pub mod float;
 pub mod instruction_set;

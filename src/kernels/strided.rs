@@ -44,6 +44,11 @@ impl Runs {
         self.axes == 1 && self.strides[0] == 1
     }
 
+    /// The sizes and strides of the axes, of which there is one at least.
+    pub fn axes(&self) -> impl DoubleEndedIterator<Item = (usize, isize)> {
+        self.sizes[..self.axes].iter().copied().zip(self.strides[..self.axes].iter().copied())
+    }
+
     /// Calls `run(first, offset, stride, length)` for each run of the positions in `range`: the
     /// `length` positions from `range.start + first` on lie `stride` elements apart from element
     /// `offset` on. The range lies within the layout.

@@ -22,7 +22,7 @@ use crate::kernels::view::{View, ViewMut};
 pub type AxisMask = [bool; MAX_RANK];
 
 /// Elements of one tile.
-const TILE: usize = 1024;
+pub const TILE: usize = 1024;
 
 /// Interleaved sums within a tile: two vectors of float64 for AVX-512.
 const LANES: usize = 16;
@@ -32,6 +32,11 @@ const CHUNKS: usize = 64;
 
 /// Elements of the smallest chunk; a whole number of tiles.
 const SMALLEST_CHUNK: usize = 16 * TILE;
+
+/// Elements of each chunk but the last, of a part with `count` elements for each result.
+pub fn chunk_size(count: usize) -> usize {
+    count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
+}
 
 /// How many results are computed next to each other.
 const COLUMNS: usize = 64;
@@ -141,7 +146,7 @@ impl<'a> Input<'a> {
     }
 
     fn chunk_size(&self) -> usize {
-        self.count.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK)
+        chunk_size(self.count)
     }
 
     fn chunks(&self) -> usize {

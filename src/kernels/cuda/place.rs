@@ -1,0 +1,156 @@
+//! Where elements lie in the memory of a device, and how kernels are told.
+
+use crate::kernels::cuda::queue::{Address, Plain};
+use crate::kernels::dtype::DType;
+use crate::kernels::layout::{Layout, MAX_RANK};
+use crate::kernels::strided;
+
+/// Elements in the memory of a device. Unlike a view of the host's memory it is no promise: the
+/// functions that use it say what their callers promise.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Of the first element.
+    pub address: Address,
+    /// The element type.
+    pub dtype: DType,
+    /// Shape and strides.
+    pub layout: Layout,
+}
+
+impl Place {
+    /// How many elements there are.
+    pub fn elements(&self) -> u64 {
+        self.layout.shape.elements() as u64
+    }
+}
+
+/// A layout with as few axes as possible, as kernels read it. The innermost axis is the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub(super) struct Runs {
+    axes: u32,
+    dense: u32,
+    sizes: [u64; MAX_RANK],
+    strides: [u64; MAX_RANK],
+    factors: [u64; MAX_RANK],
+    shifts: [u32; MAX_RANK],
+}
+
+const _: () = assert!(size_of::<Runs>() == 232 && MAX_RANK == 8);
+
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
+unsafe impl Plain for Runs {}
+
+impl Runs {
+    /// Those of a layout.
+    pub(super) fn new(layout: &Layout) -> Runs {
+        let runs = strided::Runs::new(layout);
+        let mut all = Runs {
+            axes: 0,
+            dense: u32::from(runs.is_dense()),
+            sizes: [1; MAX_RANK],
+            strides: [1; MAX_RANK],
+            factors: [0; MAX_RANK],
+            shifts: [0; MAX_RANK],
+        };
+        for (size, stride) in runs.axes().rev() {
+            let axis = MAX_RANK - 1 - all.axes as usize;
+            all.set_axis(axis, size as u64, stride as u64);
+            all.axes += 1;
+        }
+        all
+    }
+
+    fn set_axis(&mut self, axis: usize, size: u64, stride: u64) {
+        (self.sizes[axis], self.strides[axis]) = (size, stride);
+        (self.factors[axis], self.shifts[axis]) = divisor(size);
+    }
+
+    /// Whether the elements lie densely, in order.
+    pub(super) fn is_dense(&self) -> bool {
+        self.dense != 0
+    }
+
+    /// Whether groups of `count` neighbours, in row-major order, lie side by side at distances that
+    /// are multiples of `count`.
+    pub(super) fn is_in_groups_of(&self, count: u64) -> bool {
+        let first = MAX_RANK - self.axes as usize;
+        let inner = MAX_RANK - 1;
+        self.strides[inner] == 1
+            && self.sizes[inner].is_multiple_of(count)
+            && self.strides[first..inner].iter().all(|stride| stride.is_multiple_of(count))
+    }
+
+    /// The same with such groups as elements.
+    pub(super) fn in_groups_of(mut self, count: u64) -> Runs {
+        let inner = MAX_RANK - 1;
+        self.set_axis(inner, self.sizes[inner] / count, 1);
+        let first = MAX_RANK - self.axes as usize;
+        self.strides[first..inner].iter_mut().for_each(|stride| *stride /= count);
+        if self.sizes[inner] == 1 && self.axes > 1 {
+            // Axes of size 1 are left out.
+            self.sizes.copy_within(first..inner, first + 1);
+            self.strides.copy_within(first..inner, first + 1);
+            self.factors.copy_within(first..inner, first + 1);
+            self.shifts.copy_within(first..inner, first + 1);
+            self.set_axis(first, 1, 1);
+            self.axes -= 1;
+        }
+        self
+    }
+}
+
+/// The factor f and the shift s that make the quotient of any number n and `size` of
+/// floor(n · (2^64 + f) / 2^(65 + s)).
+fn divisor(size: u64) -> (u64, u32) {
+    if size <= 1 {
+        // Never divided by: such axes are left out, or the only one.
+        return (0, 0);
+    }
+    let digits = size.ilog2();
+    if size.is_power_of_two() {
+        return (0, digits - 1);
+    }
+    // One digit more than 64, of which the first is always 1, rounded up.
+    let power = 1u128 << (64 + digits);
+    let (size, doubled) = (u128::from(size), 2 * (power % u128::from(size)));
+    let factor = 2 * (power / size) + u128::from(doubled >= size) + 1;
+    (factor as u64, digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::layout::Shape;
+
+    #[test]
+    fn multiplications_divide() {
+        let powers = (1..64).flat_map(|digits| {
+            let power = 1u64 << digits;
+            [power - 1, power, power + 1]
+        });
+        let sizes: Vec<u64> = powers.chain([3, 7, 10, 641, 1_000_003, u64::MAX]).collect();
+        for &size in sizes.iter().filter(|&&size| size > 1) {
+            let (factor, shift) = divisor(size);
+            let near = sizes.iter().flat_map(|&other| {
+                [other, other.wrapping_mul(size), other.wrapping_mul(size).wrapping_sub(1)]
+            });
+            for number in near.chain([0, 1, u64::MAX, u64::MAX - 1]) {
+                let part = ((u128::from(number) * u128::from(factor)) >> 64) as u64;
+                let quotient = (((number - part) >> 1) + part) >> shift;
+                assert_eq!(quotient, number / size, "{number} / {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_elements() {
+        let layout = Layout::strided(Shape::new(&[3, 2, 8]).unwrap(), &[64, 16, 1]).unwrap();
+        let runs = Runs::new(&layout);
+        assert!(runs.is_in_groups_of(8) && !runs.is_in_groups_of(16) && !runs.is_dense());
+        let grouped = Layout::strided(Shape::new(&[3, 2, 2]).unwrap(), &[16, 4, 1]).unwrap();
+        assert_eq!(runs.in_groups_of(4), Runs::new(&grouped));
+        let single = Layout::strided(Shape::new(&[3, 2, 1]).unwrap(), &[8, 2, 1]).unwrap();
+        assert_eq!(runs.in_groups_of(8), Runs::new(&single));
+    }
+}

@@ -1,0 +1,163 @@
+//! Element-wise reduction over replicas.
+
+use crate::error::{Error, Result};
+use crate::kernels::cuda::place::{Place, Runs};
+use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
+use crate::kernels::dtype::DType;
+use crate::kernels::reduce::over_replicas::result_dtype;
+use crate::kernels::reduce::reduction::{MAX_ADDENDS, ReduceOp};
+
+/// The sum or the mean of some inputs, element by element.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction<'a> {
+    /// Which.
+    pub op: ReduceOp,
+    /// What is added, from the first to the last.
+    pub inputs: &'a [Place],
+    /// Where the result is written.
+    pub output: Place,
+}
+
+/// As the kernels read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Item {
+    output: Address,
+    elements: u64,
+    first_input: u64,
+    inputs: u32,
+    dense: u32,
+    output_runs: Runs,
+}
+
+const _: () = assert!(size_of::<Item>() == 264);
+
+// SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
+unsafe impl Plain for Item {}
+
+/// As the kernels read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Input {
+    data: Address,
+    runs: Runs,
+}
+
+const _: () = assert!(size_of::<Input>() == 240);
+
+// SAFETY: as above.
+unsafe impl Plain for Input {}
+
+impl<Q: Queue> Launcher<Q> {
+    /// Queues reductions: one kernel for each operation and dtype among them, however many there
+    /// are. The bits are those of
+    /// [`reduce_over_replicas`](crate::kernels::reduce::over_replicas::reduce_over_replicas).
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if a reduction has no input or more than
+    /// 2^15, if shapes or dtypes differ, if an output's dtype is not that of the result, and for
+    /// bool.
+    ///
+    /// # Safety
+    /// Inputs may be read and outputs written when the work that is queued here comes to it, by
+    /// nobody else at the same time, and no element that is written is another's.
+    pub unsafe fn reduce_over_replicas(&mut self, all: &[Reduction<'_>]) -> Result<()> {
+        for reduction in all {
+            reduction.check()?;
+        }
+        for (position, Reduction { op, output, inputs }) in all.iter().enumerate() {
+            let kernel = kernel(*op, inputs[0].dtype);
+            let same =
+                |other: &&Reduction<'_>| kernel == self::kernel(other.op, other.inputs[0].dtype);
+            if output.elements() == 0 && all.len() == 1 || all[..position].iter().any(|r| same(&r))
+            {
+                continue;
+            }
+            let group = || all.iter().filter(same);
+            self.table.clear();
+            let work = self.table.cut(group().map(|reduction| reduction.output.elements()))?;
+            let items = self.table.begin::<Item>(group().count())?;
+            let mut first_input = 0;
+            for reduction in group() {
+                self.table.push(reduction.item(first_input));
+                first_input += reduction.inputs.len() as u64;
+            }
+            let inputs = self.table.begin::<Input>(first_input as usize)?;
+            for place in group().flat_map(|reduction| reduction.inputs) {
+                self.table.push(Input { data: place.address, runs: Runs::new(&place.layout) });
+            }
+            let table = self.queue.upload(self.table.bytes())?;
+            let (mut items, mut inputs) = (table + items, table + inputs);
+            let mut before = [argument(&mut items), argument(&mut inputs)];
+            // SAFETY: the caller's promise, and the arguments are the kernel's.
+            unsafe { self.over(kernel, &work, table, &mut before, &mut [])? };
+        }
+        Ok(())
+    }
+}
+
+impl Reduction<'_> {
+    fn check(&self) -> Result<()> {
+        let Reduction { op, inputs, output } = self;
+        let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
+        if inputs.len() > MAX_ADDENDS {
+            let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+            return Err(Error::invalid("value", problem));
+        }
+        let (dtype, shape) = (first.dtype, first.layout.shape);
+        if !inputs.iter().all(|input| input.dtype == dtype && input.layout.shape == shape) {
+            return Err(Error::invalid("value", "the components differ in dtype or shape"));
+        }
+        let expected = result_dtype(*op, dtype)?;
+        if output.dtype != expected || output.layout.shape != shape {
+            return Err(Error::invalid(
+                "output",
+                format!(
+                    "{} of shape {}; the {} of {dtype} of shape {shape} is {expected} of that shape",
+                    output.dtype,
+                    output.layout.shape,
+                    op.name()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn item(&self, first_input: u64) -> Item {
+        let output_runs = Runs::new(&self.output.layout);
+        let is_dense = |input: &Place| Runs::new(&input.layout).is_dense();
+        Item {
+            output: self.output.address,
+            elements: self.output.elements(),
+            first_input,
+            inputs: self.inputs.len() as u32,
+            dense: u32::from(output_runs.is_dense() && self.inputs.iter().all(is_dense)),
+            output_runs,
+        }
+    }
+}
+
+/// The kernel of an operation; `check` refused bool.
+fn kernel(op: ReduceOp, dtype: DType) -> &'static str {
+    match (op, dtype) {
+        (ReduceOp::Sum, DType::Float16) => "umbo_sum_f16",
+        (ReduceOp::Sum, DType::BFloat16) => "umbo_sum_bf16",
+        (ReduceOp::Sum, DType::Float32) => "umbo_sum_f32",
+        (ReduceOp::Sum, DType::Float64) => "umbo_sum_f64",
+        (ReduceOp::Sum, DType::Int16 | DType::UInt16) => "umbo_sum_16",
+        (ReduceOp::Sum, DType::Int32 | DType::UInt32) => "umbo_sum_32",
+        (ReduceOp::Sum, DType::Int64 | DType::UInt64) => "umbo_sum_64",
+        (ReduceOp::Sum, DType::Int8 | DType::UInt8 | DType::Bool) => "umbo_sum_8",
+        (ReduceOp::Mean, DType::Float16) => "umbo_mean_f16",
+        (ReduceOp::Mean, DType::BFloat16) => "umbo_mean_bf16",
+        (ReduceOp::Mean, DType::Float32) => "umbo_mean_f32",
+        (ReduceOp::Mean, DType::Float64) => "umbo_mean_f64",
+        (ReduceOp::Mean, DType::Int8) => "umbo_mean_i8",
+        (ReduceOp::Mean, DType::UInt8 | DType::Bool) => "umbo_mean_u8",
+        (ReduceOp::Mean, DType::Int16) => "umbo_mean_i16",
+        (ReduceOp::Mean, DType::UInt16) => "umbo_mean_u16",
+        (ReduceOp::Mean, DType::Int32) => "umbo_mean_i32",
+        (ReduceOp::Mean, DType::UInt32) => "umbo_mean_u32",
+        (ReduceOp::Mean, DType::Int64) => "umbo_mean_i64",
+        (ReduceOp::Mean, DType::UInt64) => "umbo_mean_u64",
+    }
+}

@@ -1,0 +1,52 @@
+// Where the elements of a tensor lie.
+#pragma once
+#include "target.h"
+
+#define MAX_RANK 8
+
+// A layout with as few axes as possible. The innermost axis is the last of the eight.
+struct Runs {
+    u32 axes;
+    // Whether the elements lie densely, in order.
+    u32 dense;
+    u64 sizes[MAX_RANK];
+    u64 strides[MAX_RANK];
+    // What makes divisions by the sizes multiplications: see `quotient_of`.
+    u64 factors[MAX_RANK];
+    u32 shifts[MAX_RANK];
+};
+static_assert(sizeof(Runs) == 232, "as in Rust");
+
+// The upper half of a product.
+DEVICE u64 upper_product(u64 a, u64 b) {
+#if defined(__CUDACC_RTC__) || defined(__NVCC__)
+    return __umul64hi(a, b);
+#else
+    return (u64)(((unsigned __int128)a * b) >> 64);
+#endif
+}
+
+// `number` divided by the size that the factor f and the shift s were made of: the quotient is
+// floor(number * (2^64 + f) / 2^(65 + s)), whose sum of 65 bits is halved before it is one.
+DEVICE u64 quotient_of(u64 number, u64 factor, u32 shift) {
+    u64 part = upper_product(number, factor);
+    return (((number - part) >> 1) + part) >> shift;
+}
+
+// Where the element with this number, in row-major order, lies.
+DEVICE u64 offset_of(GLOBAL const Runs *runs, u64 number) {
+    u64 offset = 0;
+    u32 axis = MAX_RANK - 1, last = MAX_RANK - runs->axes;
+    NO_UNROLL
+    for (; axis > last; axis--) {
+        u64 quotient = quotient_of(number, runs->factors[axis], runs->shifts[axis]);
+        offset += (number - quotient * runs->sizes[axis]) * runs->strides[axis];
+        number = quotient;
+    }
+    return offset + number * runs->strides[axis];
+}
+
+// The same, where it is known before whether the layout is dense.
+template <bool DENSE> DEVICE u64 place_of(GLOBAL const Runs *runs, u64 number) {
+    return DENSE ? number : offset_of(runs, number);
+}

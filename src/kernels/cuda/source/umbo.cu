@@ -1,0 +1,5 @@
+// All kernels of Umbo. One source for clang (which makes the PTX that is embedded in the library),
+// for NVRTC, and for the tests' C++ compiler.
+#include "copy.cuh"
+#include "replicas.cuh"
+#include "axes.cuh"

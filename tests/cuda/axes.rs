@@ -1,0 +1,176 @@
+use umbo::kernels::cuda::Launcher;
+use umbo::kernels::dtype::DType;
+use umbo::kernels::instruction_set::Instructions;
+use umbo::kernels::layout::MAX_RANK;
+use umbo::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
+use umbo::kernels::reduce::over_replicas::result_dtype;
+use umbo::kernels::reduce::reduction::ReduceOp;
+
+use crate::machine::Host;
+use crate::memory::{Lie, Memory, Noise};
+
+const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
+
+fn mask(axes: &[usize]) -> AxisMask {
+    let mut mask = [false; MAX_RANK];
+    axes.iter().for_each(|&axis| mask[axis] = true);
+    mask
+}
+
+/// Reduces inputs of these shapes on the CPU and on a machine, and compares.
+fn check(
+    op: ReduceOp,
+    dtype: DType,
+    shapes: &[Vec<usize>],
+    axes: &[usize],
+    lies: (Lie, Lie),
+    mut element: impl FnMut() -> u64,
+) {
+    let machine = Host::default();
+    let inputs: Vec<Memory> =
+        shapes.iter().map(|shape| Memory::new(dtype, shape, lies.0, &mut element)).collect();
+    let kept: Vec<usize> = (0..shapes[0].len())
+        .filter(|axis| !axes.contains(axis))
+        .map(|axis| shapes[0][axis])
+        .collect();
+    let mut output = Memory::new(result_dtype(op, dtype).unwrap(), &kept, lies.1, &mut element);
+    let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
+    let place = output.on(&machine);
+    let reduced = mask(axes);
+    // SAFETY: nobody else has the memory.
+    unsafe { Launcher::new(&machine).reduce_over_axes(op, &places, &reduced, &place).unwrap() };
+    let views: Vec<_> = inputs.iter().map(Memory::view).collect();
+    let instructions = Instructions::chosen();
+    reduce_over_axes(instructions, op, &views, &reduced, &mut output.view_mut()).unwrap();
+    let case = || format!("{} of {dtype} {shapes:?} over {axes:?}, {lies:?}", op.name());
+    output.check(&machine, &place, &case);
+}
+
+/// Half of the time elements that nothing swallows.
+fn elements(noise: &mut Noise, dtype: DType) -> impl FnMut() -> u64 {
+    let tame = noise.below(2) == 0;
+    move || if tame { noise.tame(dtype) } else { noise.element(dtype) }
+}
+
+#[test]
+fn every_operation_and_dtype() {
+    let mut noise = Noise::new(21);
+    let cases: [(&[usize], &[usize]); 12] = [
+        (&[0], &[0]),
+        (&[1], &[0]),
+        (&[17], &[0]),
+        (&[1039], &[0]),
+        (&[17_000], &[0]),
+        (&[40, 33], &[0]),
+        (&[40, 33], &[1]),
+        (&[3, 70, 5], &[0, 2]),
+        (&[3, 70, 5], &[1]),
+        (&[1100, 20], &[0]),
+        (&[20, 1100], &[1]),
+        (&[4, 6], &[]),
+    ];
+    for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
+        for (op, (shape, axes)) in
+            OPERATIONS.into_iter().flat_map(|op| cases.map(|case| (op, case)))
+        {
+            for lies in [
+                (Lie::Dense, Lie::Dense),
+                (Lie::Transposed, Lie::Shifted),
+                (Lie::Spaced, Lie::Transposed),
+            ] {
+                let element = elements(&mut noise, dtype);
+                check(op, dtype, &[shape.to_vec()], axes, lies, element);
+            }
+        }
+    }
+}
+
+#[test]
+fn replicas_of_different_lengths() {
+    let mut noise = Noise::new(22);
+    for dtype in [DType::Float32, DType::BFloat16, DType::Int64, DType::UInt64, DType::Int8] {
+        for op in OPERATIONS {
+            for replicas in 1..=8 {
+                let rows = [5, 0, 1030, 1, 17, 2048, 64, 3];
+                let shapes: Vec<Vec<usize>> =
+                    rows[..replicas].iter().map(|&rows| vec![rows, 18]).collect();
+                let element = elements(&mut noise, dtype);
+                check(op, dtype, &shapes, &[0], (Lie::Dense, Lie::Dense), element);
+                let element = elements(&mut noise, dtype);
+                check(op, dtype, &shapes, &[0, 1], (Lie::Dense, Lie::Dense), element);
+            }
+        }
+    }
+}
+
+/// As many results as have a thread each, and more chunks than a part is cut into at least.
+#[test]
+fn many_results_and_many_chunks() {
+    let mut noise = Noise::new(23);
+    for (shape, axes) in [
+        (vec![33, 40_000], vec![0]),
+        (vec![1030, 33_000], vec![0]),
+        (vec![20_000, 2], vec![1]),
+        (vec![1_200_000], vec![0]),
+        (vec![17_000, 3], vec![0]),
+    ] {
+        for (op, dtype) in [(ReduceOp::Sum, DType::Float32), (ReduceOp::Mean, DType::BFloat16)] {
+            let element = elements(&mut noise, dtype);
+            check(
+                op,
+                dtype,
+                std::slice::from_ref(&shape),
+                &axes,
+                (Lie::Dense, Lie::Dense),
+                element,
+            );
+        }
+    }
+}
+
+/// The sums of 128 bits on both sides of what 64 hold.
+#[test]
+fn means_of_large_integers_are_rounded_once() {
+    let mut noise = Noise::new(24);
+    for dtype in [DType::Int64, DType::UInt64] {
+        for count in [1, 2, 3, 100, 1500] {
+            for kind in 0..6 {
+                let element = || match kind {
+                    0 => u64::MAX,
+                    1 => i64::MAX as u64,
+                    2 => i64::MIN as u64,
+                    3 => (1 << 53) + 1,
+                    4 => (noise.next() >> 1) | 1 << 62,
+                    _ => noise.next(),
+                };
+                let lies = (Lie::Dense, Lie::Dense);
+                check(ReduceOp::Mean, dtype, &[vec![count]], &[0], lies, element);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_reduced_is_refused() {
+    let (machine, mut noise) = (Host::default(), Noise::new(25));
+    let mut place =
+        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(&machine);
+    let (float, row, boolean) =
+        (place(DType::Float32, &[3, 4]), place(DType::Float32, &[4]), place(DType::Bool, &[3, 4]));
+    let cases = [
+        (vec![], row, "no components"),
+        (vec![float, row], row, "does not reduce"),
+        (vec![float], float, "does not reduce"),
+        (vec![boolean], row, "bool"),
+        (vec![float], boolean, "is float32"),
+        (vec![float; 70_000], row, "at most"),
+    ];
+    for (inputs, output, what) in cases {
+        let mut launcher = Launcher::new(&machine);
+        // SAFETY: nothing is queued.
+        let result =
+            unsafe { launcher.reduce_over_axes(ReduceOp::Mean, &inputs, &mask(&[0]), &output) };
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains(what), "{message}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Where kernels run in these tests: compiled as C++, on this machine.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_void};
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use umbo::error::Result;
+use umbo::kernels::cuda::{Address, Grid, PTX, Queue};
+
+/// Something that runs kernels, and its memory.
+pub trait Machine: Queue {
+    /// Memory that holds `bytes`, from a multiple of 256 on.
+    fn memory(&self, bytes: &[u8]) -> Address;
+
+    /// What memory holds, once all that was queued is done.
+    fn read(&self, address: Address, bytes: usize) -> Vec<u8>;
+}
+
+/// The names of all kernels in the PTX, and whether they have barriers.
+pub fn kernels() -> Vec<(&'static str, bool)> {
+    let bodies = PTX.split(".visible .entry ").skip(1);
+    bodies
+        .map(|body| {
+            let name = body.split('(').next().unwrap();
+            let body = &body[..body.find("// -- End function").unwrap()];
+            (name, body.contains("bar.sync"))
+        })
+        .collect()
+}
+
+type HostLaunch = unsafe extern "C" fn(*const c_char, u32, u32, *mut *mut c_void) -> bool;
+
+/// The kernels, compiled as C++.
+#[derive(Default)]
+pub struct Host {
+    memory: RefCell<Vec<Vec<u128>>>,
+}
+
+impl Host {
+    fn allocate(&self, bytes: usize) -> Address {
+        const ALIGNMENT: usize = 256;
+        // What is not written shows.
+        let words = vec![u128::from_ne_bytes([0xa5; 16]); (bytes + ALIGNMENT) / 16 + 1];
+        let address = words.as_ptr().addr().next_multiple_of(ALIGNMENT);
+        self.memory.borrow_mut().push(words);
+        address as Address
+    }
+}
+
+impl Machine for Host {
+    fn memory(&self, bytes: &[u8]) -> Address {
+        let address = self.allocate(bytes.len());
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+        // SAFETY: it was just allocated, for as many bytes.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        address
+    }
+
+    fn read(&self, address: Address, bytes: usize) -> Vec<u8> {
+        let from = std::ptr::with_exposed_provenance::<u8>(address as usize);
+        // SAFETY: tests read what they have allocated.
+        unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec()
+    }
+}
+
+impl Queue for Host {
+    unsafe fn launch(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let name = CString::new(kernel).unwrap();
+        // SAFETY: the caller's promise.
+        let found =
+            unsafe { host_launch()(name.as_ptr(), grid.blocks, grid.rows, arguments.as_mut_ptr()) };
+        assert!(found, "no kernel {kernel}");
+        Ok(())
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Address> {
+        Ok(self.memory(bytes))
+    }
+
+    fn scratch(&self, bytes: usize) -> Result<Address> {
+        Ok(self.allocate(bytes))
+    }
+}
+
+fn host_launch() -> HostLaunch {
+    static FUNCTION: OnceLock<HostLaunch> = OnceLock::new();
+    *FUNCTION.get_or_init(|| {
+        let library = CString::new(compiled().to_str().unwrap()).unwrap();
+        // SAFETY: the library was just made, and has this function with this signature.
+        unsafe {
+            let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
+            assert!(!library.is_null(), "the kernels compiled as C++ do not load");
+            let function = libc::dlsym(library, c"host_launch".as_ptr());
+            assert!(!function.is_null());
+            std::mem::transmute::<*mut c_void, HostLaunch>(function)
+        }
+    })
+}
+
+/// The library of the kernels as C++, made anew.
+fn compiled() -> std::path::PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let calls: String =
+        kernels().iter().map(|(name, barriers)| format!("CALL({name}, {barriers})\n")).collect();
+    std::fs::write(folder.join("kernels.inc"), calls).unwrap();
+    let library = folder.join("kernels.so");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let status = Command::new(compiler)
+        .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-I"])
+        .arg(root.join("src/kernels/cuda/source"))
+        .arg("-I")
+        .arg(&folder)
+        .arg("-o")
+        .arg(&library)
+        .arg(root.join("tests/cuda/host.cpp"))
+        .status()
+        .expect("a C++ compiler");
+    assert!(status.success(), "the kernels do not compile as C++");
+    library
+}

@@ -1,0 +1,199 @@
+//! Tensors of these tests: bytes with a layout, that the CPU's kernels and a machine get copies of.
+
+use half::{bf16, f16};
+use umbo::kernels::cuda::{Address, Place};
+use umbo::kernels::dtype::DType;
+use umbo::kernels::layout::{Layout, Shape};
+use umbo::kernels::view::{View, ViewMut};
+
+use crate::machine::Machine;
+
+/// Random numbers that are the same in every run.
+pub struct Noise(u64);
+
+impl Noise {
+    pub fn new(seed: u64) -> Noise {
+        Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    /// An element of a type: of any bits, or of those where rounding and range matter.
+    pub fn element(&mut self, dtype: DType) -> u64 {
+        let any = self.next();
+        let kind = self.below(16);
+        let (mantissa, width) = match dtype {
+            DType::Float16 => (10, 16),
+            DType::BFloat16 => (7, 16),
+            DType::Float32 => (23, 32),
+            DType::Float64 => (52, 64),
+            DType::Bool => return any & 1,
+            integer => {
+                let bits = 8 * integer.size() as u32;
+                let mask = u64::MAX >> (64 - bits);
+                return mask
+                    & match kind {
+                        0 => 0,
+                        1 => u64::MAX,
+                        2 => 1 << (bits - 1),
+                        3 => u64::MAX >> (65 - bits),
+                        _ => any,
+                    };
+            }
+        };
+        let exponents = width - 1 - mantissa;
+        let (sign, bias) = ((any >> 63) << (width - 1), (1u64 << (exponents - 1)) - 1);
+        let fraction = any & ((1 << mantissa) - 1);
+        let infinity = ((1u64 << exponents) - 1) << mantissa;
+        sign | match kind {
+            0 => 0,
+            1 => infinity,
+            2 => infinity | 1 << (mantissa - 1),
+            3 => infinity - 1,
+            4 => fraction,
+            5 => 1 + fraction % 3,
+            6 => (1 << mantissa) + fraction % 3,
+            7 => any & (infinity | fraction),
+            // Near 1, with few digits or many: what cancels, and what is a tie.
+            8..=10 => ((bias - 2 + any % 4) << mantissa) | fraction,
+            11 => ((bias - 8 + (any >> 32) % 16) << mantissa) | (fraction & !0 << (mantissa / 2)),
+            _ => ((bias - 1 + (any >> 40) % 3) << mantissa) | fraction,
+        }
+    }
+
+    /// A number that does not make everything around it infinite or NaN.
+    pub fn tame(&mut self, dtype: DType) -> u64 {
+        let number = (self.next() >> 11) as f64 / (1u64 << 53) as f64 - 0.4;
+        let number = number * 2f64.powi(self.below(12) as i32 - 6);
+        match dtype {
+            DType::Float16 => f16::from_f64(number).to_bits().into(),
+            DType::BFloat16 => bf16::from_f64(number).to_bits().into(),
+            DType::Float32 => (number as f32).to_bits().into(),
+            DType::Float64 => number.to_bits(),
+            _ => self.element(dtype),
+        }
+    }
+}
+
+/// Elements with a layout, some of them before and behind it.
+#[derive(Clone)]
+pub struct Memory {
+    words: Vec<u64>,
+    bytes: usize,
+    pub dtype: DType,
+    pub layout: Layout,
+    offset: usize,
+}
+
+/// How a tensor lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lie {
+    Dense,
+    /// From the third element of its memory on.
+    Shifted,
+    /// The axes in the other order.
+    Transposed,
+    /// Every second element of every axis.
+    Spaced,
+}
+
+pub const LIES: [Lie; 4] = [Lie::Dense, Lie::Shifted, Lie::Transposed, Lie::Spaced];
+
+impl Memory {
+    pub fn new(
+        dtype: DType,
+        shape: &[usize],
+        lie: Lie,
+        mut element: impl FnMut() -> u64,
+    ) -> Memory {
+        let shape = Shape::new(shape).unwrap();
+        let mut strides = vec![0isize; shape.rank()];
+        let mut extent = 1isize;
+        let axes: Vec<usize> = match lie {
+            Lie::Transposed => (0..shape.rank()).collect(),
+            _ => (0..shape.rank()).rev().collect(),
+        };
+        for axis in axes {
+            strides[axis] = if lie == Lie::Spaced { 2 * extent } else { extent };
+            extent *= shape[axis].max(1) as isize * if lie == Lie::Spaced { 2 } else { 1 };
+        }
+        let layout = Layout::strided(shape, &strides).unwrap();
+        let offset = if lie == Lie::Dense { 0 } else { 3 };
+        let elements = offset + extent as usize + 5;
+        let size = dtype.size();
+        let mut bytes = Vec::new();
+        for _ in 0..elements {
+            bytes.extend_from_slice(&element().to_ne_bytes()[..size]);
+        }
+        let mut words = vec![0u64; bytes.len().div_ceil(8)];
+        let count = bytes.len();
+        // SAFETY: the words have room for as many bytes.
+        unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count) };
+        Memory { words, bytes: count, dtype, layout, offset }
+    }
+
+    /// One of noise.
+    pub fn noise(dtype: DType, shape: &[usize], lie: Lie, noise: &mut Noise) -> Memory {
+        Memory::new(dtype, shape, lie, || noise.element(dtype))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the words are as many bytes.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes) }
+    }
+
+    pub fn view(&self) -> View<'_> {
+        let data = self.bytes()[self.offset * self.dtype.size()..].as_ptr();
+        // SAFETY: the layout lies in the memory, which is borrowed.
+        unsafe { View::new(data, self.dtype, self.layout) }
+    }
+
+    pub fn view_mut(&mut self) -> ViewMut<'_> {
+        let data = self.words.as_mut_ptr().cast::<u8>();
+        let data = data.wrapping_add(self.offset * self.dtype.size());
+        // SAFETY: the layout lies in the memory, which is borrowed by the view alone.
+        unsafe { ViewMut::new(data, self.dtype, self.layout) }
+    }
+
+    /// A copy in the memory of a machine.
+    pub fn on(&self, machine: &dyn Machine) -> Place {
+        let address = machine.memory(self.bytes());
+        let address = address + (self.offset * self.dtype.size()) as Address;
+        Place { address, dtype: self.dtype, layout: self.layout }
+    }
+
+    /// Fails unless the machine's copy holds the same, elements around it included; NaNs are alike.
+    pub fn check(&self, machine: &dyn Machine, place: &Place, context: &dyn Fn() -> String) {
+        let size = self.dtype.size();
+        let first = place.address - (self.offset * size) as Address;
+        let found = machine.read(first, self.bytes);
+        let both = found.chunks(size).zip(self.bytes().chunks(size)).enumerate();
+        for (position, (found, expected)) in both {
+            if found != expected && !(is_nan(self.dtype, found) && is_nan(self.dtype, expected)) {
+                panic!(
+                    "{}: element {position} of the memory is {found:x?}, not {expected:x?}",
+                    context()
+                );
+            }
+        }
+    }
+}
+
+fn is_nan(dtype: DType, bytes: &[u8]) -> bool {
+    match dtype {
+        DType::Float16 => f16::from_ne_bytes(bytes.try_into().unwrap()).is_nan(),
+        DType::BFloat16 => bf16::from_ne_bytes(bytes.try_into().unwrap()).is_nan(),
+        DType::Float32 => f32::from_ne_bytes(bytes.try_into().unwrap()).is_nan(),
+        DType::Float64 => f64::from_ne_bytes(bytes.try_into().unwrap()).is_nan(),
+        _ => false,
+    }
+}

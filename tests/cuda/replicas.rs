@@ -1,0 +1,155 @@
+use umbo::kernels::cuda::{Launcher, Reduction};
+use umbo::kernels::dtype::DType;
+use umbo::kernels::instruction_set::Instructions;
+use umbo::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
+use umbo::kernels::reduce::reduction::ReduceOp;
+
+use crate::SIZES;
+use crate::machine::Host;
+use crate::memory::{LIES, Lie, Memory, Noise};
+
+const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
+
+fn numeric() -> impl Iterator<Item = DType> {
+    DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool)
+}
+
+/// Reduces on the CPU, and compares.
+fn check(
+    machine: &Host,
+    op: ReduceOp,
+    inputs: &[Memory],
+    output: &mut Memory,
+    place: &umbo::kernels::cuda::Place,
+) {
+    let views = inputs.iter().map(Memory::view).collect();
+    let planned = Planned::new(op, views, output.view_mut()).unwrap();
+    reduce_over_replicas(Instructions::chosen(), &mut [planned]);
+    let case = || {
+        let layout = output.layout;
+        format!("{} of {} {}, {layout:?}", op.name(), inputs.len(), inputs[0].dtype)
+    };
+    output.check(machine, place, &case);
+}
+
+#[test]
+fn every_operation_dtype_size_and_number_of_replicas() {
+    let (machine, mut noise) = (Host::default(), Noise::new(11));
+    let mut launcher = Launcher::new(&machine);
+    for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
+    {
+        for size in SIZES {
+            for replicas in (1..=8).chain([9, 17]) {
+                let inputs: Vec<Memory> = (0..replicas)
+                    .map(|_| Memory::noise(dtype, &[size], Lie::Dense, &mut noise))
+                    .collect();
+                let result = result_dtype(op, dtype).unwrap();
+                let mut output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
+                let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
+                let place = output.on(&machine);
+                let reduction = Reduction { op, inputs: &places, output: place };
+                // SAFETY: nobody else has the memory.
+                unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
+                check(&machine, op, &inputs, &mut output, &place);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_layout() {
+    let (machine, mut noise) = (Host::default(), Noise::new(12));
+    let mut launcher = Launcher::new(&machine);
+    for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
+    {
+        for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
+            for (lie, output_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
+                let inputs: Vec<Memory> = (0..3)
+                    .map(|replica| {
+                        let lie = if replica == 1 { Lie::Dense } else { lie };
+                        Memory::noise(dtype, &shape, lie, &mut noise)
+                    })
+                    .collect();
+                let result = result_dtype(op, dtype).unwrap();
+                let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
+                let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
+                let place = output.on(&machine);
+                let reduction = Reduction { op, inputs: &places, output: place };
+                // SAFETY: nobody else has the memory.
+                unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
+                check(&machine, op, &inputs, &mut output, &place);
+            }
+        }
+    }
+}
+
+#[test]
+fn more_replicas_than_small_integers_are_added_exactly_in_float32() {
+    let (machine, mut noise) = (Host::default(), Noise::new(13));
+    for dtype in [DType::Int8, DType::UInt16, DType::Float16, DType::UInt64, DType::Float32] {
+        let inputs: Vec<Memory> =
+            (0..300).map(|_| Memory::noise(dtype, &[70], Lie::Dense, &mut noise)).collect();
+        let result = result_dtype(ReduceOp::Mean, dtype).unwrap();
+        let mut output = Memory::noise(result, &[70], Lie::Dense, &mut noise);
+        let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
+        let place = output.on(&machine);
+        let reduction = Reduction { op: ReduceOp::Mean, inputs: &places, output: place };
+        // SAFETY: nobody else has the memory.
+        unsafe { Launcher::new(&machine).reduce_over_replicas(&[reduction]).unwrap() };
+        check(&machine, ReduceOp::Mean, &inputs, &mut output, &place);
+    }
+}
+
+#[test]
+fn a_list_of_reductions() {
+    let (machine, mut noise) = (Host::default(), Noise::new(14));
+    let dtypes: Vec<DType> = numeric().collect();
+    let mut all = Vec::new();
+    for position in 0..40 {
+        let op = OPERATIONS[position % 2];
+        let dtype = dtypes[position * 7 / 3 % dtypes.len()];
+        let size = [0, 1, 1023, 2500][position % 4];
+        let inputs: Vec<Memory> = (0..1 + position % 5)
+            .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
+            .collect();
+        let result = result_dtype(op, dtype).unwrap();
+        let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
+        let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
+        let place = output.on(&machine);
+        all.push((op, inputs, output, places, place));
+    }
+    let reductions: Vec<_> = all
+        .iter()
+        .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
+        .collect();
+    // SAFETY: nobody else has the memory.
+    unsafe { Launcher::new(&machine).reduce_over_replicas(&reductions).unwrap() };
+    for (op, inputs, output, _, place) in &mut all {
+        check(&machine, *op, inputs, output, place);
+    }
+}
+
+#[test]
+fn what_cannot_be_reduced_is_refused() {
+    let (machine, mut noise) = (Host::default(), Noise::new(15));
+    let mut place =
+        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(&machine);
+    let (float, longer) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));
+    let (integer, boolean) = (place(DType::Int32, &[3]), place(DType::Bool, &[3]));
+    let cases = [
+        (vec![], float, "no components"),
+        (vec![float, longer], float, "differ"),
+        (vec![float, integer], float, "differ"),
+        (vec![float], longer, "float32 of that shape"),
+        (vec![integer], integer, "float64"),
+        (vec![boolean], boolean, "bool"),
+        (vec![float; (1 << 15) + 1], float, "at most"),
+    ];
+    for (inputs, output, what) in cases {
+        let reduction = Reduction { op: ReduceOp::Mean, inputs: &inputs, output };
+        // SAFETY: nothing is queued.
+        let result = unsafe { Launcher::new(&machine).reduce_over_replicas(&[reduction]) };
+        let message = result.unwrap_err().to_string();
+        assert!(message.contains(what), "{message}");
+    }
+}
