@@ -261,14 +261,17 @@ fn devices_are_counted_and_split() {
             message(),
             "umbo_physical_device_count: type: 3; valid are UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)"
         );
-        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 3), UMBO_OK);
+        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 3, ptr::null()), UMBO_OK);
         assert_eq!(umbo_logical_device_count(UMBO_DEVICE_CPU, &mut count), UMBO_OK);
         assert_eq!(count, 3);
         assert_eq!(
-            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 0),
+            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 0, ptr::null()),
             UMBO_STATUS_INVALID_ARGUMENT
         );
-        assert_eq!(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1), UMBO_STATUS_NOT_FOUND);
+        assert_eq!(
+            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 1, 1, ptr::null()),
+            UMBO_STATUS_NOT_FOUND
+        );
 
         let mut info = umbo_memory_info {
             struct_size: size_of::<umbo_memory_info>(),

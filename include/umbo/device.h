@@ -11,13 +11,14 @@
  * as "CPU:0". Physical devices are what the machine has. Each is split into one or more logical
  * devices, which strategies use. Nothing here is to be released.
  *
- * Threads: all functions are *concurrent*, except umbo_set_logical_device_count(), which is
- * *serialised*.
+ * Threads: all functions are *concurrent*, except umbo_set_logical_device_count() and
+ * umbo_set_device_stream(), which are *serialised*.
  *
  * Functions:
  * - umbo_physical_device_count(): Counts the physical devices of a type.
  * - umbo_logical_device_count(): Counts the logical devices of a type.
  * - umbo_set_logical_device_count(): Splits a physical device into several logical devices.
+ * - umbo_set_device_stream(): Has a GPU work on a stream of the program's.
  * - umbo_device_canonical_name(): Writes the canonical form of a device name.
  * - umbo_device_parse(): Finds out which device of this process a name means.
  * - umbo_device_memory_info(): Gives the memory of a physical device, in all and free.
@@ -27,7 +28,7 @@
  * // Splits the host into four devices, for as many replicas.
  * static umbo_status four_devices(void) {
  *   int64_t count = 0;
- *   UMBO_TRY(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 4));
+ *   UMBO_TRY(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 4, NULL));
  *   UMBO_TRY(umbo_logical_device_count(UMBO_DEVICE_CPU, &count));
  *   return count == 4 ? UMBO_OK : UMBO_STATUS_INTERNAL;
  * }
@@ -109,10 +110,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type ty
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[in] physical_ordinal Which physical device of this type, from 0 on.
  * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
+ * @param[in] memory_limits How many bytes each logical GPU may allocate, `count` numbers of 1 or
+ * more.
+ *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+ *   limits.
  * @return UMBO_OK, or one of these, and then nothing changes:
  * - UMBO_STATUS_NOT_FOUND: there is no such physical device.
  * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
- *   or `count` is less than 1 or too large.
+ *   `count` is less than 1 or too large, or a limit is less than 1 or given for the host.
  * - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses; or a GPU would
  * get
  *   another number or share that was used already.
@@ -123,7 +128,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type ty
  * GPUs are split before they are first used.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
-    umbo_device_type type, int32_t physical_ordinal, int64_t count);
+    umbo_device_type type, int32_t physical_ordinal, int64_t count, const int64_t *memory_limits);
+
+/**
+ * Has a GPU work on a stream of the program's.
+ *
+ * @param[in] device The name of a device that was not used yet.
+ * @param[in] stream A CUstream of the GPU's primary context, which must live as long as the
+ * process.
+ *   `stream` may be NULL: a stream that the library makes, as if this were not called.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a stream.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+ *
+ * All that the library does with the GPU's memory then goes through this stream, and
+ * umbo_replica_context_stream() gives it.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);
 
 /**
  * Writes the canonical form of a device name.

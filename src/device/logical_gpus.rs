@@ -11,21 +11,34 @@ pub(super) const MAX_PER_CARD: u32 = 64;
 /// The logical GPUs of each card that was split: how many bytes each may have. A card that is not here
 /// is one logical GPU with all of its memory.
 #[derive(Debug)]
-pub(super) struct LogicalGpus(BTreeMap<u32, Box<[Option<u64>]>>);
+pub(super) struct LogicalGpus {
+    limits: BTreeMap<u32, Box<[Option<u64>]>>,
+    /// The streams that the program gave, by the numbers of logical GPUs.
+    streams: BTreeMap<u32, usize>,
+}
 
 impl LogicalGpus {
     /// Each card is one.
     pub(super) const fn new() -> LogicalGpus {
-        LogicalGpus(BTreeMap::new())
+        LogicalGpus { limits: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
-    /// Splits a card anew.
+    /// Splits a card anew. What was said of GPUs that get other numbers counts no more.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
-        self.0.insert(card, limits);
+        self.streams.split_off(&self.on_card(card).start);
+        self.limits.insert(card, limits);
+    }
+
+    /// Has a logical GPU work on a stream of the program's, or again on one of its own.
+    pub(super) fn set_stream(&mut self, index: u32, stream: Option<usize>) {
+        match stream {
+            Some(stream) => self.streams.insert(index, stream),
+            None => self.streams.remove(&index),
+        };
     }
 
     fn of_card(&self, card: u32) -> u32 {
-        self.0.get(&card).map_or(1, |limits| limits.len() as u32)
+        self.limits.get(&card).map_or(1, |limits| limits.len() as u32)
     }
 
     /// How many there are on `cards` cards.
@@ -43,8 +56,8 @@ impl LogicalGpus {
     pub(super) fn place(&self, index: u32, cards: u32) -> Option<Place> {
         let card = (0..cards).find(|&card| self.on_card(card).contains(&index))?;
         let part = (index - self.on_card(card).start) as usize;
-        let limit = self.0.get(&card).and_then(|limits| limits[part]);
-        Some(Place { index, card, limit })
+        let limit = self.limits.get(&card).and_then(|limits| limits[part]);
+        Some(Place { index, card, limit, stream: self.streams.get(&index).copied() })
     }
 }
 
@@ -58,11 +71,17 @@ mod tests {
         assert_eq!((gpus.count(0), gpus.count(3)), (0, 3));
         gpus.split(1, [Some(10), None, Some(30)].into());
         assert_eq!((gpus.count(3), gpus.on_card(1), gpus.on_card(2)), (5, 1..4, 4..5));
-        let at = |index, card, limit| Some(Place { index, card, limit });
+        let at = |index, card, limit| Some(Place { index, card, limit, stream: None });
         assert_eq!(gpus.place(0, 3), at(0, 0, None));
         assert_eq!(gpus.place(1, 3), at(1, 1, Some(10)));
         assert_eq!(gpus.place(3, 3), at(3, 1, Some(30)));
         assert_eq!(gpus.place(4, 3), at(4, 2, None));
         assert_eq!(gpus.place(5, 3), None);
+        gpus.set_stream(0, Some(70));
+        gpus.set_stream(4, Some(71));
+        assert_eq!(gpus.place(4, 3).unwrap().stream, Some(71));
+        gpus.split(1, [None].into());
+        let streams = [0, 1, 2].map(|index| gpus.place(index, 3).unwrap().stream);
+        assert_eq!(streams, [Some(70), None, None]);
     }
 }

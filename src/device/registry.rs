@@ -53,6 +53,27 @@ pub fn require(device: DeviceId) -> Result<DeviceId> {
     REGISTRY.require(device).map(|_| device)
 }
 
+/// Has a logical GPU work on a stream of the program's, whose address this is, or again on one of its own.
+/// NOT_FOUND if there is no such device, FAILED_PRECONDITION once it was used, INVALID_ARGUMENT for a stream
+/// of a CPU.
+pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
+    REGISTRY.require(device)?;
+    if device.kind == DeviceKind::Cpu {
+        return match stream {
+            None => Ok(()),
+            Some(_) => Err(Error::invalid("stream", format!("{device} has no streams; give NULL"))),
+        };
+    }
+    if cuda::gpu::any_open(device.index..device.index + 1).is_some() {
+        return Err(Error::precondition(format!(
+            "device: {device} was used already, and works on its stream; give a stream before the first \
+             use"
+        )));
+    }
+    REGISTRY.state.lock().gpus.set_stream(device.index, stream);
+    Ok(())
+}
+
 /// A logical GPU, opened if nobody has yet, which takes a second. NOT_FOUND if there is no such device,
 /// UNAVAILABLE if it cannot be used, FAILED_PRECONDITION in the child of a fork that used one before.
 pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {

@@ -1,8 +1,8 @@
 //! Devices: how many there are, what they are called, how much memory they have.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
-use super::boundary::{boundary, check, constant, out};
+use super::boundary::{array, boundary, check, collect, constant, out};
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::{optional_text, text, write_text};
@@ -141,10 +141,13 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 /// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
 /// @param[in] physical_ordinal Which physical device of this type, from 0 on.
 /// @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
+/// @param[in] memory_limits How many bytes each logical GPU may allocate, `count` numbers of 1 or more.
+///   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+///   limits.
 /// @return UMBO_OK, or one of these, and then nothing changes:
 /// - UMBO_STATUS_NOT_FOUND: there is no such physical device.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
-///   or `count` is less than 1 or too large.
+///   `count` is less than 1 or too large, or a limit is less than 1 or given for the host.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses; or a GPU would get
 ///   another number or share that was used already.
 ///
@@ -157,6 +160,7 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
     physical_ordinal: i32,
     count: i64,
+    memory_limits: *const i64,
 ) -> umbo_status {
     boundary("umbo_set_logical_device_count", || {
         let kind = kind_from(r#type)?;
@@ -165,7 +169,47 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
                 .map_err(|_| Error::invalid(argument, format!("{value} is negative")))
         };
         let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
-        registry::set_logical_count(kind, physical_ordinal, natural(count, "count")?)
+        let natural_count = natural(count, "count")?;
+        if memory_limits.is_null() {
+            return registry::set_logical_count(kind, physical_ordinal, natural_count);
+        }
+        if kind == DeviceKind::Cpu {
+            let problem = "given for the host, whose logical devices share its memory; give NULL";
+            return Err(Error::invalid("memory_limits", problem));
+        }
+        // SAFETY: the caller promises as many numbers as logical devices.
+        let limits = unsafe { array(memory_limits, count, "memory_limits") }?;
+        let limits = collect(limits.iter().map(|&limit| {
+            u64::try_from(limit).map(Some).map_err(|_| {
+                Error::invalid("memory_limits", format!("{limit} bytes; limits are 1 or more"))
+            })
+        }))?;
+        registry::split_gpu(physical_ordinal, &limits)
+    })
+}
+
+/// Has a GPU work on a stream of the program's.
+///
+/// @param[in] device The name of a device that was not used yet.
+/// @param[in] stream A CUstream of the GPU's primary context, which must live as long as the process.
+///   `stream` may be NULL: a stream that the library makes, as if this were not called.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a stream.
+/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+///
+/// All that the library does with the GPU's memory then goes through this stream, and
+/// umbo_replica_context_stream() gives it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_device_stream(
+    device: *const c_char,
+    stream: *mut c_void,
+) -> umbo_status {
+    boundary("umbo_set_device_stream", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(device, "device") }?;
+        let device = registry::resolve(name, "device")?;
+        registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
     })
 }
 

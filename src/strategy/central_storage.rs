@@ -104,7 +104,7 @@ pub(super) struct Inner {
     is_default: bool,
     pub devices: Vec<DeviceId>,
     /// The GPU of each replica that has one.
-    gpus: Vec<Option<&'static Gpu>>,
+    pub gpus: Vec<Option<&'static Gpu>>,
     device_names: Vec<String>,
     parameter_device: DeviceId,
     threading: Threading,
@@ -326,6 +326,14 @@ impl Strategy {
     /// The GPU of a replica, if it has one.
     pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
         self.0.gpus[replica]
+    }
+
+    /// The GPU that holds the variables, if one does.
+    pub fn parameter_gpu(&self) -> Result<Option<&'static Gpu>> {
+        match self.0.parameter_device.kind {
+            DeviceKind::Cpu => Ok(None),
+            DeviceKind::Gpu => registry::gpu(self.0.parameter_device).map(Some),
+        }
     }
 
     /// A number that no other strategy of this process has; 0 is the default strategy.

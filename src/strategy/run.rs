@@ -417,7 +417,7 @@ impl Strategy {
         self.inner().draining.late_replicas()
     }
 
-    /// Waits until late callbacks have come back and all work is done.
+    /// Waits until late callbacks have come back and all work is done, that of GPUs too.
     pub fn synchronize(&self) -> Result<()> {
         require_cross_replica(self)?;
         self.check_process()?;
@@ -438,7 +438,8 @@ impl Strategy {
             // Another thread's run may have been given up in between.
             if self.inner().draining.check().is_ok() {
                 drop(lock);
-                return Ok(());
+                let gpus = self.inner().gpus.iter().copied().chain([self.parameter_gpu()?]);
+                return gpus.flatten().try_for_each(|gpu| gpu.synchronize());
             }
         }
     }

@@ -96,7 +96,9 @@ fn run_files(counts: &mut Counts) -> Result<()> {
     let cpus = read(0, |count| unsafe { umbo_logical_device_count(UMBO_DEVICE_CPU, count) })?;
     if cpus < DEVICES {
         // SAFETY: numbers only.
-        check(unsafe { umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES) })?;
+        check(unsafe {
+            umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES, std::ptr::null())
+        })?;
     }
     refusals::check()?;
     for file in files() {

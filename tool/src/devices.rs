@@ -49,6 +49,8 @@ struct Physical {
     model: Option<String>,
     /// Of the host, those that this process may use.
     processors: Option<String>,
+    /// Of a GPU.
+    capability: Option<(u32, u32)>,
     memory: Result<MemoryInfo>,
 }
 
@@ -66,6 +68,7 @@ fn physical_devices() -> Vec<Physical> {
         device: DeviceId::HOST,
         model: host_model(),
         processors: Some(affinity::process_processors().to_string()),
+        capability: None,
         memory: registry::memory_info(DeviceId::HOST),
     };
     let gpus = devices_of(DeviceKind::Gpu, registry::physical_count(DeviceKind::Gpu));
@@ -73,6 +76,7 @@ fn physical_devices() -> Vec<Physical> {
         device,
         model: cuda::device_name(device.index).ok(),
         processors: None,
+        capability: cuda::capability(device.index).ok(),
         memory: cuda::memory_info(device.index),
     });
     std::iter::once(host).chain(gpus).collect()
@@ -107,6 +111,7 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
                 "index": each.device.index,
                 "model": each.model,
                 "processors": each.processors,
+                "compute_capability": each.capability.map(|(major, minor)| format!("{major}.{minor}")),
                 "total_bytes": memory.map(|memory| memory.total_bytes),
                 "available_bytes": memory.map(|memory| memory.available_bytes),
             })
@@ -145,7 +150,11 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
         };
         let processors = each.processors.as_deref().unwrap_or("-");
         let model = each.model.as_deref().unwrap_or("-");
-        rows.push(row([&each.device.to_string(), &total, &available, processors, model]));
+        let model = match each.capability {
+            Some((major, minor)) => format!("{model} (compute capability {major}.{minor})"),
+            None => model.to_owned(),
+        };
+        rows.push(row([&each.device.to_string(), &total, &available, processors, &model]));
     }
     let mut text = aligned(&rows);
     if let Err(reason) = cuda::probe() {
@@ -193,6 +202,7 @@ mod tests {
             device: DeviceId { kind: DeviceKind::Gpu, index: 3 },
             model: None,
             processors: None,
+            capability: None,
             memory: Err(umbo::error::Error::Unavailable("it fell off the bus".into())),
         }];
         let table = as_table(&physical, &[]);

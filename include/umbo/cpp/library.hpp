@@ -84,8 +84,19 @@ inline returned<std::int64_t> logical_device_count(device_type type) {
 }
 
 inline returned<void> set_logical_device_count(device_type type, std::int32_t physical_ordinal,
-                                     std::int64_t count) {
-    return check(umbo_set_logical_device_count(to_c(type), physical_ordinal, count));
+                                     std::int64_t count,
+                                     const std::vector<std::int64_t> &memory_limits = {}) {
+    if (!memory_limits.empty() && memory_limits.size() != static_cast<std::size_t>(count)) {
+        UMBO_DETAIL_FAIL(status::invalid_argument,
+                         "memory_limits: one for each logical device, or none");
+    }
+    return check(umbo_set_logical_device_count(to_c(type), physical_ordinal, count,
+                                               memory_limits.empty() ? nullptr : memory_limits.data()));
+}
+
+// Has a GPU that was not used yet work on a CUstream of the program's.
+inline returned<void> set_device_stream(const std::string &device, void *stream) {
+    return check(umbo_set_device_stream(device.c_str(), stream));
 }
 
 // The full name of a device; missing parts come from `defaults`.

@@ -46,6 +46,22 @@ pub fn device_name(ordinal: u32) -> Result<String> {
     on_device(ordinal, "name", result::device::get_name)
 }
 
+/// The compute capability of a CUDA device, such as (9, 0). NOT_FOUND if there is no such device.
+pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
+    on_device(ordinal, "compute capability", |device| {
+        use sys::CUdevice_attribute_enum as Attribute;
+        let ask = |attribute| {
+            // SAFETY: `device` came from the driver's device::get.
+            let answer = unsafe { result::device::get_attribute(device, attribute) };
+            answer.map(|number| u32::try_from(number).unwrap_or(0))
+        };
+        Ok((
+            ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            ask(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ))
+    })
+}
+
 /// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
 /// if the driver fails. It makes the device's primary context current for a moment, which takes
 /// a second and some device memory if nobody else in the process holds it.

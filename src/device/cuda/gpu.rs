@@ -1,6 +1,8 @@
 //! A logical GPU: a card, a stream, and a share of the card's memory.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::result::{self, event, stream};
@@ -24,6 +26,8 @@ pub struct Gpu {
     /// How many it has.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
+    /// What the layer above keeps with the GPU.
+    attachment: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the stream belongs to the card's context, lives as long as the process, and every thread may
@@ -41,6 +45,8 @@ pub struct Place {
     pub card: u32,
     /// How many bytes it may have; all that the card has if it is not said.
     pub limit: Option<u64>,
+    /// The address of a stream of the program's that it is to work on, in place of one of its own.
+    pub stream: Option<usize>,
 }
 
 /// What was opened in this process. In the child of a fork it is the parent's, and each use says so.
@@ -81,8 +87,11 @@ impl Gpu {
             }
         };
         let _entered = card.enter()?;
-        let made = stream::create(stream::StreamKind::NonBlocking)
-            .map_err(|error| card.failed("making a stream", error))?;
+        let made = match place.stream {
+            Some(given) => std::ptr::with_exposed_provenance_mut(given),
+            None => stream::create(stream::StreamKind::NonBlocking)
+                .map_err(|error| card.failed("making a stream", error))?,
+        };
         let fresh = || Gpu {
             id: DeviceId { kind: DeviceKind::Gpu, index: place.index },
             card,
@@ -90,11 +99,12 @@ impl Gpu {
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),
+            attachment: OnceLock::new(),
         };
         let mut open = OPEN.lock();
         let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
-        if gpu.stream != made {
+        if gpu.stream != made && place.stream.is_none() {
             // SAFETY: it was just made, and nothing was queued on it.
             let _ = unsafe { stream::destroy(made) };
         }
@@ -114,6 +124,13 @@ impl Gpu {
     /// Its stream, for whoever queues work of its own on it.
     pub fn stream(&self) -> sys::CUstream {
         self.stream
+    }
+
+    /// What the layer above keeps with the GPU, made when it is first asked for.
+    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
+        let attachment = self.attachment.get_or_init(|| Box::new(make()));
+        let found = attachment.downcast_ref();
+        found.ok_or_else(|| Error::Internal("two kinds of attachment on one GPU".into()))
     }
 
     /// How many bytes it has allocated here.

@@ -41,6 +41,11 @@ impl Grid {
 }
 
 impl Card {
+    /// The card's kernels, if they are loaded.
+    pub fn loaded_kernels(&self) -> Option<&Kernels> {
+        self.kernels.get()
+    }
+
     /// The card's kernels: those with `names` in `ptx`, the same at each call, which are loaded at the
     /// first.
     pub fn kernels(&self, ptx: &'static str, names: &[&'static str]) -> Result<&Kernels> {

@@ -22,4 +22,4 @@ pub mod kernels;
 pub mod memory;
 mod staging;
 
-pub use discovery::{device_name, memory_info, probe};
+pub use discovery::{capability, device_name, memory_info, probe};

@@ -16,6 +16,9 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_device_canonical_name", "capacity", "sizeof(buffer)"),
     ("umbo_device_parse", "name", "\"/device:CPU:0\""),
     ("umbo_set_logical_device_count", "count", "2"),
+    ("umbo_set_logical_device_count", "memory_limits", "NULL"),
+    ("umbo_set_device_stream", "device", "\"CPU:0\""),
+    ("umbo_set_device_stream", "stream", "NULL"),
     // Replicas copy at the same time.
     ("umbo_tensor_copy_to_host", "destination", "(float[1]){0}"),
     ("umbo_tensor_copy_to_host", "bytes", "sizeof(float)"),

@@ -1,0 +1,209 @@
+/* GPUs from C, over the tests' own driver: devices, the caller's own work on the stream, memory that
+ * the caller owns, training with the bits of CPUs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <math.h>
+
+#include "check.h"
+
+typedef int driver_result;
+typedef uint64_t device_address;
+
+/* The driver's functions that the test calls as a program with kernels of its own would. */
+static driver_result (*driver_alloc)(device_address *, size_t);
+static driver_result (*driver_free)(device_address);
+static driver_result (*driver_to_host)(void *, device_address, size_t, void *);
+static driver_result (*driver_to_device)(device_address, const void *, size_t, void *);
+static driver_result (*driver_synchronize)(void *);
+static size_t (*reports)(void);
+static int (*report)(size_t, char *, size_t);
+
+static void *found(void *library, const char *name) {
+    void *function = dlsym(library, name);
+    if (function == NULL) {
+        fprintf(stderr, "%s is not there: %s\n", name, dlerror());
+        exit(1);
+    }
+    return function;
+}
+
+#define FIND(variable, name) (*(void **)&(variable) = found(library, name))
+
+static void find_driver(void) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    CHECK(library != NULL);
+    FIND(driver_alloc, "cuMemAlloc_v2");
+    FIND(driver_free, "cuMemFree_v2");
+    FIND(driver_to_host, "cuMemcpyDtoHAsync_v2");
+    FIND(driver_to_device, "cuMemcpyHtoDAsync_v2");
+    FIND(driver_synchronize, "cuStreamSynchronize");
+    FIND(reports, "fake_cuda_reports");
+    FIND(report, "fake_cuda_report");
+}
+
+enum { ELEMENTS = 5, STEPS = 8 };
+
+typedef struct {
+    umbo_variable *weights;
+    umbo_gradients *gradients;
+} training;
+
+/* The gradient is w - target of the replica. On a GPU it is made as a kernel of the program's would:
+ * by work that is queued on the context's stream. */
+static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                        umbo_value **result) {
+    const training *own = (const training *)user_data;
+    float elements[ELEMENTS];
+    umbo_view weights, gradient;
+    void *stream = NULL, *scratch = NULL;
+    int index;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_variable_view(own->weights, context, &weights));
+    UMBO_TRY(umbo_gradients_view(own->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
+    UMBO_TRY(umbo_replica_context_stream(context, &stream));
+    UMBO_TRY(umbo_replica_context_scratch(context, sizeof(elements), &scratch));
+    CHECK((stream != NULL) == (weights.device.type == UMBO_DEVICE_GPU));
+    CHECK(gradient.device.type == weights.device.type);
+    if (stream != NULL) {
+        CHECK(driver_to_host(elements, (device_address)(uintptr_t)weights.data, sizeof(elements),
+                             stream) == 0);
+        CHECK(driver_synchronize(stream) == 0);
+    } else {
+        memcpy(elements, weights.data, sizeof(elements));
+    }
+    for (index = 0; index < ELEMENTS; index++) {
+        elements[index] -= (float)(replica_id(context) + index);
+    }
+    if (stream != NULL) {
+        /* By way of the scratch memory, which is the GPU's too. */
+        const device_address there = (device_address)(uintptr_t)gradient.mutable_data;
+        const device_address between = (device_address)(uintptr_t)scratch;
+        CHECK(driver_to_device(between, elements, sizeof(elements), stream) == 0);
+        CHECK(driver_to_host(elements, between, sizeof(elements), stream) == 0);
+        CHECK(driver_synchronize(stream) == 0);
+        CHECK(driver_to_device(there, elements, sizeof(elements), stream) == 0);
+    } else {
+        memcpy(gradient.mutable_data, elements, sizeof(elements));
+    }
+    return umbo_gradients_submit_weighted(own->gradients, context, 1.0 + replica_id(context));
+}
+
+static void train(const char *const *devices, int64_t count, float *trained) {
+    static const int64_t shape[1] = {ELEMENTS};
+    static const float zeros[ELEMENTS] = {0};
+    umbo_strategy *strategy = NULL;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_gradients_options gradients = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_tensor *initial = NULL;
+    umbo_optimizer *optimizer = NULL;
+    umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
+    training own = {NULL, NULL};
+    int index;
+    options.compute_devices = devices;
+    options.compute_device_count = count;
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, zeros, NULL, &initial));
+    CHECK_OK(umbo_variable_create(strategy, "w", initial, NULL, &own.weights));
+    gradients.loss_reduction = UMBO_LOSS_MEAN;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &own.weights, &gradients, &own.gradients));
+    adam.learning_rate = 0.1;
+    CHECK_OK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
+    for (index = 0; index < STEPS; index++) {
+        CHECK_OK(umbo_strategy_run(strategy, step, &own, NULL, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(optimizer, own.gradients, NULL, NULL));
+    }
+    CHECK_OK(umbo_strategy_synchronize(strategy));
+    CHECK_OK(umbo_variable_copy_to_host(own.weights, trained, ELEMENTS * sizeof(float)));
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(own.gradients);
+    umbo_variable_release(own.weights);
+    umbo_tensor_release(initial);
+    umbo_strategy_release(strategy);
+}
+
+static void training_has_the_bits_of_cpus(void) {
+    static const char *const cpus[2] = {"CPU:0", "CPU:1"};
+    static const char *const gpus[2] = {"GPU:0", "GPU:1"};
+    static const char *const mixed[2] = {"GPU:1", "CPU:0"};
+    float expected[ELEMENTS], trained[ELEMENTS];
+    CHECK_OK(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 2, NULL));
+    train(cpus, 2, expected);
+    CHECK(fabsf(expected[4] - 0.8f) < 0.1f);
+    train(gpus, 2, trained);
+    CHECK(memcmp(trained, expected, sizeof(trained)) == 0);
+    train(mixed, 2, trained);
+    CHECK(memcmp(trained, expected, sizeof(trained)) == 0);
+}
+
+static void devices(void) {
+    static const int64_t limits[2] = {1 << 20, 4096};
+    static const int64_t none[1] = {0};
+    int64_t count = 0;
+    int32_t works = 0;
+    umbo_tensor *tensor = NULL;
+    umbo_memory_info info = UMBO_MEMORY_INFO_INIT;
+    static const int64_t large[1] = {4097};
+    CHECK_OK(umbo_has_feature("cuda", &works));
+    CHECK(works == 1);
+    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 0, 1, none),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("limits");
+    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, 2, limits),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("memory_limits");
+    CHECK_OK(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 1, 2, limits));
+    CHECK_OK(umbo_logical_device_count(UMBO_DEVICE_GPU, &count));
+    CHECK(count == 3);
+    CHECK_STATUS(umbo_tensor_create_zeros(UMBO_DTYPE_INT8, 1, large, "GPU:2", &tensor),
+                 UMBO_STATUS_RESOURCE_EXHAUSTED);
+    CHECK_MESSAGE("GPU:2: 4097 bytes; its limit is 4096, and 4096 are left");
+    CHECK_OK(umbo_device_memory_info("GPU:2", &info));
+    CHECK(info.total_bytes == 4096 && info.available_bytes == 4096);
+    CHECK_STATUS(umbo_set_logical_device_count(UMBO_DEVICE_GPU, 1, 1, NULL),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_device_stream("GPU:2", &count), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_set_device_stream("CPU:0", &count), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_set_device_stream("GPU:9", NULL), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_set_device_stream("GPU:0", NULL));
+}
+
+static void count_call(void *user_data) { ++*(int *)user_data; }
+
+/* Memory that the program has on a GPU becomes a tensor, without a copy. */
+static void memory_of_the_program(void) {
+    static const int64_t shape[1] = {3};
+    static const float numbers[3] = {1, 2, 3};
+    float back[3] = {0, 0, 0};
+    umbo_tensor *own = NULL, *there = NULL, *copy = NULL;
+    umbo_view view;
+    int destroyed = 0;
+    CHECK_OK(umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shape, numbers, "GPU:0", &own));
+    CHECK_OK(umbo_tensor_view(own, &view));
+    CHECK(view.device.type == UMBO_DEVICE_GPU && view.device.ordinal == 0);
+    CHECK_OK(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 1, shape, NULL, view.mutable_data, "GPU:0",
+                                     &destroyed, count_call, &there));
+    CHECK_OK(umbo_tensor_copy(there, "GPU:1", &copy));
+    CHECK_OK(umbo_tensor_copy_to_host(copy, back, sizeof(back)));
+    CHECK(memcmp(back, numbers, sizeof(back)) == 0);
+    CHECK(destroyed == 0);
+    umbo_tensor_release(there);
+    CHECK(destroyed == 1);
+    umbo_tensor_release(copy);
+    umbo_tensor_release(own);
+}
+
+int main(void) {
+    size_t index;
+    char text[1024];
+    find_driver();
+    devices();
+    memory_of_the_program();
+    training_has_the_bits_of_cpus();
+    for (index = 0; index < reports(); index++) {
+        report(index, text, sizeof(text));
+        fprintf(stderr, "the driver reports: %s\n", text);
+    }
+    CHECK(reports() == 0);
+    return finish();
+}
