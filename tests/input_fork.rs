@@ -54,6 +54,10 @@ fn iterators_answer_in_the_child_of_a_fork() {
         assert!(begun.next().unwrap().is_some());
         let answered = in_child(move || {
             let refused = refused(begun.next()) && begun.reset().is_err();
+            // Where it was is known here too, and from there it goes on with threads of its own.
+            let position = begun.save_position().unwrap();
+            begun.restore_position(&position).unwrap();
+            let refused = refused && count(&begun) == 99;
             drop(begun);
             // What had no threads yet, and what is made here, has threads of its own.
             let new = dataset.iterator().unwrap();
@@ -78,11 +82,15 @@ fn iterators_answer_in_the_child_of_a_fork() {
     });
     let held = Arc::new(held.unwrap().iterator().unwrap());
     let of_thread = Arc::clone(&held);
+    let position = held.save_position().unwrap();
     let thread = std::thread::spawn(move || of_thread.next().unwrap().is_some());
     while !seen.load(Ordering::SeqCst) {
         std::thread::yield_now();
     }
     assert!(in_child(|| refused(held.next())));
+    assert!(
+        in_child(|| held.save_position().is_err() && held.restore_position(&position).is_err())
+    );
     go.store(true, Ordering::SeqCst);
     assert!(thread.join().unwrap());
     assert!(held.next().unwrap().is_some());

@@ -4,7 +4,7 @@
 
 mod calls;
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -42,6 +42,8 @@ enum Place {
 enum Action {
     Next,
     Reset,
+    SavePosition,
+    RestorePosition,
     Release,
     ElementSpec,
     AnotherIterator,
@@ -70,9 +72,11 @@ const PLACES: [Place; 9] = [
     Place::DatasetFunction,
 ];
 
-const ACTIONS: [Action; 6] = [
+const ACTIONS: [Action; 8] = [
     Action::Next,
     Action::Reset,
+    Action::SavePosition,
+    Action::RestorePosition,
     Action::Release,
     Action::ElementSpec,
     Action::AnotherIterator,
@@ -89,6 +93,10 @@ struct Case {
     dataset: AtomicPtr<umbo_dataset>,
     distributed: AtomicPtr<umbo_distributed_dataset>,
     iterator: AtomicPtr<umbo_iterator>,
+    /// A place in the middle of a pass.
+    position: Mutex<CString>,
+    /// Whether the program begins with going there.
+    restores: bool,
     /// What came of the action.
     outcome: Mutex<Option<(umbo_status, String)>>,
 }
@@ -114,6 +122,8 @@ impl Case {
             match self.action {
                 Action::Next => draw(iterator).0,
                 Action::Reset => umbo_iterator_reset(iterator),
+                Action::SavePosition => save(iterator).0,
+                Action::RestorePosition => self.restore(),
                 Action::Release => {
                     umbo_iterator_release(iterator);
                     UMBO_OK
@@ -145,6 +155,14 @@ impl Case {
         }
     }
 
+    /// Takes the iterator to the middle of the pass.
+    fn restore(&self) -> umbo_status {
+        let iterator = self.iterator.load(Ordering::SeqCst);
+        let position = self.position.lock().unwrap().clone();
+        // SAFETY: the handle may be stale; the text is one.
+        unsafe { umbo_iterator_restore_position(iterator, position.as_ptr()) }
+    }
+
     /// A new iterator.
     fn start(&self) -> (umbo_status, *mut umbo_iterator) {
         let mut iterator = ptr::null_mut();
@@ -171,6 +189,17 @@ fn draw(iterator: *mut umbo_iterator) -> (umbo_status, bool) {
     // SAFETY: the element is ours; NULL is fine.
     unsafe { umbo_value_release(element) };
     (status, !element.is_null())
+}
+
+/// Where an iterator is.
+fn save(iterator: *mut umbo_iterator) -> (umbo_status, CString) {
+    let (mut text, mut length) = (vec![0u8; 4096], 0);
+    // SAFETY: the handle may be stale; the outputs are variables.
+    let status = unsafe {
+        umbo_iterator_save_position(iterator, text.as_mut_ptr().cast(), text.len(), &raw mut length)
+    };
+    text.truncate(length);
+    (status, CString::new(text).unwrap())
 }
 
 /// # Safety
@@ -374,6 +403,15 @@ unsafe fn build(case: &Case, kind: Kind) {
             }
         }
         case.dataset.store(dataset, Ordering::SeqCst);
+        let (status, other) = case.start();
+        ok(status);
+        ok(draw(other).0);
+        ok(draw(other).0);
+        let (status, position) = save(other);
+        ok(status);
+        umbo_iterator_release(other);
+        *case.position.lock().unwrap() = position;
+        case.armed.store(true, Ordering::SeqCst);
         let (status, iterator) = case.start();
         ok(status);
         case.iterator.store(iterator, Ordering::SeqCst);
@@ -397,6 +435,9 @@ unsafe fn use_iterator(case: &Case) -> Vec<umbo_status> {
             ));
             umbo_distributed_dataset_release(distributed);
         }
+        if case.restores {
+            statuses.push(case.restore());
+        }
         for elements in [4, 2 * ELEMENTS, 1] {
             statuses.extend((0..elements).map(|_| draw(iterator).0));
             statuses.push(umbo_iterator_reset(iterator));
@@ -419,9 +460,13 @@ fn complaint(case: &Case, statuses: &[umbo_status]) -> Option<String> {
         Place::ElementDestroy | Place::SourceDestroy | Place::DatasetFunction
     );
     let allowed: &[umbo_status] = match case.action {
-        Action::Next | Action::Reset if within => &[UMBO_STATUS_FAILED_PRECONDITION],
+        Action::Next | Action::Reset | Action::SavePosition | Action::RestorePosition if within => {
+            &[UMBO_STATUS_FAILED_PRECONDITION]
+        }
         // The release of an element may be the iterator's doing or not.
-        Action::Next | Action::Reset if case.place == Place::ElementDestroy => {
+        Action::Next | Action::Reset | Action::SavePosition | Action::RestorePosition
+            if case.place == Place::ElementDestroy =>
+        {
             &[UMBO_OK, UMBO_STATUS_FAILED_PRECONDITION]
         }
         // The source outlives the handles.
@@ -444,17 +489,19 @@ fn complaint(case: &Case, statuses: &[umbo_status]) -> Option<String> {
 fn check(kind: Kind) {
     let mut complaints = Vec::new();
     for place in PLACES {
-        for action in ACTIONS {
+        for (action, restores) in ACTIONS.into_iter().flat_map(|a| [(a, false), (a, true)]) {
             let (done, finished) = channel();
             // Leaked where it hangs; the callbacks have its address.
             let case = Arc::new(Case {
                 place,
                 action,
-                armed: AtomicBool::new(true),
+                armed: AtomicBool::new(false),
                 strategy: AtomicPtr::default(),
                 dataset: AtomicPtr::default(),
                 distributed: AtomicPtr::default(),
                 iterator: AtomicPtr::default(),
+                position: Mutex::default(),
+                restores,
                 outcome: Mutex::new(None),
             });
             let of_thread = Arc::clone(&case);
@@ -466,23 +513,24 @@ fn check(kind: Kind) {
                 };
                 let _ = done.send(statuses);
             });
+            let what = format!("{place:?}, {action:?}, restored: {restores}");
             match finished.recv_timeout(PATIENCE) {
                 Ok(statuses) => {
                     if let Some(complaint) = complaint(&case, &statuses) {
-                        complaints.push(format!("{place:?}, {action:?}: {complaint}"));
+                        complaints.push(format!("{what}: {complaint}"));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     std::mem::forget(Arc::clone(&case));
-                    complaints.push(format!("{place:?}, {action:?}: hangs"));
+                    complaints.push(format!("{what}: hangs"));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    complaints.push(format!("{place:?}, {action:?}: panicked"));
+                    complaints.push(format!("{what}: panicked"));
                 }
             }
         }
     }
-    let all = PLACES.len() * ACTIONS.len();
+    let all = 2 * PLACES.len() * ACTIONS.len();
     assert!(
         complaints.is_empty(),
         "{kind:?}, {} of {all}:\n{}",

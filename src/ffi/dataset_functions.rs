@@ -49,6 +49,9 @@ pub type umbo_generator_next_fn = Option<
 /// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
 /// @param[in] user_data What was given to umbo_dataset_from_generator().
 /// @return UMBO_OK, or why it fails.
+///
+/// umbo_iterator_restore_position() calls it on a pass that was just begun, as often as it was called
+/// on the pass whose place is to be found again.
 pub type umbo_generator_reset_fn =
     Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void) -> umbo_status>;
 
@@ -180,6 +183,9 @@ impl Generator for Pass {
     }
 
     fn reset(&mut self) -> Result<()> {
+        if self.pass.is_none() && self.functions.reset.is_some() {
+            self.begin()?;
+        }
         match (self.functions.reset, self.pass) {
             (Some(reset), Some(pass)) => {
                 // SAFETY: the caller gives a function of this type, its user data and its pass.

@@ -1,12 +1,14 @@
 //! Iterators over datasets, plain or distributed.
 
+use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out, quietly};
+use super::boundary::{boundary, check, out, quietly};
 use super::handle::{self, get, make, reserve};
 use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
 use super::status::umbo_status;
+use super::text::{long_text, write_text};
 
 /// Gives the next element of a pass.
 ///
@@ -83,6 +85,82 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> umbo_status {
     boundary("umbo_iterator_reset", || get(iterator, "iterator")?.reset())
+}
+
+/// Writes down the place of an iterator in its data.
+///
+/// @param[in] iterator The iterator.
+/// @param[out] buffer The position, a text ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+/// @param[in] capacity The size of `buffer` in bytes.
+/// @param[out] length The length of the text in bytes, without the NUL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+/// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of a
+///   fork the position can also be written if the iterator had threads.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or an output is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
+///   last element.
+///
+/// The place is behind the element that umbo_iterator_next() gave last, or behind its failure. What
+/// the library has made ahead does not count. The text is JSON and can be kept in a file. It says of
+/// which stages the pipeline consists and where each of them is. It does not contain the data. It is
+/// short, unless many elements have failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_save_position(
+    iterator: *mut umbo_iterator,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary("umbo_iterator_save_position", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let length = unsafe { out(length, "length") }?;
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+        }
+        let text = get(iterator, "iterator")?.save_position()?;
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&text, buffer, capacity, length) }
+    })
+}
+
+/// Takes an iterator to a place in its data.
+///
+/// @param[in] iterator The iterator. It may be new or in use, and at any place.
+/// @param[in] position The text that umbo_iterator_save_position() has written, for this iterator or
+///   another one of the same pipeline, in this process or another.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: the position is of another pipeline; the message names the first
+///   stage that differs. What does not matter: the seed of a shuffle, how many elements are made
+///   ahead, how many calls of a map run at the same time, over how many replicas batches are split.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `position` is not the text of a position, is of another version, was
+///   changed or damaged, or the data have become fewer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `position` is a null pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of a
+///   fork an iterator that had threads can be used again after this call.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+/// - Any status with which a function of the program fails, or a source of the dataset, where elements
+///   are made again.
+///
+/// The elements that follow are those that followed where the position was saved, also in later passes
+/// that umbo_iterator_reset() starts. A shuffle goes on with the seed of the position. Where a failure
+/// is returned, the iterator stays where it was.
+///
+/// The library makes again what stages hold: the elements in the buffer of a shuffle, the batch that is
+/// being cut anew, the elements of a cache. It calls the functions of maps for these, and for no other
+/// elements. The functions of a generator are called for all elements of its present pass, since only
+/// they know the way: `begin` first, then `reset` as often as before, then `next`. The library does
+/// not compare the data themselves.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_iterator_restore_position(
+    iterator: *mut umbo_iterator,
+    position: *const c_char,
+) -> umbo_status {
+    boundary("umbo_iterator_restore_position", || {
+        // SAFETY: the caller gives NULL or a text that stays as it is during the call.
+        let position = unsafe { long_text(position, "position") }?;
+        get(iterator, "iterator")?.restore_position(position)
+    })
 }
 
 /// Makes another handle to the same iterator.

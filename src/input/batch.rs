@@ -7,6 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
 use crate::input::leaves::Leaves;
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
@@ -61,6 +62,12 @@ pub(super) fn batches(elements: Cardinality, size: usize, drop_remainder: bool) 
     })
 }
 
+/// A batching stage in words.
+pub(super) fn words(kind: &str, size: usize, drop_remainder: bool) -> String {
+    let remainder = if drop_remainder { ", without a smaller last one" } else { "" };
+    format!("{kind} of {size}{remainder}")
+}
+
 #[derive(Clone)]
 struct Plan {
     size: usize,
@@ -74,6 +81,18 @@ impl Plan {
     /// Whether a last batch of `count` elements is one.
     fn keeps(&self, count: usize) -> bool {
         count > 0 && !(self.drop_remainder && count < self.size)
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(words("batch", self.size, self.drop_remainder));
+    }
+
+    /// How many batches come of so many elements, the last ones of their pass if they are too few.
+    fn batches(&self, elements: u64) -> u64 {
+        match self.drop_remainder {
+            true => elements / self.size as u64,
+            false => elements.div_ceil(self.size as u64),
+        }
     }
 }
 
@@ -96,6 +115,14 @@ impl Stage<Value> for BatchRows {
         };
         let (plan, arrays) = (self.plan.clone(), Arc::clone(&self.arrays));
         Ok(Box::new(BatchRowsPass { plan, arrays, order, numbers, pool: Pool::new() }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        self.plan.describe(to);
+        if let Some(order) = &self.order {
+            order.describe(to);
+        }
+        self.arrays.describe(to);
     }
 }
 
@@ -180,6 +207,49 @@ impl Pass<Value> for BatchRowsPass {
         Ok(())
     }
 
+    fn save(&self, to: &mut Mark) {
+        to.push(self.numbers.len() as u64);
+        self.numbers.iter().for_each(|&row| to.push(row));
+        match &self.order {
+            Order::Own { next } => to.push(*next),
+            Order::Any(order) => order.save(to),
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.numbers.clear();
+        let last = self.arrays.rows.checked_sub(1);
+        for _ in 0..from.index(self.plan.size, "the rows of a batch")? {
+            let last = last.ok_or_else(|| unfit("there are no rows"))?;
+            self.numbers.try_reserve(1).map_err(|_| no_memory("the row numbers of a batch"))?;
+            self.numbers.push(from.at_most(last, "a row")?);
+        }
+        match &mut self.order {
+            Order::Own { next } => *next = from.at_most(self.arrays.rows, "the next row")?,
+            Order::Any(order) => order.restore(from)?,
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        if count == 0 {
+            return Ok(0);
+        }
+        // A batch that could not be made yet has begun.
+        let begun = self.numbers.len() as u64;
+        self.numbers.clear();
+        let rows = count.saturating_mul(self.plan.size as u64) - begun;
+        let skipped = match &mut self.order {
+            Order::Own { next } => {
+                let skipped = rows.min(self.arrays.rows - *next);
+                *next += skipped;
+                skipped
+            }
+            Order::Any(order) => order.skip(rows)?,
+        };
+        Ok(self.plan.batches(begun + skipped))
+    }
+
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
@@ -212,6 +282,11 @@ impl Stage<Value> for BatchElements {
         let (plan, input) = (self.plan.clone(), self.input.start()?);
         let leaves = Leaves::of(&plan.spec)?;
         Ok(Box::new(BatchElementsPass { plan, leaves, input, pool: Pool::new() }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        self.plan.describe(to);
+        self.input.describe(to);
     }
 }
 
@@ -251,6 +326,19 @@ impl Pass<Value> for BatchElementsPass {
 
     fn restart(&mut self) -> Result<()> {
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let skipped = self.input.skip(count.saturating_mul(self.plan.size as u64))?;
+        Ok(self.plan.batches(skipped))
     }
 
     fn reserve(&mut self, items: usize) {

@@ -3,9 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
+use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder};
 use crate::input::frame::no_memory;
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 
 impl Dataset {
     /// The same elements, kept in memory by the first pass that reaches the end: every pass after
@@ -18,23 +21,34 @@ impl Dataset {
         if let Kind::Rows(_, None) = self.kind() {
             return Ok(self.clone());
         }
-        self.reordered(&Cache, self.cardinality())
+        self.reordered(&Cache { cardinality: self.cardinality() }, self.cardinality())
     }
 }
 
-struct Cache;
+struct Cache {
+    cardinality: Cardinality,
+}
 
 impl Reorder for Cache {
     fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        Arc::new(CacheStage { kept: Arc::new(OnceLock::new()), input })
+        let cardinality = self.cardinality;
+        Arc::new(CacheStage { kept: Arc::new(OnceLock::new()), cardinality, input })
     }
 }
 
-/// The items of a whole pass, once there was one.
-type Kept<T> = Arc<OnceLock<Vec<T>>>;
+/// The items of a whole round.
+struct Kept<T> {
+    items: Vec<T>,
+    /// Where the input was when the round began.
+    origin: Mark,
+}
+
+/// Those of the first round that came to its end.
+type First<T> = Arc<OnceLock<Arc<Kept<T>>>>;
 
 struct CacheStage<T> {
-    kept: Kept<T>,
+    kept: First<T>,
+    cardinality: Cardinality,
     input: Arc<dyn Stage<T>>,
 }
 
@@ -43,53 +57,122 @@ impl<T: Item> Stage<T> for CacheStage<T> {
         Ok(Box::new(CachePass {
             kept: Arc::clone(&self.kept),
             replaying: self.kept.get().is_some(),
+            own: None,
+            cardinality: self.cardinality,
             next: 0,
             seen: Vec::new(),
+            trail: Trail::default(),
             failed: false,
             input: self.input.start()?,
         }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage("cache".into());
+        self.input.describe(to);
+    }
 }
 
 struct CachePass<T> {
-    kept: Kept<T>,
+    kept: First<T>,
+    /// What a restored pass has in place of what the dataset keeps: what was kept where its position
+    /// was saved, if anything was.
+    own: Option<Option<Arc<Kept<T>>>>,
+    cardinality: Cardinality,
     /// Whether this round comes from what is kept. It is decided when the round begins.
     replaying: bool,
     /// The position in what is kept.
     next: usize,
     /// What this round has yielded.
     seen: Vec<T>,
+    /// The way to these.
+    trail: Trail,
     /// Whether an element of this round is missing.
     failed: bool,
     input: Box<dyn Pass<T>>,
 }
 
+impl<T> CachePass<T> {
+    fn kept(&self) -> Option<&Kept<T>> {
+        let kept = match &self.own {
+            Some(own) => own.as_ref(),
+            None => self.kept.get(),
+        };
+        kept.map(|kept| &**kept)
+    }
+}
+
+impl<T: Item> CachePass<T> {
+    /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
+    fn keep_again(&mut self, count: u64, origin: &Reader<'_>) -> Result<()> {
+        let is_it =
+            |kept: &&Arc<Kept<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
+        if let Some(kept) = self.kept.get().filter(is_it) {
+            self.own = Some(Some(Arc::clone(kept)));
+            return Ok(());
+        }
+        if !self.cardinality.admits(count) {
+            return Err(unfit(&format!("{count} elements are cached, more than there are")));
+        }
+        let mut place = *origin;
+        self.input.restore(&mut place)?;
+        place.end()?;
+        let mut items = Vec::new();
+        while (items.len() as u64) < count {
+            let item = self.input.next()?;
+            let item = item.ok_or_else(|| unfit("fewer elements than were cached"))?;
+            items.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+            items.push(item.keep()?);
+        }
+        let mut kept = Kept { items, origin: Mark::default() };
+        kept.origin.read(origin);
+        self.own = Some(Some(Arc::new(kept)));
+        Ok(())
+    }
+}
+
 impl<T: Item> Pass<T> for CachePass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         if self.replaying {
-            let item = self.kept.get().and_then(|kept| kept.get(self.next)).cloned();
+            let item = self.kept().and_then(|kept| kept.items.get(self.next)).cloned();
             self.next += usize::from(item.is_some());
             return Ok(item);
         }
         // Room first, so that an item is not lost for want of it.
         self.seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
-        match self.input.next().and_then(|item| item.map(T::keep).transpose()) {
+        // A round of which an element is missing is not kept, and neither is the way to it.
+        let next = match self.failed {
+            true => self.input.next(),
+            false => self.trail.next(&mut *self.input),
+        };
+        match next.and_then(|item| item.map(T::keep).transpose()) {
             Ok(Some(item)) => {
-                self.seen.push(item.clone());
+                if !self.failed {
+                    self.seen.push(item.clone());
+                }
                 Ok(Some(item))
             }
             Ok(None) => {
-                let seen = std::mem::take(&mut self.seen);
-                if !self.failed {
+                let items = std::mem::take(&mut self.seen);
+                if let Some(beginning) = self.trail.beginning().filter(|_| !self.failed) {
+                    let mut origin = Mark::default();
+                    origin.copy_from(beginning);
+                    let kept = Arc::new(Kept { items, origin });
+                    if let Some(own @ None) = &mut self.own {
+                        *own = Some(Arc::clone(&kept));
+                    }
                     // Another pass may have been first; its items are the ones that are kept.
-                    let _ = self.kept.set(seen);
+                    let _ = self.kept.set(kept);
                 }
+                self.trail.clear();
                 // Whoever asks again is still at the end, not in another round.
                 self.failed = true;
                 Ok(None)
             }
             Err(error) => {
                 self.failed = true;
+                self.seen.clear();
+                self.trail.clear();
                 Err(error)
             }
         }
@@ -97,10 +180,65 @@ impl<T: Item> Pass<T> for CachePass<T> {
 
     fn restart(&mut self) -> Result<()> {
         self.seen.clear();
+        self.trail.clear();
         self.next = 0;
         self.failed = false;
-        self.replaying = self.kept.get().is_some();
+        self.replaying = self.kept().is_some();
         if self.replaying { Ok(()) } else { self.input.restart() }
+    }
+
+    fn save(&self, to: &mut Mark) {
+        // What is kept also where this round does not come from it: the next one will.
+        to.push_flag(self.kept().is_some());
+        if let Some(kept) = self.kept() {
+            to.push(kept.items.len() as u64);
+            to.append(&kept.origin);
+        }
+        to.push_flag(self.replaying);
+        to.push(self.next as u64);
+        to.push_flag(self.failed);
+        if !self.replaying {
+            self.trail.save(&*self.input, to);
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.own = Some(None);
+        if from.flag()? {
+            let (count, origin) = (from.number()?, from.nested()?);
+            self.keep_again(count, &origin)?;
+        }
+        self.replaying = from.flag()?;
+        let most = self.kept().filter(|_| self.replaying).map_or(0, |kept| kept.items.len());
+        if self.replaying && self.kept().is_none() {
+            return Err(unfit("nothing is cached"));
+        }
+        self.next = from.index(most, "the next cached element")?;
+        self.failed = from.flag()?;
+        if self.replaying {
+            return Ok(());
+        }
+        let saved = Saved::read(from)?;
+        let seen = &mut self.seen;
+        seen.clear();
+        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
+            seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+            seen.push(item.keep()?);
+            Ok(())
+        })
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        if self.replaying {
+            let left = self.kept().map_or(0, |kept| kept.items.len() - self.next);
+            skipped = count.min(left as u64);
+            self.next += skipped as usize;
+        }
+        while skipped < count && self.next()?.is_some() {
+            skipped += 1;
+        }
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {
@@ -108,6 +246,9 @@ impl<T: Item> Pass<T> for CachePass<T> {
     }
 
     fn announce(&mut self) {
+        if let Some(Some(own)) = &self.own {
+            let _ = self.kept.set(Arc::clone(own));
+        }
         self.input.announce();
     }
 }

@@ -30,6 +30,15 @@ impl Cardinality {
         }
     }
 
+    /// Whether a whole pass may hold so many.
+    pub(super) fn admits(self, count: u64) -> bool {
+        match self {
+            Cardinality::Exact(exact) => count <= exact,
+            Cardinality::Endless => false,
+            Cardinality::Unknown => true,
+        }
+    }
+
     pub(super) fn map(self, map: impl FnOnce(u64) -> u64) -> Cardinality {
         match self {
             Cardinality::Exact(count) => Cardinality::Exact(map(count)),

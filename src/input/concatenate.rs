@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::zip::common_batch_size;
 use crate::memory;
@@ -64,6 +65,11 @@ impl Stage<Value> for Concatenate {
         let inputs = memory::collect(inputs, "datasets")?;
         Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("{} datasets one after the other", self.inputs.len()));
+        self.inputs.iter().for_each(|input| input.describe(to));
+    }
 }
 
 struct ConcatenatePass {
@@ -85,6 +91,28 @@ impl Pass<Value> for ConcatenatePass {
     fn restart(&mut self) -> Result<()> {
         self.current = 0;
         self.inputs.iter_mut().try_for_each(|input| input.restart())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.current as u64);
+        self.inputs.iter().for_each(|input| input.save(to));
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.current = from.index(self.inputs.len(), "the present dataset")?;
+        self.inputs.iter_mut().try_for_each(|input| input.restore(from))
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while let Some(input) = self.inputs.get_mut(self.current) {
+            skipped += input.skip(count - skipped)?;
+            if skipped == count {
+                break;
+            }
+            self.current += 1;
+        }
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

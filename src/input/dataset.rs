@@ -114,7 +114,7 @@ impl Dataset {
     /// As [`Dataset::iterator`], for a caller that may still fail to hand it out and calls
     /// [`PassIterator::announce`] once it cannot.
     pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
-        PassIterator::new(self.stream().start()?, self.element_spec().clone())
+        PassIterator::new(self.stream(), self.element_spec().clone())
     }
 
     /// The size of the batches that the elements are, as far as it is known before the first one.

@@ -8,11 +8,12 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
-use crate::input::prefetch::{ahead, ahead_depth};
+use crate::input::position::Description;
+use crate::input::prefetch::{ahead, ahead_depth, describe_ahead};
 use crate::input::round_robin::DealPass;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::split::SplitPass;
-use crate::input::stage::Pass;
+use crate::input::stage::{Pass, Stage};
 use crate::strategy::Strategy;
 use crate::values::Value;
 
@@ -322,17 +323,56 @@ impl DistributedDataset {
     /// As [`DistributedDataset::iterator`], for a caller that may still fail to hand it out and
     /// calls [`PassIterator::announce`] once it cannot.
     pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
-        let input = self.dataset.stream().start()?;
+        let stage = Distributed {
+            input: self.dataset.stream(),
+            spec: self.spec.clone(),
+            cardinality: self.cardinality,
+            way: self.way,
+            devices: Arc::clone(&self.devices),
+            read_ahead: self.read_ahead,
+        };
+        PassIterator::of_strategy(Arc::new(stage), self.strategy, self.spec.clone())
+    }
+}
+
+/// The last stage of a pipeline whose elements are for replicas.
+struct Distributed {
+    input: Arc<dyn Stage<Value>>,
+    spec: ElementSpec,
+    cardinality: Cardinality,
+    way: Way,
+    devices: Arc<[DeviceId]>,
+    read_ahead: usize,
+}
+
+impl Stage<Value> for Distributed {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let input = self.input.start()?;
         let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
-        let mut pass: Box<dyn Pass<Value>> = match self.way {
+        let pass: Box<dyn Pass<Value>> = match self.way {
             Way::Split => Box::new(SplitPass::new(spec, devices, input)),
             Way::Deal { drop_partial_step } => {
                 Box::new(DealPass::new(spec, devices, drop_partial_step, input)?)
             }
         };
-        if self.read_ahead > 0 {
-            pass = ahead(pass, self.read_ahead, self.cardinality)?;
+        match self.read_ahead {
+            0 => Ok(pass),
+            depth => ahead(pass, depth, self.cardinality),
         }
-        PassIterator::of_strategy(pass, self.strategy, self.spec.clone())
+    }
+
+    fn describe(&self, to: &mut Description) {
+        if self.read_ahead > 0 {
+            describe_ahead(to);
+        }
+        match self.way {
+            // The batches are the same for any number of replicas.
+            Way::Split => to.stage("batches split over replicas".into()),
+            Way::Deal { drop_partial_step } => {
+                let partial = if drop_partial_step { ", without a partial last step" } else { "" };
+                to.stage(format!("elements dealt to {} replicas{partial}", self.devices.len()));
+            }
+        }
+        self.input.describe(to);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::values::Value;
@@ -16,7 +17,8 @@ pub trait Generator: Send {
     /// [`Generator::reset`]. After an error it may be called again.
     fn next(&mut self) -> Result<Option<Value>>;
 
-    /// Goes back to the beginning.
+    /// Goes back to the beginning. Called on a new generator too, as often as it was on one whose
+    /// place it takes.
     fn reset(&mut self) -> Result<()>;
 }
 
@@ -25,6 +27,10 @@ type Begin = Arc<dyn Fn() -> Result<Box<dyn Generator>> + Send + Sync>;
 impl Dataset {
     /// The elements of generators, which are as `element_spec` says. `begin` makes a generator
     /// for each pass, when its first element is asked for; passes know nothing of each other.
+    ///
+    /// A generator's place can only be found again by going there: a restored pass begins one, resets
+    /// it as often as the other one was, and asks for as many elements as that one had given since.
+    /// It must give the same ones then.
     ///
     /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an
     /// element that is not as the spec says.
@@ -46,7 +52,18 @@ struct Generated {
 impl Stage<Value> for Generated {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let (begin, spec) = (Arc::clone(&self.begin), self.spec.clone());
-        Ok(Box::new(GeneratedPass { begin, spec, generator: None, ended: false }))
+        Ok(Box::new(GeneratedPass {
+            begin,
+            spec,
+            generator: None,
+            given: Given::default(),
+            next: None,
+            ended: false,
+        }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("generator of {}", self.spec));
     }
 }
 
@@ -55,7 +72,81 @@ struct GeneratedPass {
     spec: ElementSpec,
     /// None until the first element is asked for.
     generator: Option<Box<dyn Generator>>,
+    given: Given,
+    /// An element that came while the place of another pass was looked for, and that that one had not
+    /// had yet.
+    next: Option<Value>,
     ended: bool,
+}
+
+/// What a generator has done.
+#[derive(Clone, Copy, Default)]
+struct Given {
+    /// How often it was reset.
+    resets: u64,
+    /// How many elements it has given since.
+    elements: u64,
+    /// How often it has failed since.
+    failures: u64,
+    /// How often it has failed since it gave the last element.
+    last_failures: u64,
+}
+
+impl GeneratedPass {
+    /// The next element of the generator.
+    fn ask(&mut self) -> Result<Option<Value>> {
+        let generator = match &mut self.generator {
+            Some(generator) => generator,
+            None => self.generator.insert((self.begin)()?),
+        };
+        let element = generator.next();
+        match &element {
+            Ok(Some(_)) => {
+                self.given.elements += 1;
+                self.given.last_failures = 0;
+            }
+            Ok(None) => self.ended = true,
+            Err(_) => {
+                self.given.failures += 1;
+                self.given.last_failures += 1;
+            }
+        }
+        element
+    }
+
+    /// Has a new generator do what another has done. That one may have failed for reasons that are
+    /// gone, or with elements that fail again: so elements are counted, and as many failures passed
+    /// over as it had.
+    fn repeat(&mut self, other: Given) -> Result<()> {
+        let generator = self.generator.insert((self.begin)()?);
+        for _ in 0..other.resets {
+            generator.reset()?;
+        }
+        let still_fails = |given: &Given| given.failures > other.failures;
+        while self.given.elements < other.elements {
+            match self.ask() {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let (had, wanted) = (self.given.elements, other.elements);
+                    let problem = format!("a generator ended after {had} elements of {wanted}");
+                    return Err(unfit(&problem));
+                }
+                Err(error) if still_fails(&self.given) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        while self.given.last_failures < other.last_failures && !self.ended {
+            match self.ask() {
+                Ok(Some(element)) => {
+                    self.next = Some(element);
+                    break;
+                }
+                Err(error) if still_fails(&self.given) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Pass<Value> for GeneratedPass {
@@ -63,14 +154,16 @@ impl Pass<Value> for GeneratedPass {
         if self.ended {
             return Ok(None);
         }
-        let generator = match &mut self.generator {
-            Some(generator) => generator,
-            None => self.generator.insert((self.begin)()?),
+        let element = match self.next.take() {
+            Some(element) => {
+                self.given.elements += 1;
+                self.given.last_failures = 0;
+                Some(element)
+            }
+            None => self.ask()?,
         };
-        let element = generator.next()?;
-        match &element {
-            Some(element) => self.spec.check(element, "an element of a generator")?,
-            None => self.ended = true,
+        if let Some(element) = &element {
+            self.spec.check(element, "an element of a generator")?;
         }
         Ok(element)
     }
@@ -78,8 +171,37 @@ impl Pass<Value> for GeneratedPass {
     fn restart(&mut self) -> Result<()> {
         if let Some(generator) = &mut self.generator {
             generator.reset()?;
+            let resets = self.given.resets + 1;
+            self.given = Given { resets, ..Given::default() };
         }
+        self.next = None;
         self.ended = false;
+        Ok(())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        let Given { resets, elements, failures, last_failures } = self.given;
+        to.push_flag(self.generator.is_some());
+        to.push_flag(self.ended);
+        [resets, elements, failures, last_failures].into_iter().for_each(|number| to.push(number));
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let (begun, ended) = (from.flag()?, from.flag()?);
+        let given = Given {
+            resets: from.number()?,
+            elements: from.number()?,
+            failures: from.number()?,
+            last_failures: from.number()?,
+        };
+        (self.generator, self.next, self.ended) = (None, None, false);
+        self.given = Given { resets: given.resets, ..Given::default() };
+        if begun {
+            // At the end there is nothing to come but another round.
+            self.repeat(if ended { self.given } else { given })?;
+        }
+        self.given = given;
+        self.ended |= ended;
         Ok(())
     }
 

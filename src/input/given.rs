@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::memory;
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::memory::list;
@@ -70,6 +71,10 @@ impl Stage<Value> for Given {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         Ok(Box::new(GivenPass { elements: Arc::clone(&self.elements), next: 0 }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("{} elements in memory", self.elements.len()));
+    }
 }
 
 struct GivenPass {
@@ -87,6 +92,21 @@ impl Pass<Value> for GivenPass {
     fn restart(&mut self) -> Result<()> {
         self.next = 0;
         Ok(())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.next as u64);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.next = from.index(self.elements.len(), "the next element")?;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let skipped = count.min((self.elements.len() - self.next) as u64);
+        self.next += skipped as usize;
+        Ok(skipped)
     }
 
     fn reserve(&mut self, _items: usize) {}

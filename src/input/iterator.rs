@@ -1,11 +1,13 @@
 //! Passes over a dataset, plain or distributed, as their consumer sees them.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::error::{Error, Result};
 use crate::executor::fork;
+use crate::input::position::{Description, Mark, Reader};
+use crate::input::position_text;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::Pass;
+use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Inside, Node};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
@@ -27,6 +29,8 @@ pub struct PassIterator {
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     spec: ElementSpec,
+    /// Where its passes come from.
+    stage: Arc<dyn Stage<Value>>,
 }
 
 struct State {
@@ -46,22 +50,23 @@ struct Work {
 }
 
 impl PassIterator {
-    pub(super) fn new(pass: Box<dyn Pass<Value>>, spec: ElementSpec) -> Result<PassIterator> {
-        PassIterator::of_strategy(pass, None, spec)
+    pub(super) fn new(stage: Arc<dyn Stage<Value>>, spec: ElementSpec) -> Result<PassIterator> {
+        PassIterator::of_strategy(stage, None, spec)
     }
 
     /// As [`PassIterator::new`], for the replicas of the strategy with this id.
     pub(super) fn of_strategy(
-        pass: Box<dyn Pass<Value>>,
+        stage: Arc<dyn Stage<Value>>,
         strategy: Option<u64>,
         spec: ElementSpec,
     ) -> Result<PassIterator> {
         work::prepare()?;
+        let pass = stage.start()?;
         let generation = fork::generation();
         let work = Some(Work { pass, ended: false });
         let state = Mutex::new(State { work, generation, next: 0, serving: 0 });
         let (node, freed) = (Node::new(), Condvar::new());
-        Ok(PassIterator { node, state, freed, generation, strategy, spec })
+        Ok(PassIterator { node, state, freed, generation, strategy, spec, stage })
     }
 
     /// Says that the iterator has reached its owner, so that it counts as one that was made: the
@@ -118,6 +123,58 @@ impl PassIterator {
         let work = taken.work()?;
         work.ended = false;
         work.pass.restart()
+    }
+
+    /// Where the pass is, as a text: behind the element that [`PassIterator::next`] returned last, or
+    /// its failure. What was made ahead of the consumer does not count. The text is JSON and says what
+    /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
+    ///
+    /// FAILED_PRECONDITION as for [`PassIterator::next`], except that it can also be asked for in the
+    /// child of a fork whose parent has the threads that made the elements. RESOURCE_EXHAUSTED if there
+    /// is no memory for it, or was none when the last element was made.
+    pub fn save_position(&self) -> Result<String> {
+        self.check_context()?;
+        let mut mark = Mark::default();
+        let mut taken = self.take("asked for its position")?;
+        let work = taken.work()?;
+        mark.push_flag(work.ended);
+        work.pass.save(&mut mark);
+        drop(taken);
+        position_text::write(&self.pipeline(), mark.numbers()?)
+    }
+
+    /// Goes to a place that [`PassIterator::save_position`] gave, of this iterator or of another one of the
+    /// same pipeline, in this process or another: the same elements follow. Where they would come from
+    /// a shuffle, a cache, or batches cut anew, the elements that these hold are made again; so are all
+    /// elements of a generator's round that came before. Seeds of shuffles are those of the position.
+    ///
+    /// The pass is a new one, with memory and threads of its own. If it cannot be had, the iterator
+    /// stays where it is.
+    ///
+    /// INVALID_ARGUMENT: not such a text, a damaged one, one of another version, or of another pipeline
+    /// (the message names the first difference), or of other data, as far as that is noticed.
+    /// FAILED_PRECONDITION as for [`PassIterator::save_position`]. Besides, whatever a source or a
+    /// transformation fails with where elements are made again.
+    pub fn restore_position(&self, text: &str) -> Result<()> {
+        self.check_context()?;
+        let numbers = position_text::read(text, &self.pipeline())?;
+        let mut taken = self.take("put at another position")?;
+        let work = taken.work()?;
+        let mut pass = self.stage.start()?;
+        let mut reader = Reader::new(&numbers);
+        let ended = reader.flag()?;
+        pass.restore(&mut reader)?;
+        reader.end()?;
+        pass.announce();
+        // The one before is dropped inside too: its elements may run the caller's code.
+        *work = Work { pass, ended };
+        Ok(())
+    }
+
+    fn pipeline(&self) -> Description {
+        let mut description = Description::default();
+        self.stage.describe(&mut description);
+        description
     }
 
     /// Takes the pass out, once it is this thread's turn.
@@ -219,7 +276,6 @@ impl Drop for Taken<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
@@ -240,16 +296,42 @@ mod tests {
             Ok(())
         }
 
+        fn save(&self, to: &mut Mark) {
+            to.push(self.1 as u64);
+        }
+
+        fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+            self.1 = from.at_most(9, "the number")? as i32;
+            Ok(())
+        }
+
         fn reserve(&mut self, _items: usize) {}
 
         fn announce(&mut self) {}
+    }
+
+    /// The stage of one such pass.
+    struct Gate(Mutex<Option<Gated>>);
+
+    impl Stage<Value> for Gate {
+        fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+            let pass = self.0.lock().unwrap().take();
+            pass.map(|pass| Box::new(pass) as _)
+                .ok_or_else(|| Error::Internal("a second pass".into()))
+        }
+
+        fn describe(&self, to: &mut Description) {
+            to.stage("gate".into());
+        }
     }
 
     #[test]
     fn threads_are_served_in_the_order_in_which_they_ask() {
         let (go, gate) = channel();
         let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let iterator = Arc::new(PassIterator::new(Box::new(Gated(gate, 0)), spec).unwrap());
+        let iterator = Arc::new(
+            PassIterator::new(Arc::new(Gate(Mutex::new(Some(Gated(gate, 0))))), spec).unwrap(),
+        );
         let number = |value: Option<Value>| match value {
             Some(Value::Tensor(tensor)) => tensor.to_vec::<i32>().unwrap()[0],
             other => panic!("{other:?}"),

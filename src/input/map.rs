@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::executor::pool::{Outcome, Pool};
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::Chain;
@@ -98,8 +99,16 @@ impl Stage<Value> for Map {
             results,
             failure: None,
             ended: false,
+            at: Mark::default(),
+            behind: VecDeque::new(),
+            marks: Vec::new(),
             input,
         }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("map to {}", self.spec));
+        self.input.describe(to);
     }
 }
 
@@ -131,6 +140,18 @@ impl Pass<Value> for MapPass {
         self.input.restart()
     }
 
+    fn save(&self, to: &mut Mark) {
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        self.input.skip(count)
+    }
+
     fn reserve(&mut self, items: usize) {
         self.input.reserve(items);
     }
@@ -154,6 +175,12 @@ struct ParallelPass {
     /// taken.
     failure: Option<Outcome<Result<Value>>>,
     ended: bool,
+    /// Where the input was before the first of what has not been handed out, if there is any.
+    at: Mark,
+    /// Where it was behind each of them.
+    behind: VecDeque<Mark>,
+    /// Memory for more of these.
+    marks: Vec<Mark>,
     input: Box<dyn Pass<Value>>,
 }
 
@@ -164,11 +191,18 @@ impl ParallelPass {
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
             // Unwind safety: a pass that a panic has left goes on behind it.
+            self.note_place()?;
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
                 Ok(Ok(None)) => self.ended = true,
                 Ok(Err(error)) => self.failure = Some(Ok(Err(error))),
                 Err(panic) => self.failure = Some(Err(panic)),
+            }
+            if !self.ended {
+                let mut mark = self.marks.pop().unwrap_or_default();
+                mark.clear();
+                self.input.save(&mut mark);
+                self.behind.push_back(mark);
             }
         }
         self.pool.grow(self.taken.len())?;
@@ -180,26 +214,73 @@ impl ParallelPass {
     }
 }
 
+impl ParallelPass {
+    /// Makes room for another mark, and notes where the input is if there is none.
+    fn note_place(&mut self) -> Result<()> {
+        let no_room = |_| no_memory("the places of parallel calls");
+        self.behind.try_reserve(1).map_err(no_room)?;
+        self.marks.try_reserve(self.behind.len() + 1).map_err(no_room)?;
+        if self.behind.is_empty() {
+            self.at.clear();
+            self.input.save(&mut self.at);
+        }
+        Ok(())
+    }
+
+    /// What was first in the row has been handed out.
+    fn step(&mut self) {
+        if let Some(mark) = self.behind.pop_front() {
+            self.marks.push(std::mem::replace(&mut self.at, mark));
+        }
+    }
+
+    /// Nothing is in the row any more.
+    fn let_go(&mut self) {
+        self.results.clear();
+        self.taken.clear();
+        self.failure = None;
+        self.ended = false;
+        self.marks.extend(self.behind.drain(..));
+    }
+}
+
 impl Pass<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
         self.pool.check_process()?;
         if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
             self.work()?;
         }
-        match self.results.pop_front() {
-            Some(Ok(result)) => result.map(Some),
-            Some(Err(panic)) => resume_unwind(panic),
-            None => Ok(None),
-        }
+        let Some(result) = self.results.pop_front() else { return Ok(None) };
+        self.step();
+        result.unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
         self.pool.check_process()?;
-        self.results.clear();
-        self.taken.clear();
-        self.failure = None;
-        self.ended = false;
+        self.let_go();
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        // As without parallel calls: where the input is, or was.
+        match self.behind.is_empty() {
+            true => self.input.save(to),
+            false => to.extend(&self.at),
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.let_go();
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < count && !self.behind.is_empty() {
+            self.next()?;
+            skipped += 1;
+        }
+        Ok(skipped + self.input.skip(count - skipped)?)
     }
 
     fn reserve(&mut self, items: usize) {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch::{batch_rows, batches};
+use crate::input::batch::{batch_rows, batches, words};
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
 use crate::input::leaves::{Leaf, Leaves};
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 use crate::input::window::Window;
 use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
@@ -50,10 +52,16 @@ impl Stage<Value> for Padded {
             leaves: Leaves::of(&self.spec)?,
             spec: self.spec.clone(),
             taken: Vec::new(),
+            trail: Trail::default(),
             window: Window::new()?,
             input: self.input.start()?,
             pool: Pool::new(),
         }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(words("padded batch", self.size, self.drop_remainder));
+        self.input.describe(to);
     }
 }
 
@@ -64,34 +72,65 @@ struct PaddedPass {
     leaves: Leaves,
     /// The elements of the batch at hand.
     taken: Vec<Value>,
+    trail: Trail,
     window: Window,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
+}
+
+impl PaddedPass {
+    fn let_go(&mut self) {
+        self.taken.clear();
+        self.trail.clear();
+    }
+}
+
+/// Holds an element that a position says to be held, together with at most `most`.
+pub(super) fn hold(held: &mut Vec<Value>, element: Value, most: usize) -> Result<()> {
+    if held.len() == most {
+        return Err(unfit(&format!("more than {most} elements of a batch")));
+    }
+    held.try_reserve(1).map_err(|_| no_memory("the elements of a batch"))?;
+    held.push(element);
+    Ok(())
 }
 
 impl Pass<Value> for PaddedPass {
     fn next(&mut self) -> Result<Option<Value>> {
         while self.taken.len() < self.size {
             self.taken.try_reserve(1).map_err(|_| no_memory("the elements of a batch"))?;
-            let Some(element) = self.input.next()? else { break };
+            let Some(element) = self.trail.next(&mut *self.input)? else { break };
             self.taken.push(element);
         }
         if self.taken.is_empty() || (self.drop_remainder && self.taken.len() < self.size) {
-            self.taken.clear();
+            self.let_go();
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
         let (leaves, taken, window) = (&self.leaves, &self.taken, &mut self.window);
         let filled =
             frame.fill(&mut |leaf, slot| stack_padded(taken, leaves.at(leaf), slot, window));
-        self.taken.clear();
-        filled?;
-        Ok(Some(frame.value()))
+        let element = filled.map(|()| frame.value());
+        self.let_go();
+        element.map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.taken.clear();
+        self.let_go();
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        self.trail.save(&*self.input, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let saved = Saved::read(from)?;
+        let (taken, size) = (&mut self.taken, self.size);
+        taken.clear();
+        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
+            hold(taken, element, size)
+        })
     }
 
     fn reserve(&mut self, items: usize) {

@@ -11,6 +11,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Chain, Node};
 use crate::memory;
@@ -56,6 +57,16 @@ impl Stage<Value> for Prefetch {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         ahead(self.input.start()?, self.depth, self.cardinality)
     }
+
+    fn describe(&self, to: &mut Description) {
+        describe_ahead(to);
+        self.input.describe(to);
+    }
+}
+
+/// Elements that are made ahead, in words: how many does not matter to their order.
+pub(super) fn describe_ahead(to: &mut Description) {
+    to.stage("made ahead".into());
 }
 
 /// The items of a pass that has not begun, up to `depth` of them made ahead.
@@ -72,8 +83,15 @@ pub(super) fn ahead(
     // changes over.
     let room = cardinality.bound().map_or(depth, |all| all.min(depth));
     input.reserve(room + 2);
+    let mut at = Mark::default();
+    input.save(&mut at);
+    // One for each element that waits, one that the producer writes, one that the consumer replaces.
+    let marks = (0..depth + 2).map(|_| Ok(Mark::with_room_of(&at)));
+    let marks = memory::collect(marks, "positions of elements")?;
     let state = Waiting {
         queue,
+        marks,
+        end: Mark::with_room_of(&at),
         ended: false,
         stop: false,
         gone: false,
@@ -85,7 +103,16 @@ pub(super) fn ahead(
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
     let (ring, generation) = (Arc::new(ring), fork::generation());
-    Ok(Box::new(PrefetchPass { ring, input: Some(input), thread: None, spare, generation }))
+    Ok(Box::new(PrefetchPass {
+        ring,
+        input: Some(input),
+        announced: false,
+        thread: None,
+        spare,
+        at,
+        restarts: 0,
+        generation,
+    }))
 }
 
 /// What consumer and producer share. The locks are those of the standard library because they
@@ -102,8 +129,15 @@ struct Ring {
     wanted: Condvar,
 }
 
+/// An element, or a failure, and where the input was behind it.
+type Made = (Outcome<Result<Value>>, Mark);
+
 struct Waiting {
-    queue: VecDeque<Outcome<Result<Value>>>,
+    queue: VecDeque<Made>,
+    /// Memory for places.
+    marks: Vec<Mark>,
+    /// Where the input was when it had ended.
+    end: Mark,
     /// The input has ended; the end comes behind the queue.
     ended: bool,
     /// The producer is to stop.
@@ -156,9 +190,15 @@ struct PrefetchPass {
     ring: Arc<Ring>,
     /// Until the thread starts and takes it along.
     input: Option<Box<dyn Pass<Value>>>,
+    /// Whether an iterator has the pass. No thread is started before.
+    announced: bool,
     thread: Option<thread::Handle>,
     /// Elements of a round that nobody wants any more, on their way to be dropped; else empty.
-    spare: VecDeque<Outcome<Result<Value>>>,
+    spare: VecDeque<Made>,
+    /// Where the input was behind the element that was handed out last, once there is a thread.
+    at: Mark,
+    /// How often the pass was restarted since.
+    restarts: u64,
     /// In which process the thread was started.
     generation: u64,
 }
@@ -167,6 +207,8 @@ impl PrefetchPass {
     /// Starts the thread if there is none. If there can be none, the next call tries again.
     fn start(&mut self) -> Result<()> {
         let Some(input) = self.input.take() else { return Ok(()) };
+        self.at.clear();
+        input.save(&mut self.at);
         self.generation = fork::generation();
         self.ring.lock().input = Some(input);
         let (ring, chain) = (Arc::clone(&self.ring), Chain::of_producer(self.ring.node));
@@ -202,18 +244,25 @@ impl PrefetchPass {
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
         self.check_process()?;
-        if self.input.is_some() {
+        if let Some(input) = &mut self.input {
+            if !self.announced {
+                return input.next();
+            }
             memory::ask_system()?;
         }
         self.start()?;
         let mut state = self.ring.lock();
         loop {
-            if let Some(made) = state.queue.pop_front() {
+            if let Some((made, mark)) = state.queue.pop_front() {
+                state.marks.push(std::mem::replace(&mut self.at, mark));
+                self.restarts = 0;
                 self.ring.wanted.notify_one();
                 drop(state);
                 return made.unwrap_or_else(|panic| resume_unwind(panic)).map(Some);
             }
             if state.ended {
+                self.at.copy_from(&state.end);
+                self.restarts = 0;
                 return Ok(None);
             }
             if state.gone {
@@ -228,15 +277,49 @@ impl Pass<Value> for PrefetchPass {
         if let Some(input) = &mut self.input {
             return input.restart();
         }
+        self.restarts += 1;
         let mut state = self.ring.lock();
         state.round += 1;
-        std::mem::swap(&mut state.queue, &mut self.spare);
+        let Waiting { queue, marks, .. } = &mut *state;
+        marks.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
+        std::mem::swap(queue, &mut self.spare);
         state.ended = false;
         self.ring.wanted.notify_one();
         drop(state);
         // Releasing an element may run the caller's code.
         self.spare.clear();
         Ok(())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        match &self.input {
+            Some(input) => {
+                to.push(0);
+                to.nest(|to| input.save(to));
+            }
+            None => {
+                to.push(self.restarts);
+                to.append(&self.at);
+            }
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let restarts = from.number()?;
+        let mut place = from.nested()?;
+        let input = self.input.as_mut().ok_or_else(|| {
+            Error::Internal("a pass that a thread works for was to be restored".into())
+        })?;
+        input.restore(&mut place)?;
+        place.end()?;
+        (0..restarts).try_for_each(|_| input.restart())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        match &mut self.input {
+            Some(input) => input.skip(count),
+            None => Ok(0),
+        }
     }
 
     fn reserve(&mut self, items: usize) {
@@ -247,6 +330,7 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn announce(&mut self) {
+        self.announced = true;
         if let Some(input) = &mut self.input {
             input.announce();
         }
@@ -293,6 +377,7 @@ fn produce(ring: &Ring) {
     let _gone = Gone(ring);
     let Some(mut input) = ring.lock().input.take() else { return };
     let mut round = 0;
+    let mut mark = ring.lock().marks.pop().unwrap_or_default();
     loop {
         let mut state = ring.lock();
         loop {
@@ -320,6 +405,8 @@ fn produce(ring: &Ring) {
             continue;
         }
 
+        mark.clear();
+        input.save(&mut mark);
         let mut state = ring.lock();
         if state.round != round {
             // Dropped without the lock: releasing an element may run the caller's code.
@@ -327,10 +414,20 @@ fn produce(ring: &Ring) {
             drop(made);
             continue;
         }
-        match made.map(Result::transpose) {
-            Ok(Some(made)) => state.queue.push_back(Ok(made)),
-            Ok(None) => state.ended = true,
-            Err(panic) => state.queue.push_back(Err(panic)),
+        let made = match made.map(Result::transpose) {
+            Ok(Some(made)) => Some(Ok(made)),
+            Ok(None) => None,
+            Err(panic) => Some(Err(panic)),
+        };
+        match made {
+            Some(made) => {
+                let next = state.marks.pop().unwrap_or_default();
+                state.queue.push_back((made, std::mem::replace(&mut mark, next)));
+            }
+            None => {
+                state.ended = true;
+                std::mem::swap(&mut state.end, &mut mark);
+            }
         }
         ring.tell(&mut state);
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::{Frame, Pool};
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::kernels::rows;
@@ -44,6 +45,11 @@ impl Stage<Value> for Range {
         let spec = self.spec.clone();
         Ok(Box::new(RangePass { start, step, count, done: 0, spec, pool: Pool::new() }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        let Range { start, step, count, .. } = self;
+        to.stage(format!("range of {count} from {start} in steps of {step}"));
+    }
 }
 
 struct RangePass {
@@ -74,6 +80,21 @@ impl Pass<Value> for RangePass {
     fn restart(&mut self) -> Result<()> {
         self.done = 0;
         Ok(())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.done);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.done = from.at_most(self.count, "the next number")?;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let skipped = count.min(self.count - self.done);
+        self.done += skipped;
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

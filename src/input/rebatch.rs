@@ -7,8 +7,10 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
 use crate::input::leaves::{Leaf, Leaves};
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 use crate::input::window::Window;
 use crate::memory;
 use crate::tensor::{Shape, Tensor};
@@ -79,10 +81,17 @@ impl Stage<Value> for Rebatch {
             ended: false,
             rest: None,
             pieces: Vec::new(),
+            trail: Trail::default(),
             window: Window::new()?,
             input: self.input.start()?,
             pool: Pool::new(),
         }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        to.stage(format!("batches cut anew to {:?}{remainder}", self.sizes));
+        self.input.describe(to);
     }
 }
 
@@ -99,6 +108,8 @@ struct RebatchPass {
     rest: Option<Piece>,
     /// What the next batch consists of, as far as it has been cut. It stays if the input fails.
     pieces: Vec<Piece>,
+    /// The way to the batches that the pieces and the rest are cut of, each once.
+    trail: Trail,
     window: Window,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
@@ -141,14 +152,30 @@ fn rows_of(tensor: &Tensor) -> Result<usize> {
 }
 
 impl RebatchPass {
+    /// Nothing is held any more but what is left of the batch that is being cut.
+    fn let_go(&mut self) {
+        self.pieces.clear();
+        match self.rest.as_ref().is_some_and(|rest| rest.rows() > 0) {
+            true => self.trail.keep_last(),
+            false => self.trail.clear(),
+        }
+    }
+
     /// The next piece, of `most` rows at most; nothing at the end.
     fn cut(&mut self, most: usize) -> Result<Option<Piece>> {
         while self.rest.as_ref().is_none_or(|rest| rest.rows() == 0) {
             self.rest = None;
             // The input can use again the batches that only idle elements of ours are views of.
             self.pool.release_idle();
-            let Some(batch) = self.input.next()? else { return Ok(None) };
-            self.rest = Some(Piece::whole(batch, &self.leaves)?);
+            let Some(batch) = self.trail.next_apart(&mut *self.input)? else { return Ok(None) };
+            match Piece::whole(batch, &self.leaves) {
+                Ok(piece) if piece.rows() > 0 => self.rest = Some(piece),
+                Ok(_) => self.trail.forget_last(),
+                Err(error) => {
+                    self.trail.forget_last();
+                    return Err(error);
+                }
+            }
         }
         Ok(self.rest.as_mut().map(|rest| {
             let (batch, start) = (rest.batch.clone(), rest.start);
@@ -173,7 +200,7 @@ impl Pass<Value> for RebatchPass {
         }
         self.ended = rows < size;
         if self.ended && (rows == 0 || self.drop_remainder) {
-            self.pieces.clear();
+            self.let_go();
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
@@ -187,18 +214,72 @@ impl Pass<Value> for RebatchPass {
             }
             pieces => join(pieces, leaves.at(leaf), rows, slot, window),
         });
-        self.pieces.clear();
+        let element = filled.map(|()| frame.value());
+        self.let_go();
         self.turn = (self.turn + 1) % self.sizes.len();
-        filled?;
-        Ok(Some(frame.value()))
+        element.map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
         self.turn = 0;
         self.ended = false;
         self.rest = None;
-        self.pieces.clear();
+        self.let_go();
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.turn as u64);
+        to.push_flag(self.ended);
+        to.push(self.pieces.len() as u64);
+        for piece in &self.pieces {
+            to.push(piece.start as u64);
+            to.push(piece.stop as u64);
+        }
+        // No rows are left of it or some: of the last batch, in either case.
+        let rest = self.rest.as_ref().filter(|rest| rest.rows() > 0);
+        to.push(rest.map_or(u64::MAX, |rest| rest.start as u64));
+        self.trail.save(&*self.input, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.turn = from.index(self.sizes.len() - 1, "which size is next")?;
+        self.ended = from.flag()?;
+        let mut cuts = Vec::new();
+        for _ in 0..from.number()? {
+            cuts.push((from.number()? as usize, from.number()? as usize));
+        }
+        let rest = from.number()?;
+        let rest = Some(rest).filter(|&rest| rest != u64::MAX);
+        let saved = Saved::read(from)?;
+        let held = cuts.len().max(usize::from(rest.is_some()));
+        if saved.items() != held as u64 {
+            return Err(unfit("the batches that are being cut are others"));
+        }
+        let (leaves, pieces) = (&self.leaves, &mut self.pieces);
+        pieces.clear();
+        let mut last = None;
+        let mut cuts = cuts.into_iter();
+        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |batch| {
+            let whole = Piece::whole(batch, leaves)?;
+            if let Some((start, stop)) = cuts.next() {
+                if start > stop || stop > whole.stop {
+                    return Err(unfit("a batch that is being cut has fewer rows"));
+                }
+                pieces.try_reserve(1).map_err(|_| no_memory("the parts of a batch"))?;
+                pieces.push(Piece { batch: whole.batch.clone(), start, stop });
+            }
+            last = Some(whole);
+            Ok(())
+        })?;
+        self.rest = match (last, rest) {
+            (Some(whole), Some(start)) if start < whole.stop as u64 => {
+                Some(Piece { start: start as usize, ..whole })
+            }
+            (_, None) => None,
+            _ => return Err(unfit("the batch that is being cut has fewer rows")),
+        };
+        Ok(())
     }
 
     fn reserve(&mut self, items: usize) {

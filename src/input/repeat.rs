@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder};
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
@@ -54,6 +55,14 @@ impl<T: Send + 'static> Stage<T> for RepeatStage<T> {
         let input = self.input.start()?;
         Ok(Box::new(RepeatPass { rounds: self.rounds, left: self.rounds, empty: true, input }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(match self.rounds {
+            Some(rounds) => format!("{rounds} rounds"),
+            None => "rounds without end".into(),
+        });
+        self.input.describe(to);
+    }
 }
 
 struct RepeatPass<T> {
@@ -65,6 +74,19 @@ struct RepeatPass<T> {
     input: Box<dyn Pass<T>>,
 }
 
+impl<T> RepeatPass<T> {
+    /// Begins the next round, if there is one.
+    fn turn_over(&mut self) -> Result<()> {
+        // After a round of nothing more rounds of nothing would follow, perhaps for ever.
+        self.left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
+        if self.left != Some(0) {
+            self.empty = true;
+            self.input.restart()?;
+        }
+        Ok(())
+    }
+}
+
 impl<T: Send> Pass<T> for RepeatPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
         while self.left != Some(0) {
@@ -72,12 +94,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
                 self.empty = false;
                 return Ok(Some(item));
             }
-            // After a round of nothing more rounds of nothing would follow, perhaps for ever.
-            self.left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
-            if self.left != Some(0) {
-                self.empty = true;
-                self.input.restart()?;
-            }
+            self.turn_over()?;
         }
         Ok(None)
     }
@@ -86,6 +103,38 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.left = self.rounds;
         self.empty = true;
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        // What is left may be without end, which is no number.
+        to.push(self.left.unwrap_or(u64::MAX));
+        to.push_flag(self.empty);
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        let left = from.number()?;
+        self.left = match (self.rounds, left) {
+            (None, u64::MAX) => None,
+            (None, 0) => Some(0),
+            (Some(rounds), left) if left <= rounds => Some(left),
+            _ => return Err(unfit(&format!("{left} rounds are left"))),
+        };
+        self.empty = from.flag()?;
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < count && self.left != Some(0) {
+            let passed = self.input.skip(count - skipped)?;
+            skipped += passed;
+            self.empty &= passed == 0;
+            if skipped < count {
+                self.turn_over()?;
+            }
+        }
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

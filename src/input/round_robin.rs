@@ -7,9 +7,12 @@ use crate::error::Result;
 use crate::input::frame::{self, Frame, Pool, no_memory};
 use crate::input::leaves::Leaves;
 use crate::input::memory;
+use crate::input::padded::hold;
+use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::split::examples;
 use crate::input::stage::Pass;
+use crate::input::trail::{Saved, Trail, Wanted};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 use crate::values::Value;
 
@@ -22,6 +25,7 @@ pub(super) struct DealPass {
     drop_partial_step: bool,
     /// The elements of the step at hand. They stay if the next one fails.
     taken: Vec<Value>,
+    trail: Trail,
     ended: bool,
     /// What components are that no element was left for: no rows, or a scalar zero.
     zero: Tensor,
@@ -52,6 +56,7 @@ impl DealPass {
             devices,
             drop_partial_step,
             taken,
+            trail: Trail::default(),
             ended: false,
             zero,
             input,
@@ -60,33 +65,55 @@ impl DealPass {
     }
 }
 
+impl DealPass {
+    fn let_go(&mut self) {
+        self.taken.clear();
+        self.trail.clear();
+    }
+}
+
 impl Pass<Value> for DealPass {
     fn next(&mut self) -> Result<Option<Value>> {
         // The input can use again the elements that only idle steps of ours are views of.
         self.pool.release_idle();
         while self.taken.len() < self.devices.len() && !self.ended {
-            match self.input.next()? {
+            match self.trail.next(&mut *self.input)? {
                 Some(element) => self.taken.push(element),
                 None => self.ended = true,
             }
         }
         let partial = self.taken.len() < self.devices.len();
         if self.taken.is_empty() || (partial && self.drop_partial_step) {
-            self.taken.clear();
+            self.let_go();
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
         let (taken, leaves) = (&self.taken, &self.leaves);
         let dealt = deal(taken, leaves, frame.value_mut(), &self.devices, &self.zero);
-        self.taken.clear();
-        dealt?;
-        Ok(Some(frame.value()))
+        let element = dealt.map(|()| frame.value());
+        self.let_go();
+        element.map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.taken.clear();
+        self.let_go();
         self.ended = false;
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push_flag(self.ended);
+        self.trail.save(&*self.input, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.ended = from.flag()?;
+        let saved = Saved::read(from)?;
+        let (taken, replicas) = (&mut self.taken, self.devices.len());
+        taken.clear();
+        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
+            hold(taken, element, replicas)
+        })
     }
 
     fn reserve(&mut self, items: usize) {

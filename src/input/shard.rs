@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::dataset::{Dataset, Reorder};
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
@@ -46,6 +47,11 @@ impl<T: Send + 'static> Stage<T> for ShardStage<T> {
         let input = self.input.start()?;
         Ok(Box::new(ShardPass { shard: self.shard, skip: self.shard.index, input }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("shard {} of {}", self.shard.index, self.shard.shards));
+        self.input.describe(to);
+    }
 }
 
 struct ShardPass<T> {
@@ -71,6 +77,29 @@ impl<T: Send> Pass<T> for ShardPass<T> {
     fn restart(&mut self) -> Result<()> {
         self.skip = self.shard.index;
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.skip);
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.skip = from.at_most(self.shard.shards - 1, "what is to be left out")?;
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let Some(others) = count.checked_sub(1) else { return Ok(0) };
+        let shards = self.shard.shards;
+        let wanted = others.saturating_mul(shards).saturating_add(self.skip).saturating_add(1);
+        let passed = self.input.skip(wanted)?;
+        if passed == wanted {
+            self.skip = shards - 1;
+            return Ok(count);
+        }
+        // The end: what is left out does not matter any more.
+        Ok(passed.checked_sub(self.skip + 1).map_or(0, |more| more / shards + 1))
     }
 
     fn reserve(&mut self, items: usize) {

@@ -10,7 +10,9 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder, not_negative};
 use crate::input::frame::no_memory;
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +51,7 @@ impl Dataset {
             keep_order: options.keep_order_each_pass,
             limit,
             expected,
+            cardinality: self.cardinality(),
         };
         self.reordered(&shuffle, self.cardinality())
     }
@@ -62,6 +65,8 @@ struct Shuffle {
     limit: usize,
     /// How many there will be, if that is known; else 0.
     expected: usize,
+    /// How many items one round has.
+    cardinality: Cardinality,
 }
 
 impl Reorder for Shuffle {
@@ -87,12 +92,25 @@ impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
             passes: Arc::clone(&self.passes),
             pass: 0,
             round: 0,
+            restored: false,
             random: self.shuffle.random(0, 0),
+            drawn: 0,
             buffer: Vec::new(),
+            trail: Trail::default(),
             filled: false,
             input_ended: false,
             input,
         }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        let from = match self.shuffle.limit {
+            usize::MAX => "all elements".into(),
+            limit => format!("{limit} elements"),
+        };
+        let rounds = if self.shuffle.keep_order { ", alike in all rounds" } else { "" };
+        to.stage(format!("shuffle, drawn from {from}{rounds}"));
+        self.input.describe(to);
     }
 }
 
@@ -114,8 +132,14 @@ struct ShufflePass<T> {
     /// How many iterators were made before this pass's.
     pass: u64,
     round: u64,
+    /// Whether the seed and the two numbers are those of another pass, whose place this one takes.
+    restored: bool,
     random: ChaCha8Rng,
+    /// How many items of this round were drawn from the buffer.
+    drawn: u64,
     buffer: Vec<T>,
+    /// The way to the items of this round.
+    trail: Trail,
     filled: bool,
     input_ended: bool,
     input: Box<dyn Pass<T>>,
@@ -127,7 +151,7 @@ impl<T: Send> ShufflePass<T> {
         let no_room = |_| no_memory("the buffer of a shuffled dataset");
         self.buffer.try_reserve_exact(missing).map_err(no_room)?;
         while self.buffer.len() < self.shuffle.limit {
-            match self.input.next()? {
+            match self.trail.next(&mut *self.input)? {
                 Some(item) => {
                     self.buffer.try_reserve(1).map_err(no_room)?;
                     self.buffer.push(item);
@@ -141,6 +165,79 @@ impl<T: Send> ShufflePass<T> {
         self.filled = true;
         Ok(())
     }
+
+    /// Fills the buffer as it was after `self.drawn` draws of the round. The draws are made again on
+    /// the numbers of the items alone, so that only those items need be made that are left.
+    fn take_again(&mut self, saved: &Saved<'_>) -> Result<()> {
+        let items = saved.items();
+        // Not to fill the memory with the numbers of items that there never were.
+        match self.shuffle.cardinality {
+            Cardinality::Exact(count) if items > count => {
+                return Err(unfit(&format!(
+                    "{items} elements were shuffled, and there are {count}"
+                )));
+            }
+            Cardinality::Exact(_) => {}
+            _ if items.min(self.shuffle.limit as u64) < CERTAIN => {}
+            _ => {
+                let all_skipped = Wanted::Some(&[]);
+                self.trail.restore(saved, &mut *self.input, all_skipped, &mut |_| Ok(()))?;
+            }
+        }
+        let first = match self.filled {
+            true => items.min(self.shuffle.limit as u64),
+            false => items,
+        };
+        let possible = match self.filled {
+            true => (items - first..=items).contains(&self.drawn),
+            false => self.drawn == 0 && items <= self.shuffle.limit as u64,
+        };
+        if !possible {
+            return Err(unfit(&format!("{} of {items} elements were drawn", self.drawn)));
+        }
+        let no_room = |_| no_memory("the buffer of a shuffled dataset");
+        let mut numbers = Vec::new();
+        numbers.try_reserve_exact(first as usize).map_err(no_room)?;
+        numbers.extend(0..first);
+        for draws in 0..self.drawn {
+            let successor = Some(first + draws).filter(|&number| number < items);
+            draw(&mut self.random, &mut numbers, successor);
+        }
+        let mut places = Vec::new();
+        places.try_reserve_exact(numbers.len()).map_err(no_room)?;
+        places.extend(numbers.iter().copied().zip(0..));
+        places.sort_unstable();
+        numbers.sort_unstable();
+        // In the order of their numbers first, then each in its place.
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        buffer.try_reserve_exact(self.shuffle.expected.max(numbers.len())).map_err(no_room)?;
+        self.trail.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
+            buffer.push(item);
+            Ok(())
+        })?;
+        for at in 0..places.len() {
+            while places[at].1 != at {
+                let place = places[at].1;
+                buffer.swap(at, place);
+                places.swap(at, place);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// With more items than this, whose number is not known before, it is counted first.
+const CERTAIN: u64 = 1 << 20;
+
+/// Takes any item of a buffer, and puts its successor there if it has one.
+fn draw<T>(random: &mut ChaCha8Rng, buffer: &mut Vec<T>, successor: Option<T>) -> T {
+    // Drawn as 64 bits, so that the width of `usize` does not change the order.
+    let drawn = random.random_range(0..buffer.len() as u64) as usize;
+    match successor {
+        Some(successor) => std::mem::replace(&mut buffer[drawn], successor),
+        None => buffer.swap_remove(drawn),
+    }
 }
 
 impl<T: Send> Pass<T> for ShufflePass<T> {
@@ -151,25 +248,44 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         if self.buffer.is_empty() {
             return Ok(None);
         }
-        let successor = if self.input_ended { None } else { self.input.next()? };
-        // Drawn as 64 bits, so that the width of `usize` does not change the order.
-        let drawn = self.random.random_range(0..self.buffer.len() as u64) as usize;
-        Ok(Some(match successor {
-            Some(successor) => std::mem::replace(&mut self.buffer[drawn], successor),
-            None => {
-                self.input_ended = true;
-                self.buffer.swap_remove(drawn)
-            }
-        }))
+        let successor = if self.input_ended { None } else { self.trail.next(&mut *self.input)? };
+        self.input_ended = successor.is_none();
+        self.drawn += 1;
+        Ok(Some(draw(&mut self.random, &mut self.buffer, successor)))
     }
 
     fn restart(&mut self) -> Result<()> {
         self.round += 1;
         self.random = self.shuffle.random(self.pass, self.round);
+        self.drawn = 0;
         self.buffer.clear();
+        self.trail.clear();
         self.filled = false;
         self.input_ended = false;
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        // The seed too: whoever draws another one for each process goes on in the same order.
+        for number in [self.shuffle.seed, self.pass, self.round, self.drawn] {
+            to.push(number);
+        }
+        to.push_flag(self.filled);
+        to.push_flag(self.input_ended);
+        self.trail.save(&*self.input, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.shuffle.seed = from.number()?;
+        self.pass = from.number()?;
+        self.round = from.number()?;
+        self.restored = true;
+        self.drawn = from.number()?;
+        self.filled = from.flag()?;
+        self.input_ended = from.flag()?;
+        self.random = self.shuffle.random(self.pass, self.round);
+        let saved = Saved::read(from)?;
+        self.take_again(&saved)
     }
 
     fn reserve(&mut self, items: usize) {
@@ -177,8 +293,14 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn announce(&mut self) {
-        self.pass = self.passes.fetch_add(1, Ordering::Relaxed);
-        self.random = self.shuffle.random(self.pass, self.round);
+        if self.restored {
+            // The next iterator is to have the order that it would have had where the position was
+            // saved.
+            self.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
+        } else {
+            self.pass = self.passes.fetch_add(1, Ordering::Relaxed);
+            self.random = self.shuffle.random(self.pass, self.round);
+        }
         self.input.announce();
     }
 }

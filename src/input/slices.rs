@@ -7,6 +7,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::{Frame, Pool};
 use crate::input::memory;
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::memory::{collect, room};
@@ -97,6 +98,19 @@ impl Arrays {
     }
 }
 
+impl Arrays {
+    /// What they are, for the description of a pipeline: their contents are not compared.
+    pub(super) fn describe(&self, to: &mut Description) {
+        use std::fmt::Write;
+        let mut words = format!("arrays of {} rows:", self.rows);
+        for array in &self.components {
+            // A text takes whatever is written.
+            let _ = write!(words, " {}{}", array.dtype(), array.shape().without(0));
+        }
+        to.stage(words);
+    }
+}
+
 /// All row numbers, in order.
 pub(super) struct InOrder {
     rows: u64,
@@ -111,6 +125,10 @@ impl InOrder {
 impl Stage<u64> for InOrder {
     fn start(&self) -> Result<Box<dyn Pass<u64>>> {
         Ok(Box::new(InOrderPass { next: 0, rows: self.rows }))
+    }
+
+    fn describe(&self, _to: &mut Description) {
+        // The arrays, whose rows these are, are described with what reads them.
     }
 }
 
@@ -134,6 +152,21 @@ impl Pass<u64> for InOrderPass {
         Ok(())
     }
 
+    fn save(&self, to: &mut Mark) {
+        to.push(self.next);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.next = from.at_most(self.rows, "the next row")?;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let skipped = count.min(self.rows - self.next);
+        self.next += skipped;
+        Ok(skipped)
+    }
+
     fn reserve(&mut self, _items: usize) {}
 
     fn announce(&mut self) {}
@@ -154,6 +187,12 @@ impl Stage<Value> for Elements {
             spec: self.spec.clone(),
             pool: Pool::new(),
         }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage("rows one by one".into());
+        self.order.describe(to);
+        self.arrays.describe(to);
     }
 }
 
@@ -179,6 +218,18 @@ impl Pass<Value> for ElementsPass {
 
     fn restart(&mut self) -> Result<()> {
         self.order.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        self.order.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.order.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        self.order.skip(count)
     }
 
     fn reserve(&mut self, items: usize) {

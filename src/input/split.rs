@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::frame::{self, Frame, Pool};
+use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
 use crate::tensor::{Shape, Tensor};
@@ -44,6 +45,14 @@ impl Pass<Value> for SplitPass {
 
     fn restart(&mut self) -> Result<()> {
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.input.restore(from)
     }
 
     fn reserve(&mut self, items: usize) {

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::input::memory;
+use crate::input::position::{Description, Mark, Reader};
 use crate::values::Value;
 
 /// A source or a transformation as a dataset keeps it: a description, from which passes start.
@@ -11,6 +12,10 @@ pub(super) trait Stage<T>: Send + Sync {
     /// A new pass at its beginning. Reads nothing yet, starts no threads, and leaves no trace if the
     /// pass is dropped before [`Pass::announce`].
     fn start(&self) -> Result<Box<dyn Pass<T>>>;
+
+    /// Says what it is, and what its inputs are: everything on which the meaning of a saved position
+    /// depends, and nothing that changes neither which items come nor what its passes save.
+    fn describe(&self, to: &mut Description);
 }
 
 /// One way through a dataset.
@@ -23,12 +28,32 @@ pub(super) trait Pass<T>: Send {
     /// Memory and threads stay.
     fn restart(&mut self) -> Result<()>;
 
+    /// Writes down where it is: between the item that [`Pass::next`] gave last, or its failure, and
+    /// the next one. What was taken of an input, and not given away, is written down as the way back
+    /// to it ([`Trail`](crate::input::trail::Trail)).
+    fn save(&self, to: &mut Mark);
+
+    /// Goes to where another pass of a stage described alike was. Only before [`Pass::announce`], as
+    /// often as wanted; after a failure the pass is good for nothing.
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()>;
+
+    /// Passes over `count` items, or as many as there are, and returns how many. These are items that
+    /// came without a failure when they were asked for before, so they need not be made.
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < count && self.next()?.is_some() {
+            skipped += 1;
+        }
+        Ok(skipped)
+    }
+
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
     fn reserve(&mut self, items: usize);
 
-    /// Says that an iterator was made with this pass, to whoever counts them. Called once, before
-    /// the first [`Pass::next`] and [`Pass::restart`].
+    /// Says that an iterator has this pass now, to whoever counts them. Called once: before the first
+    /// [`Pass::next`] and [`Pass::restart`] of the iterator. Only [`Pass::restore`] asks for items
+    /// before it, and then threads that work ahead are not started.
     fn announce(&mut self);
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder};
+use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Item, Pass, Stage};
 
 impl Dataset {
@@ -77,6 +78,14 @@ impl<T: Send + 'static> Stage<T> for RangeStage<T> {
         let input = self.input.start()?;
         Ok(Box::new(RangePass { range: self.range, left: self.range, input }))
     }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(match self.range.take {
+            Some(take) => format!("the first {take}"),
+            None => format!("all but the first {}", self.range.skip),
+        });
+        self.input.describe(to);
+    }
 }
 
 struct RangePass<T> {
@@ -107,6 +116,32 @@ impl<T: Send> Pass<T> for RangePass<T> {
     fn restart(&mut self) -> Result<()> {
         self.left = self.range;
         self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push(self.left.skip);
+        to.push(self.left.take.unwrap_or(0));
+        self.input.save(to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.left.skip = from.at_most(self.range.skip, "what is to be left out")?;
+        let take = from.at_most(self.range.take.unwrap_or(0), "what is to be taken")?;
+        self.left.take = self.range.take.map(|_| take);
+        self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let count = count.min(self.left.take.unwrap_or(u64::MAX));
+        if count > 0 {
+            self.left.skip -= self.input.skip(self.left.skip)?;
+        }
+        if count == 0 || self.left.skip > 0 {
+            return Ok(0);
+        }
+        let skipped = self.input.skip(count)?;
+        self.left.take = self.left.take.map(|take| take - skipped);
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {

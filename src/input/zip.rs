@@ -7,9 +7,11 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Pool, Reusable, in_use};
+use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
@@ -129,7 +131,7 @@ impl Stage<Value> for Zip {
         let inputs = self.inputs.iter().map(|input| input.start());
         let inputs = memory::collect(inputs, "datasets")?;
         let nothing = Value::Tensor(Tensor::scalar(0u8)?);
-        let taken = memory::collect(inputs.iter().map(|_| Ok(None)), "elements")?;
+        let taken = memory::collect(inputs.iter().map(|_| Ok(Taken::default())), "elements")?;
         let names = self.names.clone();
         let (warned, pool) = (Arc::clone(&self.warned), Pool::new());
         let first_finite = self.first_finite;
@@ -137,6 +139,11 @@ impl Stage<Value> for Zip {
             ZipPass { names, inputs, first_finite, warned, taken, ended: false, nothing, pool };
         pass.reserve(1);
         Ok(Box::new(pass))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        to.stage(format!("{} datasets side by side", self.inputs.len()));
+        self.inputs.iter().for_each(|input| input.describe(to));
     }
 }
 
@@ -147,10 +154,26 @@ struct ZipPass {
     warned: Arc<AtomicBool>,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
-    taken: Vec<Option<Value>>,
+    taken: Vec<Taken>,
     ended: bool,
     nothing: Value,
     pool: Pool<Zipped>,
+}
+
+/// What an input has given for the element at hand, and how it came by it.
+#[derive(Default)]
+struct Taken {
+    element: Option<Value>,
+    trail: Trail,
+}
+
+impl ZipPass {
+    fn let_go(&mut self) {
+        for taken in &mut self.taken {
+            taken.element = None;
+            taken.trail.clear();
+        }
+    }
 }
 
 impl Pass<Value> for ZipPass {
@@ -161,10 +184,11 @@ impl Pass<Value> for ZipPass {
         // The inputs can use again what only idle elements of ours hold.
         self.pool.release_idle();
         for (position, input) in self.inputs.iter_mut().enumerate() {
-            if self.taken[position].is_none() {
-                self.taken[position] = input.next()?;
+            let taken = &mut self.taken[position];
+            if taken.element.is_none() {
+                taken.element = taken.trail.next(&mut **input)?;
             }
-            if self.taken[position].is_none() {
+            if taken.element.is_none() {
                 self.ended = true;
                 // Those before have given an element, those behind were not asked.
                 let longer = self.first_finite;
@@ -177,14 +201,15 @@ impl Pass<Value> for ZipPass {
                         )
                     });
                 }
-                self.taken.fill(None);
+                self.let_go();
                 return Ok(None);
             }
         }
         let names = self.names.as_ref().map(|names| &names[..]);
         let frame = self.pool.claim(|| Zipped::new(names, self.inputs.len(), &self.nothing))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
-            if let Some(element) = taken.take() {
+            taken.trail.clear();
+            if let Some(element) = taken.element.take() {
                 *frame.item_mut(index).ok_or_else(in_use)? = element;
             }
         }
@@ -192,9 +217,47 @@ impl Pass<Value> for ZipPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.taken.fill(None);
+        self.let_go();
         self.ended = false;
         self.inputs.iter_mut().try_for_each(|input| input.restart())
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push_flag(self.ended);
+        for (input, taken) in self.inputs.iter().zip(&self.taken) {
+            taken.trail.save(&**input, to);
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.ended = from.flag()?;
+        for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
+            let saved = Saved::read(from)?;
+            taken.element = None;
+            let element = &mut taken.element;
+            taken.trail.restore(&saved, &mut **input, Wanted::All, &mut |taken| match element
+                .replace(taken)
+            {
+                None => Ok(()),
+                Some(_) => Err(unfit("two elements of one dataset side by side")),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        if count == 0 || self.ended {
+            return Ok(0);
+        }
+        if self.taken.iter().any(|taken| taken.element.is_some()) {
+            return Ok(if self.next()?.is_some() { 1 + self.skip(count - 1)? } else { 0 });
+        }
+        let mut least = count;
+        for input in &mut self.inputs {
+            least = least.min(input.skip(count)?);
+        }
+        self.ended = least < count;
+        Ok(least)
     }
 
     fn reserve(&mut self, items: usize) {

@@ -40,6 +40,21 @@ void one_pass() {
     CHECK(number_of(numbers.next()) == 2);
 }
 
+void places() {
+    const auto numbers = umbo::dataset::range(0, 50).shuffle().batch(4);
+    const auto one = numbers.iterate(), other = numbers.iterate();
+    one.next();
+    other.restore_position(one.save_position());
+    for (const umbo::value &batch : one) CHECK(other.next().text() == batch.text());
+    CHECK(!other.next());
+    try {
+        other.restore_position("{}");
+        CHECK(false);
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == umbo::status::invalid_argument);
+    }
+}
+
 void distributed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
@@ -75,6 +90,7 @@ void exceptions() {
 
 int main() {
     one_pass();
+    places();
     distributed();
     exceptions();
     return finish();

@@ -116,6 +116,18 @@ public:
 
     // Begins a new pass.
     returned<void> reset() const { return check(umbo_iterator_reset(get())); }
+
+    // The place in the data, behind the element that came last, as a text for restore_position().
+    returned<std::string> save_position() const {
+        return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
+            return umbo_iterator_save_position(get(), buffer, capacity, length);
+        });
+    }
+
+    // Goes to a place of an iterator of the same pipeline.
+    returned<void> restore_position(const std::string &text) const {
+        return check(umbo_iterator_restore_position(get(), text.c_str()));
+    }
 };
 
 struct shuffle_options {

@@ -187,7 +187,7 @@ pub fn argument(
             return Ok(if device { "\"CPU:0\"" } else { "\"x\"" }.to_owned());
         }
         "char" => {
-            local(format!("char {name}[128];"));
+            local(format!("char {name}[2048];"));
             return Ok(name.clone());
         }
         "const void" | "void" => {

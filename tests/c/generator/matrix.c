@@ -266,6 +266,13 @@ static umbo_scope *scope_in_place(struct objects good) {
     return umbo_scope_enter(good.strategy, &scope) == UMBO_OK ? scope : NULL;
 }
 
+/* Where an iterator is, if the context allows asking. */
+static void place_of(umbo_iterator *iterator, char *text, size_t capacity) {
+    size_t length = 0;
+    text[0] = '\0';
+    umbo_ignore(umbo_iterator_save_position(iterator, text, capacity, &length));
+}
+
 static void prepare_metric(struct objects good) {
     umbo_ignore(umbo_strategy_run(good.strategy, metric_on_a_replica, NULL, NULL, NULL, NULL));
 }

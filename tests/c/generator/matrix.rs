@@ -38,6 +38,8 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_value_variable", "value", "good.variable_value"),
     ("umbo_value_view", "name", "NULL"),
     ("umbo_value_text", "capacity", "sizeof(buffer)"),
+    ("umbo_iterator_save_position", "capacity", "sizeof(buffer)"),
+    ("umbo_iterator_restore_position", "position", "place"),
     ("umbo_value_examples", "value", "good.per_replica"),
     ("umbo_value_create_indexed_slices", "indices", "good.indices"),
     ("umbo_value_slices_values", "value", "good.slices"),
@@ -84,6 +86,10 @@ const RECIPES: &[(&str, &str, &str)] = &[
 const PRELUDES: &[(&str, &str)] = &[
     ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
     ("umbo_strategy_metric", "prepare_metric(good);"),
+    (
+        "umbo_iterator_restore_position",
+        "char place[4096]; place_of(good.iterator, place, sizeof(place));",
+    ),
     ("umbo_optimizer_apply", "submit_in_place(good);"),
     ("umbo_gradients_reduced", "submit_in_place(good);"),
     ("umbo_metrics_cells", "(void)cells;"),

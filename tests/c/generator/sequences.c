@@ -62,6 +62,7 @@ struct fuzzer {
     const char *texts[8][MOST_ROOM];
     void *picked[8][MOST_ITEMS];
     int turn;
+    char place[1 << 16];
 };
 
 static struct fuzzer fuzzer;
@@ -326,6 +327,18 @@ static void check_live_handles(struct fuzzer *f) {
             wrong(f, "umbo_live_handles", detail);
         }
     }
+}
+
+/* Where an iterator is, or any text. */
+static const char *place(struct fuzzer *f) {
+    size_t length = 0;
+    umbo_iterator *const iterator = pick(f, UMBO_HANDLE_ITERATOR);
+    const umbo_status status =
+        umbo_iterator_save_position(iterator, f->place, sizeof(f->place), &length);
+    if (status != UMBO_OK || one_in(f, 12)) return text(f);
+    /* Damaged now and then. */
+    if (one_in(f, 6)) f->place[below(f, (int)length)] = (char)draw(f);
+    return f->place;
 }
 
 /* User data that is to be destroyed once. */

@@ -109,6 +109,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         return number(header, of, name, kind);
     };
     match pointee {
+        "const char" if name == "position" => return Some("place(f)".to_owned()),
         "const char" => return Some("text(f)".to_owned()),
         "const char * const" => return Some("texts(f)".to_owned()),
         "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),

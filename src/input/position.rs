@@ -1,0 +1,231 @@
+//! Where a pass is, as numbers.
+//!
+//! Every pass writes down where it is ([`Pass::save`](crate::input::stage::Pass::save)) and can be put
+//! there. The numbers of all passes of a pipeline stand behind each other, in the order in which the
+//! passes lie above each other; what they mean is known to each pass alone. Writing is cheap and, after
+//! the first time, without memory, since a pass that works ahead of its consumer does it for each
+//! element: what was made but not handed out does not count.
+
+use crate::error::{Error, Result};
+
+/// Where a pass was at some moment.
+///
+/// Writing cannot fail, since it happens in the middle of making elements. If there is no memory for a
+/// number, the position is lost, which is said when somebody asks for it.
+#[derive(Default)]
+pub(super) struct Mark {
+    numbers: Vec<u64>,
+    lost: bool,
+}
+
+impl Mark {
+    /// An empty one with room for what is written where `other` was, once items are held.
+    pub(super) fn with_room_of(other: &Mark) -> Mark {
+        let mut mark = Mark::default();
+        // A trail takes two numbers more than at the beginning. More are had when they are needed.
+        let _ = mark.numbers.try_reserve_exact(2 * other.numbers.len() + 16);
+        mark
+    }
+
+    /// Makes it empty. The memory stays.
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        self.lost = false;
+    }
+
+    pub(super) fn push(&mut self, number: u64) {
+        match self.numbers.try_reserve(1) {
+            Ok(()) => self.numbers.push(number),
+            Err(_) => self.lost = true,
+        }
+    }
+
+    pub(super) fn push_flag(&mut self, flag: bool) {
+        self.push(u64::from(flag));
+    }
+
+    /// Adds what `write` writes, and before it how much that is.
+    pub(super) fn nest(&mut self, write: impl FnOnce(&mut Mark)) {
+        let place = self.numbers.len();
+        self.push(0);
+        write(self);
+        let count = self.numbers.len().saturating_sub(place + 1);
+        if let Some(length) = self.numbers.get_mut(place) {
+            *length = count as u64;
+        }
+    }
+
+    /// Adds another mark, as [`Mark::nest`] does.
+    pub(super) fn append(&mut self, other: &Mark) {
+        self.nest(|mark| mark.extend(other));
+    }
+
+    /// Adds another mark, as if its numbers were written here.
+    pub(super) fn extend(&mut self, other: &Mark) {
+        self.lost |= other.lost;
+        match self.numbers.try_reserve(other.numbers.len()) {
+            Ok(()) => self.numbers.extend_from_slice(&other.numbers),
+            Err(_) => self.lost = true,
+        }
+    }
+
+    /// Makes it the same as `other`.
+    pub(super) fn copy_from(&mut self, other: &Mark) {
+        self.clear();
+        self.extend(other);
+    }
+
+    /// Makes it what `from` still has to read.
+    pub(super) fn read(&mut self, from: &Reader<'_>) {
+        self.clear();
+        match self.numbers.try_reserve(from.rest.len()) {
+            Ok(()) => self.numbers.extend_from_slice(from.rest),
+            Err(_) => self.lost = true,
+        }
+    }
+
+    /// The numbers. RESOURCE_EXHAUSTED if one of them was lost.
+    pub(super) fn numbers(&self) -> Result<&[u64]> {
+        if self.lost {
+            return Err(Error::ResourceExhausted(
+                "memory to note the position of the last element; the position behind the next one \
+                 can be had"
+                    .into(),
+            ));
+        }
+        Ok(&self.numbers)
+    }
+
+    /// Whether it says the same as what `from` still has to read.
+    pub(super) fn is(&self, from: &Reader<'_>) -> bool {
+        !self.lost && self.numbers == from.rest
+    }
+}
+
+/// What is read back of a mark. Nothing in it is trusted: it comes from a text.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    rest: &'a [u64],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(numbers: &'a [u64]) -> Reader<'a> {
+        Reader { rest: numbers }
+    }
+
+    /// The next number.
+    pub(super) fn number(&mut self) -> Result<u64> {
+        let (&first, rest) = self.rest.split_first().ok_or_else(|| unfit("numbers are missing"))?;
+        self.rest = rest;
+        Ok(first)
+    }
+
+    /// The next number, which is at most `most`.
+    pub(super) fn at_most(&mut self, most: u64, what: &str) -> Result<u64> {
+        let number = self.number()?;
+        if number > most {
+            return Err(unfit(&format!("{what} is {number}, and {most} is the most")));
+        }
+        Ok(number)
+    }
+
+    /// The next number, as a position in something that has `most` places at most.
+    pub(super) fn index(&mut self, most: usize, what: &str) -> Result<usize> {
+        self.at_most(most as u64, what).map(|number| number as usize)
+    }
+
+    pub(super) fn flag(&mut self) -> Result<bool> {
+        self.at_most(1, "a flag").map(|flag| flag == 1)
+    }
+
+    /// What was written by [`Mark::nest`] or [`Mark::append`].
+    pub(super) fn nested(&mut self) -> Result<Reader<'a>> {
+        let count = self.index(self.rest.len().saturating_sub(1), "a number of numbers")?;
+        let (inner, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(Reader { rest: inner })
+    }
+
+    /// Nothing is left.
+    pub(super) fn end(&self) -> Result<()> {
+        match self.rest.len() {
+            0 => Ok(()),
+            more => Err(unfit(&format!("{more} numbers are left over"))),
+        }
+    }
+}
+
+/// The error of a position whose numbers cannot be those of the pipeline.
+pub(super) fn unfit(problem: &str) -> Error {
+    Error::invalid(
+        "position",
+        format!(
+            "its numbers do not fit the pipeline: {problem}; give a text as it was saved, of a \
+             pipeline over the same data"
+        ),
+    )
+}
+
+/// The stages of a pipeline in words, from the last one to the sources.
+#[derive(Default)]
+pub(super) struct Description {
+    stages: Vec<String>,
+}
+
+impl Description {
+    /// Adds a stage. Its inputs come behind it.
+    pub(super) fn stage(&mut self, stage: String) {
+        self.stages.push(stage);
+    }
+
+    pub(super) fn stages(&self) -> &[String] {
+        &self.stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let (mut inner, mut mark) = (Mark::default(), Mark::default());
+        inner.push(7);
+        inner.push_flag(true);
+        mark.push(3);
+        mark.nest(|mark| mark.push(5));
+        mark.append(&inner);
+        let mut reader = Reader::new(mark.numbers().unwrap());
+        assert_eq!(reader.number().unwrap(), 3);
+        let mut nested = reader.nested().unwrap();
+        assert!(nested.end().is_err());
+        assert_eq!(nested.at_most(5, "it").unwrap(), 5);
+        nested.end().unwrap();
+        let mut nested = reader.nested().unwrap();
+        assert!(inner.is(&nested));
+        assert_eq!(nested.index(7, "it").unwrap(), 7);
+        assert!(nested.flag().unwrap() && !inner.is(&nested));
+        reader.end().unwrap();
+        assert!(reader.number().is_err());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        assert!(Reader::new(&[2]).flag().is_err());
+        assert!(Reader::new(&[8]).at_most(7, "it").is_err());
+        assert!(Reader::new(&[1]).nested().is_err());
+        assert!(Reader::new(&[u64::MAX, 1]).nested().is_err());
+        assert!(Reader::new(&[]).nested().is_err());
+    }
+
+    #[test]
+    fn a_lost_number_is_not_forgotten() {
+        let lost = Mark { numbers: vec![], lost: true };
+        let (mut mark, mut copy) = (Mark::default(), Mark::default());
+        mark.append(&lost);
+        copy.copy_from(&lost);
+        assert!(mark.numbers().is_err() && copy.numbers().is_err());
+        copy.clear();
+        assert!(copy.numbers().is_ok());
+    }
+}

@@ -1,0 +1,204 @@
+//! A position as a text.
+//!
+//! JSON: the version of the form, the stages of the pipeline in words, the numbers, and a checksum of
+//! both. The words tell a position of another pipeline, the checksum one that was damaged or edited.
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{Error, Result};
+use crate::input::position::Description;
+use crate::memory;
+
+/// The version of the form that is written and read.
+const VERSION: u64 = 1;
+
+/// The words of one stage that a message repeats, at most.
+const SHOWN: usize = 200;
+
+/// The text for a place, given as numbers, in a pipeline.
+pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
+    let stages = pipeline.stages();
+    let words: usize = stages.iter().map(String::len).sum();
+    memory::provide(stages.len() + numbers.len() + words / 64)?;
+    let checksum = checksum(stages.iter().map(String::as_str), numbers);
+    let text = json!({
+        "umbo_position": VERSION,
+        "pipeline": stages,
+        "numbers": numbers,
+        "checksum": checksum,
+    });
+    Ok(text.to_string())
+}
+
+/// The numbers of a text that was written for a pipeline like `pipeline`.
+///
+/// INVALID_ARGUMENT: no such text, of another version, damaged, or of another pipeline, of which the
+/// message names the first difference.
+pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
+    // Not even "1," stands for more than one thing in every two characters.
+    memory::provide(text.len() / 2)?;
+    let parsed: Json = serde_json::from_str(text)
+        .map_err(|error| wrong(format!("is not the text of a position: {error}")))?;
+    let field = |name: &str| {
+        parsed.get(name).ok_or_else(|| {
+            wrong(format!("is not the text of a position: it has no field '{name}'"))
+        })
+    };
+    match field("umbo_position")?.as_u64() {
+        Some(VERSION) => {}
+        _ => {
+            return Err(wrong(format!(
+                "is of version {}; this library reads version {VERSION}",
+                shortened(&field("umbo_position")?.to_string())
+            )));
+        }
+    }
+    let list = |name: &str| {
+        let list = field(name)?.as_array();
+        list.ok_or_else(|| wrong(format!("is not the text of a position: '{name}' is no list")))
+    };
+    let item = |name: &str| wrong(format!("is not the text of a position: an item of '{name}'"));
+    let stages = list("pipeline")?.iter();
+    let stages = stages.map(|stage| stage.as_str().ok_or_else(|| item("pipeline")));
+    let stages = memory::collect(stages, "stages")?;
+    let numbers = list("numbers")?.iter();
+    let numbers = numbers.map(|number| number.as_u64().ok_or_else(|| item("numbers")));
+    let numbers = memory::collect(numbers, "numbers")?;
+    let expected = checksum(stages.iter().copied(), &numbers);
+    if field("checksum")?.as_str() != Some(&expected) {
+        return Err(wrong(
+            "is damaged: its checksum is not that of its contents; give a text as it was saved"
+                .into(),
+        ));
+    }
+    compare(&stages, pipeline.stages())?;
+    Ok(numbers)
+}
+
+/// Refuses a position of other stages.
+fn compare(saved: &[&str], own: &[String]) -> Result<()> {
+    let count = saved.len().max(own.len());
+    let difference =
+        (0..count).find(|&stage| saved.get(stage).copied() != own.get(stage).map(String::as_str));
+    let Some(stage) = difference else { return Ok(()) };
+    let name = |stage: Option<&str>| match stage {
+        Some(stage) => format!("'{}'", shortened(stage)),
+        None => "nothing".into(),
+    };
+    Err(wrong(format!(
+        "is of another pipeline: counted from the end of the pipeline, from 0 on, its stage {stage} is \
+         {}, that of the iterator is {}; restore it into an iterator of the pipeline that it was saved of",
+        name(saved.get(stage).copied()),
+        name(own.get(stage).map(String::as_str))
+    )))
+}
+
+fn checksum<'a>(stages: impl Iterator<Item = &'a str>, numbers: &[u64]) -> String {
+    let mut hasher = crc32fast::Hasher::new();
+    for stage in stages {
+        hasher.update(&(stage.len() as u64).to_le_bytes());
+        hasher.update(stage.as_bytes());
+    }
+    for number in numbers {
+        hasher.update(&number.to_le_bytes());
+    }
+    format!("{:08x}", hasher.finalize())
+}
+
+/// The start of a text from outside, fit for a message.
+fn shortened(text: &str) -> String {
+    let mut start: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        start.push_str("...");
+    }
+    start
+}
+
+fn wrong(problem: String) -> Error {
+    Error::invalid("position", problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pipeline(stages: &[&str]) -> Description {
+        let mut description = Description::default();
+        stages.iter().for_each(|&stage| description.stage(stage.into()));
+        description
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let saved = write(&pipeline(&["batch(3)", "map", "range(5)"]), &[1, 2]).unwrap();
+        let refused = |stages: &[&str]| read(&saved, &pipeline(stages)).unwrap_err().to_string();
+        let message = refused(&["batch(3)", "shuffle", "range(5)"]);
+        assert!(
+            message.contains("stage 1 is 'map', that of the iterator is 'shuffle'"),
+            "{message}"
+        );
+        let message = refused(&["batch(3)", "map"]);
+        assert!(message.contains("stage 2 is 'range(5)', that of the iterator is nothing"));
+        let message = refused(&["batch(3)", "map", "range(5)", "x"]);
+        assert!(message.contains("stage 3 is nothing, that of the iterator is 'x'"), "{message}");
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let own = pipeline(&["range(5)"]);
+        let saved = write(&own, &[1, u64::MAX]).unwrap();
+        assert_eq!(read(&saved, &own).unwrap(), [1, u64::MAX]);
+        let deep = "[".repeat(100_000);
+        for text in ["", "{}", "null", "7", "[]", &deep, &saved[..saved.len() - 1]] {
+            assert!(read(text, &own).is_err(), "{text:.40}");
+        }
+        for (from, to) in [
+            ("\"umbo_position\":1", "\"umbo_position\":2"),
+            ("\"umbo_position\":1", "\"umbo_position\":\"1\""),
+            ("[1,", "[2,"),
+            ("[1,", "[-1,"),
+            ("[1,", "[1.5,"),
+            ("[1,", "[[1],"),
+            ("\"range(5)\"", "[]"),
+            ("\"range(5)\"", "\"range(6)\""),
+            ("[\"range(5)\"]", "\"range(5)\""),
+            ("checksum", "sum"),
+        ] {
+            assert!(saved.contains(from), "{saved}");
+            assert!(read(&saved.replace(from, to), &own).is_err(), "{from} -> {to}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused(text in ".{0,200}") {
+            prop_assert!(read(&text, &pipeline(&["a"])).is_err());
+        }
+
+        #[test]
+        fn numbers_and_words_come_back(
+            stages in proptest::collection::vec(".{0,40}", 0..6),
+            numbers in proptest::collection::vec(any::<u64>(), 0..40),
+        ) {
+            let stages: Vec<&str> = stages.iter().map(String::as_str).collect();
+            let own = pipeline(&stages);
+            prop_assert_eq!(read(&write(&own, &numbers).unwrap(), &own).unwrap(), numbers);
+        }
+
+        /// A damaged text is refused, or says the same: a space, an escape.
+        #[test]
+        fn damage_is_noticed(place in 0usize..10_000, with in any::<u8>()) {
+            let own = pipeline(&["batch(3)", "range(5)"]);
+            let mut bytes = write(&own, &[3, 1, 4, 1, 5]).unwrap().into_bytes();
+            let place = place % bytes.len();
+            bytes[place] = with;
+            if let Ok(text) = String::from_utf8(bytes)
+                && let Ok(numbers) = read(&text, &own)
+            {
+                prop_assert_eq!(numbers, [3, 1, 4, 1, 5]);
+            }
+        }
+    }
+}

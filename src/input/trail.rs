@@ -1,0 +1,353 @@
+//! The way back to items that a pass holds of its input.
+//!
+//! Some passes hold items that they have taken and not given away: the buffer of a shuffle, the batch
+//! that is being cut anew, a whole round that is to be cached. Items themselves are not part of a
+//! position. In place of them it says from where in the input they came, so that they are taken again.
+//! What failed in between is not taken again, since it might not fail now: a trail begins anew behind
+//! each failure.
+
+use crate::error::{Error, Result};
+use crate::input::position::{Mark, Reader, unfit};
+use crate::input::stage::Pass;
+use crate::memory;
+
+/// Where the items that are held came from.
+#[derive(Default)]
+pub(super) struct Trail {
+    /// Items that came one after the other. Those behind `used` are memory to be used again.
+    segments: Vec<Segment>,
+    used: usize,
+    /// Whether the input is where the last segment ends.
+    whole: bool,
+    /// Whether it has said there that it has ended, which may have changed what later rounds are.
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Segment {
+    from: Mark,
+    items: u64,
+}
+
+impl Trail {
+    /// Nothing is held any more.
+    pub(super) fn clear(&mut self) {
+        self.used = 0;
+        self.whole = false;
+        self.ended = false;
+    }
+
+    /// The next item of `input`, which the pass will hold.
+    pub(super) fn next<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+        if !self.whole {
+            self.begin(input)?;
+        }
+        self.take(input)
+    }
+
+    /// The same, so that the items before it can be forgotten.
+    pub(super) fn next_apart<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+        self.begin(input)?;
+        self.take(input)
+    }
+
+    fn begin<T>(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+        let unused = self.segments[..self.used].last().is_some_and(|last| last.items == 0);
+        let used = self.used + usize::from(!unused);
+        if self.segments.len() < used {
+            memory::room(&mut self.segments, 1, "elements")?;
+            self.segments.push(Segment::default());
+        }
+        self.used = used;
+        let last = &mut self.segments[used - 1];
+        last.items = 0;
+        last.from.clear();
+        input.save(&mut last.from);
+        Ok(())
+    }
+
+    fn take<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
+        // Behind a failure, or a panic, the way goes on elsewhere.
+        self.whole = false;
+        let item = input.next()?;
+        self.whole = true;
+        self.ended = item.is_none();
+        self.segments[self.used - 1].items += u64::from(item.is_some());
+        Ok(item)
+    }
+
+    /// Forgets all items but the last one, which was taken by [`Trail::next_apart`].
+    pub(super) fn keep_last(&mut self) {
+        if self.used > 1 {
+            self.segments.swap(0, self.used - 1);
+            self.used = 1;
+        }
+    }
+
+    /// Forgets the last item, which was taken by [`Trail::next_apart`].
+    pub(super) fn forget_last(&mut self) {
+        self.used = self.used.saturating_sub(1);
+        self.whole = false;
+    }
+
+    /// Where the first item came from, if nothing failed since.
+    pub(super) fn beginning(&self) -> Option<&Mark> {
+        self.segments[..self.used].first().filter(|_| self.used == 1).map(|first| &first.from)
+    }
+
+    /// How many items are held.
+    #[cfg(test)]
+    fn items(&self) -> u64 {
+        self.segments[..self.used].iter().map(|segment| segment.items).sum()
+    }
+
+    /// Writes down where the items came from and where `input` is now.
+    pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut Mark) {
+        to.push(self.used as u64);
+        for segment in &self.segments[..self.used] {
+            to.push(segment.items);
+            to.append(&segment.from);
+        }
+        to.push_flag(self.whole);
+        match self.whole {
+            true => to.push_flag(self.ended),
+            false => to.nest(|to| input.save(to)),
+        }
+    }
+
+    /// Takes up a saved trail: gives each of its items to `hold`, or those whose numbers are in
+    /// `wanted`, in order, and brings `input` to where it was.
+    pub(super) fn restore<T>(
+        &mut self,
+        saved: &Saved<'_>,
+        input: &mut dyn Pass<T>,
+        wanted: Wanted<'_>,
+        hold: &mut dyn FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        self.clear();
+        self.segments.clear();
+        let mut first = 0;
+        let mut wanted = match wanted {
+            Wanted::All => None,
+            Wanted::Some(numbers) => Some(numbers.iter().copied()),
+        };
+        let mut next = wanted.as_mut().map(|wanted| wanted.next());
+        for &(items, from) in &saved.segments {
+            let mut place = from;
+            input.restore(&mut place)?;
+            place.end()?;
+            let end = first + items;
+            let mut at = first;
+            while at < end {
+                let item = match next {
+                    None => at,
+                    Some(next) => next.unwrap_or(end).min(end),
+                };
+                if item > at {
+                    let skipped = input.skip(item - at)?;
+                    at += skipped;
+                    if at < item {
+                        return Err(too_few(at));
+                    }
+                }
+                if at < end {
+                    hold(input.next()?.ok_or_else(|| too_few(at))?)?;
+                    at += 1;
+                    next = wanted.as_mut().map(|wanted| wanted.next());
+                }
+            }
+            first = end;
+            let mut segment = Segment { items, ..Segment::default() };
+            segment.from.read(&from);
+            memory::room(&mut self.segments, 1, "elements")?;
+            self.segments.push(segment);
+            self.used += 1;
+        }
+        match saved.now {
+            Now::Elsewhere(mut now) => {
+                input.restore(&mut now)?;
+                now.end()?;
+            }
+            Now::Behind { ended } => {
+                if ended && input.next()?.is_some() {
+                    return Err(unfit("there are more elements than there were"));
+                }
+                (self.whole, self.ended) = (true, ended);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_few(items: u64) -> Error {
+    unfit(&format!("the data end after {items} elements where there were more"))
+}
+
+/// Which items of a trail are to be had again.
+pub(super) enum Wanted<'a> {
+    /// Each.
+    All,
+    /// Those with these numbers, in order. The others are passed over.
+    Some(&'a [u64]),
+}
+
+/// A trail as it was saved.
+pub(super) struct Saved<'a> {
+    /// How many items, and from where.
+    segments: Vec<(u64, Reader<'a>)>,
+    now: Now<'a>,
+}
+
+/// Where the input was.
+enum Now<'a> {
+    /// Behind the last item, and perhaps it has said that none follows.
+    Behind {
+        ended: bool,
+    },
+    Elsewhere(Reader<'a>),
+}
+
+impl<'a> Saved<'a> {
+    pub(super) fn read(from: &mut Reader<'a>) -> Result<Saved<'a>> {
+        let count = from.number()?;
+        let (mut segments, mut items) = (Vec::new(), 0u64);
+        for _ in 0..count {
+            let segment = (from.number()?, from.nested()?);
+            items = items.checked_add(segment.0).ok_or_else(|| unfit("too many elements"))?;
+            segments.push(segment);
+        }
+        let whole = from.flag()?;
+        if whole && segments.is_empty() {
+            return Err(unfit("it says nowhere where the input is"));
+        }
+        let now = match whole {
+            true => Now::Behind { ended: from.flag()? },
+            false => Now::Elsewhere(from.nested()?),
+        };
+        Ok(Saved { segments, now })
+    }
+
+    /// How many items there are.
+    pub(super) fn items(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.0).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers from 0 on; those that 4 divides fail, 11 is the end.
+    struct Numbers(u64);
+
+    impl Pass<u64> for Numbers {
+        fn next(&mut self) -> Result<Option<u64>> {
+            if self.0 == 11 {
+                return Ok(None);
+            }
+            self.0 += 1;
+            match (self.0 - 1) % 4 {
+                0 => Err(Error::invalid("number", "divided by 4")),
+                _ => Ok(Some(self.0 - 1)),
+            }
+        }
+
+        fn restart(&mut self) -> Result<()> {
+            self.0 = 0;
+            Ok(())
+        }
+
+        fn save(&self, to: &mut Mark) {
+            to.push(self.0);
+        }
+
+        fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+            self.0 = from.number()?;
+            Ok(())
+        }
+
+        fn reserve(&mut self, _items: usize) {}
+
+        fn announce(&mut self) {}
+    }
+
+    fn restored(mark: &Mark, wanted: Wanted<'_>) -> Result<(Vec<u64>, u64, Trail)> {
+        let (mut input, mut trail, mut held) = (Numbers(0), Trail::default(), Vec::new());
+        let mut reader = Reader::new(mark.numbers()?);
+        let saved = Saved::read(&mut reader)?;
+        reader.end()?;
+        trail.restore(&saved, &mut input, wanted, &mut |item| {
+            held.push(item);
+            Ok(())
+        })?;
+        Ok((held, input.0, trail))
+    }
+
+    #[test]
+    fn items_between_failures_are_had_again() {
+        for calls in 0..14 {
+            let (mut input, mut trail, mut held) = (Numbers(0), Trail::default(), Vec::new());
+            for _ in 0..calls {
+                held.extend(trail.next(&mut input).unwrap_or(None));
+            }
+            let mut mark = Mark::default();
+            trail.save(&input, &mut mark);
+            let (again, at, other) = restored(&mark, Wanted::All).unwrap();
+            assert_eq!((&again, at), (&held, input.0), "after {calls} calls");
+            assert_eq!(other.items(), trail.items());
+            let mut copy = Mark::default();
+            other.save(&Numbers(at), &mut copy);
+            assert_eq!(copy.numbers().unwrap(), mark.numbers().unwrap());
+            let odd: Vec<u64> = (0..held.len() as u64).filter(|number| number % 2 == 1).collect();
+            let expected: Vec<u64> = odd.iter().map(|&number| held[number as usize]).collect();
+            assert_eq!(restored(&mark, Wanted::Some(&odd)).unwrap().0, expected);
+        }
+    }
+
+    #[test]
+    fn items_apart_are_forgotten_one_by_one() {
+        let (mut input, mut trail) = (Numbers(1), Trail::default());
+        let held = |trail: &Trail, input: &Numbers| {
+            let mut mark = Mark::default();
+            trail.save(input, &mut mark);
+            let (held, at, _) = restored(&mark, Wanted::All).unwrap();
+            assert_eq!(at, input.0);
+            held
+        };
+        for _ in 0..3 {
+            trail.next_apart(&mut input).unwrap();
+        }
+        assert_eq!(held(&trail, &input), [1, 2, 3]);
+        assert!(trail.next_apart(&mut input).is_err());
+        assert_eq!(held(&trail, &input), [1, 2, 3]);
+        trail.next_apart(&mut input).unwrap();
+        trail.keep_last();
+        assert_eq!(held(&trail, &input), [5]);
+        trail.forget_last();
+        assert!(held(&trail, &input).is_empty());
+    }
+
+    #[test]
+    fn trails_that_cannot_be_are_refused() {
+        let mark = |numbers: &[u64]| {
+            let mut mark = Mark::default();
+            numbers.iter().for_each(|&number| mark.push(number));
+            mark
+        };
+        let refused = |numbers: &[u64]| restored(&mark(numbers), Wanted::All).is_err();
+        assert!(!refused(&[1, 2, 1, 1, 1, 0]));
+        assert!(!refused(&[1, 1, 1, 10, 1, 1]));
+        for wrong in [
+            &[][..],
+            &[u64::MAX],
+            &[0, 1],
+            &[1, 9, 1, 9, 1, 0],
+            &[2, u64::MAX, 1, 1, 2, 1, 1, 1, 0],
+            &[1, 2, 1, 1, 2, 0],
+            &[1, 2, 1, 1, 1, 1],
+            &[1, 2, 2, 1, 0, 1, 0],
+        ] {
+            assert!(refused(wrong), "{wrong:?}");
+        }
+    }
+}
