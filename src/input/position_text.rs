@@ -22,7 +22,7 @@ pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> Result<String> {
     memory::provide(stages.len() + numbers.len() + words / 64)?;
     let checksum = checksum(stages.iter().map(String::as_str), numbers);
     let text = json!({
-        "umbo_position": VERSION,
+        "iterator_position": VERSION,
         "pipeline": stages,
         "numbers": numbers,
         "checksum": checksum,
@@ -44,12 +44,12 @@ pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
             wrong(format!("is not the text of a position: it has no field '{name}'"))
         })
     };
-    match field("umbo_position")?.as_u64() {
+    match field("iterator_position")?.as_u64() {
         Some(VERSION) => {}
         _ => {
             return Err(wrong(format!(
                 "is of version {}; this library reads version {VERSION}",
-                shortened(&field("umbo_position")?.to_string())
+                shortened(&field("iterator_position")?.to_string())
             )));
         }
     }
@@ -155,8 +155,8 @@ mod tests {
             assert!(read(text, &own).is_err(), "{text:.40}");
         }
         for (from, to) in [
-            ("\"umbo_position\":1", "\"umbo_position\":2"),
-            ("\"umbo_position\":1", "\"umbo_position\":\"1\""),
+            ("\"iterator_position\":1", "\"iterator_position\":2"),
+            ("\"iterator_position\":1", "\"iterator_position\":\"1\""),
             ("[1,", "[2,"),
             ("[1,", "[-1,"),
             ("[1,", "[1.5,"),

@@ -6,6 +6,7 @@ mod distribution;
 mod idx;
 mod numpy;
 mod order;
+mod plan;
 mod position;
 mod prefetch;
 mod sharing;

@@ -1,0 +1,332 @@
+//! Pipelines that are drawn, and what comes of them in words.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result};
+use umbo::input::{
+    Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator,
+    ShuffleOptions, Splitting, deal, distribute,
+};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+
+/// A pipeline, from which a dataset can be made as often as processes would make it.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    Range(i64),
+    Rows(usize),
+    Ragged(usize),
+    Generator { count: i64, failing: i64 },
+    Map { of: Box<Plan>, calls: i64, failing: i64 },
+    Same { of: Box<Plan>, calls: i64, failing: i64 },
+    Batch { of: Box<Plan>, size: i64, padded: bool, drop_remainder: bool },
+    Rebatch { of: Box<Plan>, sizes: Vec<i64>, drop_remainder: bool },
+    Shuffle { of: Box<Plan>, buffer: i64, seed: u64, keep_order: bool },
+    Repeat(Box<Plan>, i64),
+    Take(Box<Plan>, i64),
+    Skip(Box<Plan>, i64),
+    Shard(Box<Plan>, i64, i64),
+    Cache(Box<Plan>),
+    Prefetch(Box<Plan>, i64),
+    Zip(Box<Plan>, Box<Plan>),
+    Concatenate(Box<Plan>, Box<Plan>),
+}
+
+/// How its elements are given to replicas.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// None: not distributed.
+    pub replicas: usize,
+    pub balanced: bool,
+    pub dealt: bool,
+    pub drop_partial_step: bool,
+    pub read_ahead: i64,
+}
+
+pub fn plans() -> impl Strategy<Value = Plan> {
+    let source = prop_oneof![
+        (0i64..14).prop_map(Plan::Range),
+        (0usize..14).prop_map(Plan::Rows),
+        (1usize..10).prop_map(Plan::Ragged),
+        (0i64..10, prop_oneof![Just(0i64), 2i64..6])
+            .prop_map(|(count, failing)| Plan::Generator { count, failing }),
+    ];
+    source.prop_recursive(6, 12, 2, |inner| {
+        let of = || inner.clone().prop_map(Box::new);
+        let failing = || prop_oneof![Just(0i64), Just(0), 2i64..6];
+        let calls = || prop_oneof![Just(0i64), 2i64..5];
+        prop_oneof![
+            (of(), calls(), failing()).prop_map(|(of, calls, failing)| Plan::Map {
+                of,
+                calls,
+                failing
+            }),
+            (of(), calls(), failing()).prop_map(|(of, calls, failing)| Plan::Same {
+                of,
+                calls,
+                failing
+            }),
+            (of(), 1i64..5, any::<bool>(), any::<bool>()).prop_map(
+                |(of, size, padded, drop_remainder)| Plan::Batch {
+                    of,
+                    size,
+                    padded,
+                    drop_remainder
+                }
+            ),
+            (of(), proptest::collection::vec(1i64..4, 1..3), any::<bool>()).prop_map(
+                |(of, sizes, drop_remainder)| Plan::Rebatch { of, sizes, drop_remainder }
+            ),
+            (of(), 0i64..7, 0u64..3, any::<bool>()).prop_map(|(of, buffer, seed, keep_order)| {
+                Plan::Shuffle { of, buffer, seed, keep_order }
+            }),
+            (of(), -1i64..4).prop_map(|(of, count)| Plan::Repeat(of, count)),
+            (of(), -1i64..9).prop_map(|(of, count)| Plan::Take(of, count)),
+            (of(), 0i64..5).prop_map(|(of, count)| Plan::Skip(of, count)),
+            (of(), 1i64..4, 0i64..3).prop_map(|(of, shards, index)| Plan::Shard(of, shards, index)),
+            of().prop_map(Plan::Cache),
+            (of(), 1i64..4).prop_map(|(of, depth)| Plan::Prefetch(of, depth)),
+            (of(), of()).prop_map(|(one, other)| Plan::Zip(one, other)),
+            (of(), of()).prop_map(|(one, other)| Plan::Concatenate(one, other)),
+        ]
+    })
+}
+
+pub fn deliveries() -> impl Strategy<Value = Delivery> {
+    (0usize..4, any::<bool>(), any::<bool>(), any::<bool>(), 0i64..3).prop_map(
+        |(replicas, balanced, dealt, drop_partial_step, read_ahead)| Delivery {
+            replicas,
+            balanced,
+            dealt,
+            drop_partial_step,
+            read_ahead,
+        },
+    )
+}
+
+/// All numbers of an element, in order.
+fn flat(element: &Value, to: &mut Vec<i64>) {
+    let read = |tensor: &Tensor, to: &mut Vec<i64>| to.extend(tensor.to_vec::<i64>().unwrap());
+    match element {
+        Value::Tensor(tensor) => read(tensor, to),
+        nest => (0..nest.count()).for_each(|index| flat(&nest.item(index).unwrap(), to)),
+    }
+}
+
+/// An element in words: what each replica gets of it.
+pub fn words(element: &Value, to: &mut String) {
+    match element {
+        Value::Tensor(tensor) => {
+            let (shape, examples) = (tensor.shape(), tensor.examples());
+            write!(to, "{shape}{:?}{examples:?}", tensor.to_vec::<i64>().unwrap()).unwrap();
+        }
+        Value::PerReplica(_) => {
+            for replica in 0..element.count() {
+                words(&Value::Tensor(element.tensor_of(replica).unwrap().clone()), to);
+            }
+        }
+        nest => (0..nest.count()).for_each(|index| words(&nest.item(index).unwrap(), to)),
+    }
+}
+
+fn mixed(element: &Value) -> i64 {
+    let mut numbers = Vec::new();
+    flat(element, &mut numbers);
+    numbers.iter().fold(7, |sum: i64, number| sum.wrapping_mul(31).wrapping_add(*number) % 9973)
+}
+
+fn refused_if(number: i64, failing: i64) -> Result<()> {
+    match failing > 0 && number.rem_euclid(failing) == 1 {
+        true => Err(Error::precondition(format!("{number} is not wanted"))),
+        false => Ok(()),
+    }
+}
+
+pub fn scalars() -> ElementSpec {
+    ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: vec![] })
+}
+
+/// Numbers, other ones in each round; some fail.
+pub struct Counter {
+    pub round: i64,
+    pub next: i64,
+    pub count: i64,
+    pub failing: i64,
+}
+
+impl Generator for Counter {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if self.next == self.count {
+            return Ok(None);
+        }
+        self.next += 1;
+        refused_if(self.next, self.failing)?;
+        Ok(Some(Value::Tensor(Tensor::scalar(self.round * 100 + self.next)?)))
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        (self.round, self.next) = (self.round + 1, 0);
+        Ok(())
+    }
+}
+
+fn array(shape: &[usize], first: i64) -> Tensor {
+    let shape = Shape::new(shape).unwrap();
+    let data: Vec<i64> = (0..shape.elements() as i64).map(|number| first + number).collect();
+    Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap()
+}
+
+impl Plan {
+    /// The dataset. A transformation that its elements do not allow is left out.
+    pub fn dataset(&self) -> Dataset {
+        let or_as_it_is = |of: &Plan, transform: &dyn Fn(&Dataset) -> Result<Dataset>| {
+            let dataset = of.dataset();
+            transform(&dataset).unwrap_or(dataset)
+        };
+        match self {
+            Plan::Range(count) => Dataset::range(3, 3 + 2 * count, 2).unwrap(),
+            Plan::Rows(rows) => {
+                Dataset::from_tensor_slices(&Value::Tensor(array(&[*rows, 2], 0))).unwrap()
+            }
+            Plan::Ragged(count) => {
+                let tensors = (0..*count).map(|at| array(&[1 + at * 2 % 5], at as i64 * 10));
+                Dataset::elements(&tensors.collect::<Vec<_>>()).unwrap()
+            }
+            &Plan::Generator { count, failing } => Dataset::from_generator(scalars(), move || {
+                Ok(Box::new(Counter { round: 0, next: 0, count, failing }) as _)
+            })
+            .unwrap(),
+            &Plan::Map { ref of, calls, failing } => {
+                let options = MapOptions { parallel_calls: calls, element_spec: Some(scalars()) };
+                let function = move |element: &Value| {
+                    let number = mixed(element);
+                    refused_if(number, failing)?;
+                    Ok(Value::Tensor(Tensor::scalar(number)?))
+                };
+                of.dataset().map(function, options).unwrap()
+            }
+            &Plan::Same { ref of, calls, failing } => {
+                let options = MapOptions { parallel_calls: calls, element_spec: None };
+                let function = move |element: &Value| {
+                    refused_if(mixed(element), failing)?;
+                    Ok(element.clone())
+                };
+                of.dataset().map(function, options).unwrap()
+            }
+            &Plan::Batch { ref of, size, padded, drop_remainder } => {
+                or_as_it_is(of, &|dataset| match padded {
+                    true => dataset.padded_batch(size, drop_remainder),
+                    false => dataset.batch(size, drop_remainder),
+                })
+            }
+            Plan::Rebatch { of, sizes, drop_remainder } => {
+                or_as_it_is(of, &|dataset| dataset.rebatch(sizes, *drop_remainder))
+            }
+            &Plan::Shuffle { ref of, buffer, seed, keep_order } => {
+                let options =
+                    ShuffleOptions { buffer_size: buffer, seed, keep_order_each_pass: keep_order };
+                or_as_it_is(of, &|dataset| dataset.shuffle(&options))
+            }
+            Plan::Repeat(of, count) => of.dataset().repeat(*count).unwrap(),
+            Plan::Take(of, count) => of.dataset().take(*count).unwrap(),
+            Plan::Skip(of, count) => of.dataset().skip(*count).unwrap(),
+            Plan::Shard(of, shards, index) => {
+                or_as_it_is(of, &|dataset| dataset.shard(*shards, index % shards))
+            }
+            Plan::Cache(of) => of.dataset().cache().unwrap(),
+            Plan::Prefetch(of, depth) => of.dataset().prefetch(*depth).unwrap(),
+            Plan::Zip(one, other) => Dataset::zip(&[one.dataset(), other.dataset()], None).unwrap(),
+            Plan::Concatenate(one, other) => {
+                let (one, other) = (one.dataset(), other.dataset());
+                Dataset::concatenate(&[one.clone(), other]).unwrap_or(one)
+            }
+        }
+    }
+}
+
+impl Plan {
+    fn inputs(&self) -> Vec<&Plan> {
+        match self {
+            Plan::Range(_) | Plan::Rows(_) | Plan::Ragged(_) | Plan::Generator { .. } => vec![],
+            Plan::Zip(one, other) | Plan::Concatenate(one, other) => vec![one, other],
+            Plan::Map { of, .. }
+            | Plan::Same { of, .. }
+            | Plan::Batch { of, .. }
+            | Plan::Rebatch { of, .. }
+            | Plan::Shuffle { of, .. }
+            | Plan::Repeat(of, _)
+            | Plan::Take(of, _)
+            | Plan::Skip(of, _)
+            | Plan::Shard(of, ..)
+            | Plan::Cache(of)
+            | Plan::Prefetch(of, _) => vec![of],
+        }
+    }
+
+    fn any(&self, is: &dyn Fn(&Plan) -> bool) -> bool {
+        is(self) || self.inputs().iter().any(|input| input.any(is))
+    }
+
+    /// Where a new pass may be started. One that is started while elements are made ahead finds a
+    /// dataset that is repeated or cached, or a generator that may not have begun, in a round that
+    /// depends on how far ahead, and that depends on a thread.
+    pub fn resets(&self, delivery: Delivery) -> Resets {
+        let ahead = |plan: &Plan| match plan {
+            Plan::Prefetch(..) => true,
+            Plan::Map { calls, .. } | Plan::Same { calls, .. } => *calls > 1,
+            _ => false,
+        };
+        let rounds = |plan: &Plan| {
+            matches!(plan, Plan::Repeat(..) | Plan::Cache(_) | Plan::Generator { .. })
+        };
+        let stops = |plan: &Plan| matches!(plan, Plan::Zip(..) | Plan::Take(..));
+        match (delivery.read_ahead > 0 || self.any(&ahead)) && self.any(&rounds) {
+            false => Resets::Anywhere,
+            true if self.any(&stops) => Resets::Nowhere,
+            true => Resets::AtTheEnd,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub enum Resets {
+    Anywhere,
+    AtTheEnd,
+    Nowhere,
+}
+
+impl Resets {
+    pub fn allow(self, events: &[String]) -> bool {
+        match self {
+            Resets::Anywhere => true,
+            Resets::AtTheEnd => events.last().is_some_and(|last| last == "the end"),
+            Resets::Nowhere => false,
+        }
+    }
+}
+
+impl Delivery {
+    /// What makes iterators over the dataset for its replicas.
+    pub fn of(self, dataset: &Dataset) -> Box<dyn Fn() -> PassIterator> {
+        let devices: Vec<DeviceId> = (0..self.replicas as u32).map(DeviceId::cpu).collect();
+        let options = DistributeOptions {
+            splitting: if self.balanced { Splitting::Balanced } else { Splitting::Ceiling },
+            drop_partial_step: self.drop_partial_step,
+            read_ahead: self.read_ahead,
+            ..DistributeOptions::default()
+        };
+        let distributed = match (self.replicas, self.dealt) {
+            (0, _) => None,
+            (replicas, true) => Some(deal(dataset, replicas, &devices, &options).unwrap()),
+            // Elements with a scalar are not split.
+            (replicas, false) => distribute(dataset, replicas, &devices, &options).ok(),
+        };
+        let dataset = dataset.clone();
+        match distributed {
+            Some(distributed) => Box::new(move || distributed.iterator().unwrap()),
+            None => Box::new(move || dataset.iterator().unwrap()),
+        }
+    }
+}
