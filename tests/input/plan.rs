@@ -314,7 +314,7 @@ impl Delivery {
         let options = DistributeOptions {
             splitting: if self.balanced { Splitting::Balanced } else { Splitting::Ceiling },
             drop_partial_step: self.drop_partial_step,
-            read_ahead: self.read_ahead,
+            read_ahead: Some(self.read_ahead),
             ..DistributeOptions::default()
         };
         let distributed = match (self.replicas, self.dealt) {
