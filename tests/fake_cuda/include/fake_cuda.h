@@ -38,6 +38,13 @@ int fake_cuda_limit_memory(int device, uint64_t bytes);
 /* How many are alive: "memory", "host memory", "streams", "events", "contexts", "modules". */
 uint64_t fake_cuda_live(const char *kind);
 
+/* How many instructions of kernels ran whose text begins with a prefix, such as "fma". */
+uint64_t fake_cuda_executed(const char *prefix);
+
+/* Instructions of a kernel that no launch executed so far, one a line as "LINE TEXT". 0, or 500 if
+ * the kernel was never launched. */
+int fake_cuda_never_executed(const char *kernel, char *text, size_t room);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,7 +12,10 @@ pub type Outcome<T = ()> = Result<T, Code>;
 macro_rules! codes {
     ($($name:ident = $value:literal, $symbol:literal, $text:literal;)*) => {
         impl Code {
-            $(pub const $name: Code = Code($value);)*
+            $(
+                #[allow(dead_code, reason = "some are only given as faults")]
+                pub const $name: Code = Code($value);
+            )*
         }
 
         /// The symbol and the description of a code; `None` for one that this driver never gives.

@@ -165,6 +165,7 @@ impl Session<'_> {
         self.finish_context(id);
         self.streams.remove_all(id);
         self.events.remove_all(id);
+        self.modules.remove_all(id);
         let memory: Vec<u64> = self
             .memory
             .live()

@@ -23,6 +23,7 @@ impl Driver {
                 all.saturating_sub(own)
             }
             "events" => self.events.count(),
+            "modules" => self.modules.count(),
             "contexts" => self.contexts.iter().filter(|context| context.retained > 0).count(),
             _ => 0,
         };
@@ -125,6 +126,26 @@ impl Control {
         let count: extern "C" fn() -> u64 =
             unsafe { std::mem::transmute(self.need("fake_cuda_injected")) };
         count()
+    }
+
+    /// How many instructions of kernels ran whose text begins with a prefix, such as `fma`.
+    pub fn executed(&self, prefix: &str) -> u64 {
+        self.with_text("fake_cuda_executed", prefix)
+    }
+
+    /// Instructions of a kernel that no launch executed so far, as `LINE TEXT`.
+    pub fn never_executed(&self, kernel: &str) -> Vec<String> {
+        let name = CString::new(kernel).expect("the text has no zero");
+        // SAFETY: include/fake_cuda.h declares the function so.
+        let list: unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> c_int =
+            unsafe { std::mem::transmute(self.need("fake_cuda_never_executed")) };
+        let mut room = vec![0u8; 1 << 20];
+        // SAFETY: the name ends with a zero and there is as much room as is said.
+        let code = unsafe { list(name.as_ptr(), room.as_mut_ptr().cast(), room.len()) };
+        assert_eq!(code, 0, "{kernel} was never launched");
+        let end = room.iter().position(|byte| *byte == 0).unwrap_or(room.len());
+        let text = String::from_utf8_lossy(&room[..end]);
+        text.lines().map(String::from).collect()
     }
 
     /// How many are alive: `memory`, `host memory`, `streams`, `events`, `contexts`, `modules`.

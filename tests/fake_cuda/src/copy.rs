@@ -181,6 +181,7 @@ impl Driver {
                     self.run_fill(&stamp, at, value, width, count)
                 }
                 Work::Free { at } => self.run_free(&stamp, at),
+                Work::Launch(launch) => self.run_launch(&stamp, context, &launch),
                 Work::Host(function) => {
                     crate::host_function::call(stream, stamp, function);
                     return false;

@@ -5,7 +5,9 @@ use crate::codes::{Code, Outcome};
 use crate::context::Context;
 use crate::event::Events;
 use crate::faults::Faults;
+use crate::launch::Executed;
 use crate::memory::Memory;
+use crate::module::Modules;
 use crate::pool::Pool;
 use crate::random::Random;
 use crate::report::{Mistake, Reports};
@@ -21,6 +23,10 @@ pub struct Driver {
     pub memory: Memory,
     pub streams: Streams,
     pub events: Events,
+    pub modules: Modules,
+    pub executed: Executed,
+    /// The first identity of a thread that was never used.
+    pub identities: u32,
     pub watches: Watches,
     /// What the program can know to be finished. Threads of the program share it: how they tell
     /// each other is not for the driver to see.
@@ -46,6 +52,9 @@ impl Driver {
             memory: Memory::new(memory),
             streams: Streams::default(),
             events: Events::default(),
+            modules: Modules::default(),
+            executed: Executed::default(),
+            identities: 2,
             watches: Watches::default(),
             host: Clock::default(),
             random: Random::new(settings.seed),

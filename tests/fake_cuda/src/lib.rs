@@ -12,8 +12,6 @@
 //! The functions of the driver are in `api`, one file a subject, and hold no logic. Tests use
 //! [`harness`] to run under the driver and [`Control`] to ask it what it found.
 
-#![allow(dead_code, reason = "kernels will use the rest")]
-
 #[macro_use]
 mod api;
 
@@ -36,10 +34,14 @@ mod handle;
 pub mod harness;
 mod history;
 mod host_function;
+mod launch;
 mod memory;
+mod module;
+mod occupancy;
 mod operation;
 mod pointer;
 mod pool;
+mod ptx;
 mod random;
 mod region;
 mod report;

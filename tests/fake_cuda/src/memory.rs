@@ -70,8 +70,18 @@ impl Memory {
         let id = self.next_id;
         self.next_id += 1;
         let history = History::default();
-        let region =
-            Region { start, bytes, place, data, context, initialised, history, freed: None, id };
+        let region = Region {
+            start,
+            bytes,
+            place,
+            data,
+            context,
+            initialised,
+            history,
+            tracking: None,
+            freed: None,
+            id,
+        };
         self.regions.insert(start, region);
     }
 
@@ -127,6 +137,7 @@ impl Memory {
             region.freed = Some(by);
             region.history = History::default();
             region.initialised = None;
+            region.tracking = None;
             region.data = std::ptr::null_mut();
             if let Place::Device { ordinal, _bytes } = &mut region.place {
                 self.used[*ordinal] -= region.bytes;
@@ -144,6 +155,13 @@ impl Memory {
     pub fn holding(&self, address: u64) -> Option<&Region> {
         let (_, region) = self.regions.range(..=address).next_back()?;
         (region.freed.is_none() && address < region.end()).then_some(region)
+    }
+
+    /// Forgets which threads touched what; identities can then start anew.
+    pub fn forget_threads(&mut self) {
+        for region in self.regions.values_mut() {
+            region.tracking = None;
+        }
     }
 
     /// Live regions.

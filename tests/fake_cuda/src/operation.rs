@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::clock::{Actor, Clock};
+use crate::launch::Launch;
 
 /// Who an operation is and what was finished before it starts.
 pub struct Stamp {
@@ -80,6 +81,7 @@ pub enum Work {
         at: u64,
     },
     Host(HostFunction),
+    Launch(Box<Launch>),
 }
 
 /// Work with what it must wait for.

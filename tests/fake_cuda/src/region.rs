@@ -16,6 +16,12 @@ pub enum Place {
     Registered,
 }
 
+/// For each byte the identities of the threads that last wrote and read it.
+pub struct Tracking {
+    pub writers: Vec<u32>,
+    pub readers: Vec<u32>,
+}
+
 /// An allocation of a device or a range of page-locked host memory, alive or freed.
 pub struct Region {
     pub start: u64,
@@ -28,6 +34,8 @@ pub struct Region {
     /// Which bytes were written; `None` where the host may write without our knowledge.
     pub initialised: Option<Bits>,
     pub history: History,
+    /// Made when a kernel first touches the region.
+    pub tracking: Option<Tracking>,
     /// Who freed it, if it is no longer there.
     pub freed: Option<Arc<str>>,
     /// A number that no other allocation has.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What kind of mistake it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mistake {
     /// Two accesses conflict and nothing orders them.
     Race,

@@ -73,3 +73,25 @@ unsafe extern "C" fn fake_cuda_live(kind: In<c_char>) -> u64 {
     let name = kind.text().ok().and_then(|text| text.to_str().ok()).unwrap_or("");
     Session::open().live(name)
 }
+
+// SAFETY: see `api`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_executed(prefix: In<c_char>) -> u64 {
+    let prefix = prefix.text().ok().and_then(|text| text.to_str().ok()).unwrap_or("");
+    Session::open().executed.count(prefix)
+}
+
+// SAFETY: see `api`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_never_executed(
+    kernel: In<c_char>,
+    text: TextOut,
+    room: usize,
+) -> c_int {
+    let name = kernel.text().ok().and_then(|text| text.to_str().ok()).unwrap_or("");
+    let outcome = match Session::open().executed.never(name) {
+        Some(list) => text.put(&list, room),
+        None => Err(Code::NOT_FOUND),
+    };
+    outcome.err().unwrap_or(Code::SUCCESS).0
+}

@@ -10,7 +10,9 @@ mod copy;
 mod device;
 mod error;
 mod event;
+mod launch;
 mod memory;
+mod module;
 mod pool;
 mod stream;
 
@@ -61,6 +63,7 @@ impl<T> Out<T> {
 }
 
 /// Values that a function of C reads.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct In<T>(*const T);
 
@@ -68,6 +71,10 @@ impl<T: Copy> In<T> {
     /// A place whose type depends on what the caller asked for.
     pub fn at(place: *const T) -> In<T> {
         In(place)
+    }
+
+    pub fn is_null(&self) -> bool {
+        self.0.is_null()
     }
 
     pub fn get(&self, index: usize) -> Outcome<T> {
@@ -97,6 +104,11 @@ impl In<c_char> {
 pub struct TextOut(*mut c_char);
 
 impl TextOut {
+    /// A place that depends on what the caller asked for.
+    pub fn at(place: *mut c_char) -> TextOut {
+        TextOut(place)
+    }
+
     /// Leaves as much of the text as fits, with a zero at the end.
     pub fn put(&self, text: &str, room: usize) -> Outcome {
         if self.0.is_null() || room == 0 {

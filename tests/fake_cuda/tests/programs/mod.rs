@@ -161,3 +161,66 @@ pub fn found(control: &Control, seeds: u64, kinds: &[&str], mut program: impl Fn
     }
     count
 }
+
+/// A module of PTX.
+pub struct Module(sys::CUmodule);
+
+impl Module {
+    pub fn new(text: &str) -> Module {
+        Module::load(text).expect("the module can be loaded")
+    }
+
+    pub fn load(text: &str) -> Result<Module, DriverError> {
+        let text = std::ffi::CString::new(text).expect("PTX has no zero");
+        // SAFETY: the text ends with a zero.
+        unsafe { result::module::load_data(text.as_ptr().cast()) }.map(Module)
+    }
+
+    pub fn function(&self, name: &str) -> sys::CUfunction {
+        let name = std::ffi::CString::new(name).expect("a name has no zero");
+        // SAFETY: the module is loaded.
+        unsafe { result::module::get_function(self.0, name) }.expect("the kernel is there")
+    }
+
+    pub fn handle(&self) -> sys::CUmodule {
+        self.0
+    }
+
+    pub fn unload(self) {
+        // SAFETY: nothing of it is used any more.
+        unsafe { result::module::unload(self.0) }.expect("the end of a module");
+    }
+}
+
+/// Launches a kernel whose parameters have the widths that are given.
+pub fn launch(
+    function: sys::CUfunction,
+    (blocks, threads): (u32, u32),
+    stream: sys::CUstream,
+    parameters: &[Parameter],
+) -> Result<(), DriverError> {
+    let mut values: Vec<u64> = parameters.iter().map(|parameter| parameter.bits()).collect();
+    let mut pointers: Vec<*mut c_void> =
+        values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
+    let (grid, block) = ((blocks, 1, 1), (threads, 1, 1));
+    // SAFETY: there is a pointer for each parameter, to at least its bytes.
+    unsafe { result::launch_kernel(function, grid, block, 0, stream, &mut pointers) }
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Parameter {
+    At(u64),
+    Word(u32),
+    Single(f32),
+}
+
+impl Parameter {
+    fn bits(self) -> u64 {
+        match self {
+            Parameter::At(address) => address,
+            Parameter::Word(value) => value.into(),
+            Parameter::Single(value) => value.to_bits().into(),
+        }
+    }
+}
