@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::cuda::{Place, Reduction, on_gpu};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use crate::kernels::view::View;
-use crate::tensor::{MAX_RANK, Shape, Tensor, TensorMut};
+use crate::tensor::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
 /// values count from the back; none means over replicas only; `None` also says that whoever asks can
@@ -73,7 +74,7 @@ impl Batch {
         }
         let device = output.as_ref().map_or(destination, TensorMut::device);
         if !device.is_host_memory() {
-            return on_gpu(op, components, axes, device, output);
+            return reduce_on_gpu(op, components, &reduced, (dtype, shape, device), output);
         }
         let components = &*in_host_memory(components)?;
         let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
@@ -129,17 +130,40 @@ fn in_host_memory(components: &[Tensor]) -> Result<Cow<'_, [Tensor]>> {
 }
 
 /// The same for a result on a GPU.
-fn on_gpu(
+fn reduce_on_gpu(
     op: ReduceOp,
     components: &[Tensor],
-    axes: Option<&[i64]>,
-    device: DeviceId,
+    reduced: &AxisMask,
+    (dtype, shape, device): (DType, Shape, DeviceId),
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
-    let result = reduce(op, components, axes, DeviceId::HOST, None)?;
-    let Some(mut output) = output else { return result.copied_to(device) };
-    output.copy_from(&result)?;
-    Ok(output.done())
+    let output = match output {
+        Some(output) => output.done(),
+        None => Tensor::uninitialized(dtype, shape, device)?,
+    };
+    let Some(gpu) = output.gpu()? else {
+        return Err(Error::Internal(format!("a reduction on {device}, which is no GPU")));
+    };
+    let here: Vec<Tensor> = components
+        .iter()
+        .map(|component| match component.device() == device {
+            true => Ok(component.clone()),
+            false => component.copied_to(device),
+        })
+        .collect::<Result<_>>()?;
+    let inputs: Vec<Place> = here.iter().map(Tensor::place).collect();
+    let place = output.place();
+    // SAFETY: inputs and output are those of tensors, whose memory is freed on the stream. Nobody else
+    // has the output: it was just made, or the right to write it was given.
+    on_gpu(gpu, |launcher| unsafe {
+        match reduced.contains(&true) {
+            true => launcher.reduce_over_axes(op, &inputs, reduced, &place),
+            false => {
+                launcher.reduce_over_replicas(&[Reduction { op, inputs: &inputs, output: place }])
+            }
+        }
+    })?;
+    Ok(output)
 }
 
 /// The axes as a mask, after a check that all components have as many dimensions.

@@ -4,6 +4,7 @@
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::{combine, layouts};
+use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::real;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::scatter::{self, ScatterOp};
@@ -43,18 +44,36 @@ impl TensorMut<'_> {
     /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
     /// rounded after the addition. Otherwise like [`TensorMut::copy_from`]; bool is refused.
     pub fn add_from(&mut self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self.tensor)?.on_host()?;
-        self.through_host(true, |to| {
-            combine::add(Instructions::chosen(), &from.reading()?, &mut to.writing()?)
-        })
+        let mut from = from.apart_from(self.tensor)?;
+        if let Some(gpu) = self.tensor.gpu()? {
+            self.check_writable()?;
+            if from.device() != self.device() {
+                from = from.copied_to(self.device())?;
+            }
+            let (from, to) = (from.place(), self.tensor.place());
+            // SAFETY: the elements are those of the tensors, which do not overlap; this has the right to
+            // write its own.
+            return on_gpu(gpu, |launcher| unsafe { launcher.add(&from, &to) });
+        }
+        let from = from.on_host()?;
+        combine::add(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
     }
 
     /// `self -= from`, like [`TensorMut::add_from`].
     pub fn subtract_from(&mut self, from: &Tensor) -> Result<()> {
-        let from = from.apart_from(self.tensor)?.on_host()?;
-        self.through_host(true, |to| {
-            combine::subtract(Instructions::chosen(), &from.reading()?, &mut to.writing()?)
-        })
+        let mut from = from.apart_from(self.tensor)?;
+        if let Some(gpu) = self.tensor.gpu()? {
+            self.check_writable()?;
+            if from.device() != self.device() {
+                from = from.copied_to(self.device())?;
+            }
+            let (from, to) = (from.place(), self.tensor.place());
+            // SAFETY: the elements are those of the tensors, which do not overlap; this has the right to
+            // write its own.
+            return on_gpu(gpu, |launcher| unsafe { launcher.subtract(&from, &to) });
+        }
+        let from = from.on_host()?;
+        combine::subtract(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.
@@ -75,20 +94,32 @@ impl TensorMut<'_> {
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill_zeros(&mut self) -> Result<()> {
-        self.through_host(false, |to| {
-            layouts::fill_zeros(&mut to.writing()?);
-            Ok(())
-        })
+        if self.fills_on_gpu(0.0)? {
+            return Ok(());
+        }
+        layouts::fill_zeros(&mut self.writing()?);
+        Ok(())
     }
 
     /// Sets all elements, which are contiguous floats, to `value`, rounded to their type.
     ///
     /// Fails with INVALID_ARGUMENT if the tensor is read-only.
     pub fn fill(&mut self, value: f64) -> Result<()> {
-        self.through_host(false, |to| {
-            real::fill(&mut to.writing()?, value);
-            Ok(())
-        })
+        if self.fills_on_gpu(value)? {
+            return Ok(());
+        }
+        real::fill(&mut self.writing()?, value);
+        Ok(())
+    }
+
+    /// Queues that all elements become `value`, if a GPU has them.
+    fn fills_on_gpu(&mut self, value: f64) -> Result<bool> {
+        let Some(gpu) = self.tensor.gpu()? else { return Ok(false) };
+        self.check_writable()?;
+        let place = self.tensor.place();
+        // SAFETY: the elements are the tensor's, which this has the right to write.
+        on_gpu(gpu, |launcher| unsafe { launcher.fill(&[place], value) })?;
+        Ok(true)
     }
 
     /// Sets the elements, which are contiguous floats, to what `next` gives, one after the other.

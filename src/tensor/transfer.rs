@@ -1,15 +1,11 @@
-//! Copies of elements that do not lie in host memory, or shall not.
-//!
-//! What is contiguous goes from memory to memory, in the order of the GPUs' streams. Elements with
-//! strides are put in order by the host.
-
-use std::sync::Arc;
+//! Copies of elements that do not lie in host memory, or shall not, in the order of the GPUs' streams.
+//! Elements with strides are put in order on the side where they are.
 
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
-use crate::tensor::storage::Storage;
-use crate::tensor::{Layout, Tensor, TensorMut};
+use crate::kernels::cuda::{Place, on_gpu};
+use crate::tensor::{Tensor, TensorMut};
 
 impl Tensor {
     /// The same elements in host memory: this tensor if it lies there, else a copy, for which the
@@ -17,12 +13,7 @@ impl Tensor {
     pub fn on_host(&self) -> Result<Tensor> {
         match self.gpu()? {
             None => Ok(self.clone()),
-            Some(gpu) => {
-                let host = self.like_in_host_memory()?;
-                // SAFETY: the ranges are those of the two tensors, one of which was just made.
-                unsafe { gpu.download(self.on_device(), host.address(), self.span_bytes()) }?;
-                Ok(host)
-            }
+            Some(_) => self.copied_to(DeviceId::HOST),
         }
     }
 
@@ -50,6 +41,11 @@ impl Tensor {
         self.address().addr() as u64
     }
 
+    /// The elements as kernels of its GPU are told of them.
+    pub(crate) fn place(&self) -> Place {
+        Place { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
+    }
+
     /// The bytes from the first element to the end of the last one.
     fn span_bytes(&self) -> usize {
         match self.shape().elements() {
@@ -57,18 +53,12 @@ impl Tensor {
             _ => self.layout().extent() * self.dtype().size(),
         }
     }
-
-    /// A tensor in host memory whose elements lie to each other as this one's do, with anything in it.
-    fn like_in_host_memory(&self) -> Result<Tensor> {
-        let storage = Arc::new(Storage::uninitialized(self.span_bytes(), DeviceId::HOST)?);
-        Tensor::from_storage(storage, self.dtype(), *self.layout(), 0)
-    }
 }
 
 impl TensorMut<'_> {
     /// Has `write` change the elements in host memory: these if they lie there, else a contiguous copy
     /// that replaces them. The copy has anything in it unless `write` `reads` the elements, too.
-    pub(crate) fn through_host(
+    pub(super) fn through_host(
         &mut self,
         reads: bool,
         write: impl FnOnce(&mut TensorMut) -> Result<()>,
@@ -103,35 +93,39 @@ pub(super) fn copy(from: &Tensor, to: &mut TensorMut) -> Result<()> {
         ));
     }
     to.check_writable()?;
-    let is_dense = |layout: &Layout| layout.is_contiguous();
-    if !is_dense(to.tensor.layout()) {
-        return copy_to_strided(from, to);
+    let (source, target) = (from.gpu()?, to.tensor.gpu()?);
+    if let (Some(gpu), Some(other)) = (source, target)
+        && gpu.id() == other.id()
+    {
+        let pair = (from.place(), to.tensor.place());
+        // SAFETY: the elements are those of the tensors, which do not overlap and whose memory is freed
+        // on the stream; `to` has the right to write its own.
+        return on_gpu(gpu, |launcher| unsafe { launcher.copy(&[pair]) });
     }
-    let from = match is_dense(from.layout()) {
-        true => from.clone(),
-        false => from.on_host()?.to_contiguous()?,
+    // What goes over a border is dense on both sides of it.
+    let dense_there;
+    let from = match from.layout().is_contiguous() {
+        true => from,
+        false => {
+            dense_there = from.to_contiguous()?;
+            &dense_there
+        }
     };
-    let (source, target, bytes) = (from.on_device(), to.tensor.on_device(), from.span_bytes());
-    // SAFETY: the ranges are those of the tensors, whose memory is freed on the streams on which it is
-    // used; `to` has the right to write its own.
+    if !to.tensor.layout().is_contiguous() {
+        let dense = Tensor::uninitialized(to.dtype(), to.shape(), to.device())?;
+        // SAFETY: nobody else has it.
+        copy(from, &mut unsafe { dense.assume_exclusive() })?;
+        return to.copy_from(&dense);
+    }
+    let bytes = from.span_bytes();
+    let (here, there) = (from.on_device(), to.tensor.on_device());
+    // SAFETY: as above.
     unsafe {
-        match (from.gpu()?, to.tensor.gpu()?) {
-            (None, Some(gpu)) => gpu.upload(from.address(), target, bytes),
-            (Some(gpu), None) => gpu.download(source, to.tensor.address(), bytes),
-            (Some(other), Some(gpu)) => gpu.copy_from(other, source, target, bytes),
-            (None, None) => to.copy_from(&from),
+        match (source, target) {
+            (None, Some(gpu)) => gpu.upload(from.address(), there, bytes),
+            (Some(gpu), None) => gpu.download(here, to.tensor.address(), bytes),
+            (Some(other), Some(gpu)) => gpu.copy_from(other, here, there, bytes),
+            (None, None) => to.copy_from(from),
         }
     }
-}
-
-/// The same for a target with strides. The elements between those that are written are read and
-/// written back.
-fn copy_to_strided(from: &Tensor, to: &mut TensorMut) -> Result<()> {
-    let from = from.on_host()?;
-    let Some(gpu) = to.tensor.gpu()? else { return to.copy_from(&from) };
-    let host = to.tensor.on_host()?;
-    // SAFETY: nobody else has the copy.
-    unsafe { host.assume_exclusive() }.copy_from(&from)?;
-    // SAFETY: the ranges are those of the tensors.
-    unsafe { gpu.upload(host.address(), to.tensor.on_device(), host.span_bytes()) }
 }

@@ -22,6 +22,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::fork::{self, Origin};
 use crate::executor::lock::{Mutex, MutexGuard};
+use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
@@ -160,16 +161,19 @@ impl Buffer {
             let _ = self.copies[number].set(Copy::new(COPY_DTYPES[number], elements)?);
         }
         let copy = self.copies[number].get().expect("it was there or was just made");
-        let elements = elements.on_host()?;
+        if let Some(gpu) = elements.gpu()? {
+            let (from, to) = (elements.place(), copy.tensor.place());
+            // SAFETY: as below.
+            on_gpu(gpu, |launcher| unsafe { launcher.convert(&from, &to) })?;
+            self.in_step[number].store(true, Ordering::Release);
+            return Ok(&copy.tensor);
+        }
         let from = elements.reading()?.span().ok_or_else(not_contiguous)?;
         // SAFETY: a copy that is not in step is nobody's to read, and this has the lock of who
         // writes it; updates do not run meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
-        to.through_host(false, |to| {
-            let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
-            narrow_all(Instructions::chosen(), from, &mut to);
-            Ok(())
-        })?;
+        let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
+        narrow_all(Instructions::chosen(), from, &mut to);
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }

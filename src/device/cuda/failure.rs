@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 24] = [
+const FUNCTIONS: [&str; 27] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -20,6 +20,7 @@ const FUNCTIONS: [&str; 24] = [
     "cuEventDestroy_v2",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuLaunchKernel",
     "cuMemAllocAsync",
     "cuMemAlloc_v2",
     "cuMemFreeAsync",
@@ -32,6 +33,8 @@ const FUNCTIONS: [&str; 24] = [
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyPeerAsync",
     "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
     "cuStreamSynchronize",
 ];
 

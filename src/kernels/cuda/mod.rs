@@ -10,10 +10,12 @@
 
 mod axes;
 mod copy;
+mod on_gpu;
 mod place;
 mod queue;
 mod replicas;
 
+pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS};
 pub use replicas::Reduction;
