@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative,
 };
@@ -52,6 +53,10 @@ impl UpdateRule for Adagrad {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         Ok(Scalars::of(rates, running))
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        Some(Step::new(StepKind::Adagrad, [scalars.rates.learning_rate, self.epsilon]))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_decay, check_epsilon,
 };
@@ -39,8 +40,15 @@ impl Adam {
         Ok(Adam { beta1, beta2, epsilon })
     }
 
+    /// The scalars of a step of Adam's kind.
+    pub(super) fn step_scalars(&self, scalars: &Scalars) -> [f64; 7] {
+        let Adam { beta1, beta2, epsilon } = *self;
+        let [step, correction, ..] = scalars.derived;
+        [beta1, beta2, 1.0 - beta1, 1.0 - beta2, step, correction, epsilon]
+    }
+
     /// The step with the scalars that `prepare` made, in the arithmetic of `T`.
-    pub(super) fn step<T: Real>(&self, scalars: &Scalars) -> AdamFormula<T> {
+    pub(super) fn formula<T: Real>(&self, scalars: &Scalars) -> AdamFormula<T> {
         let [step, correction, ..] = scalars.derived;
         AdamFormula {
             beta1: T::from_f64(self.beta1),
@@ -81,8 +89,12 @@ impl UpdateRule for Adam {
         Ok(Scalars { rates: *rates, derived: [step, correction, 0.0, 0.0], running })
     }
 
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        Some(Step::new(StepKind::Adam, self.step_scalars(scalars)))
+    }
+
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(self.step::<T>(scalars)));
+        for_real!(pass.dtype(), T => pass.run(self.formula::<T>(scalars)));
     }
 }
 

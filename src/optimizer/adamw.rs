@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::adam::{self, Adam};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
@@ -63,11 +64,19 @@ impl UpdateRule for AdamW {
         self.adam.prepare(rates, running)
     }
 
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        let [beta1, beta2, rest1, rest2, step, correction, epsilon] =
+            self.adam.step_scalars(scalars);
+        let kept = 1.0 - scalars.rates.learning_rate * scalars.rates.weight_decay;
+        let all = [beta1, beta2, rest1, rest2, step, correction, epsilon, kept];
+        Some(Step::new(StepKind::AdamW, all))
+    }
+
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let Rates { learning_rate, weight_decay } = scalars.rates;
         for_real!(pass.dtype(), T => pass.run(AdamWFormula {
             kept: T::from_f64(1.0 - learning_rate * weight_decay),
-            adam: self.adam.step::<T>(scalars),
+            adam: self.adam.formula::<T>(scalars),
         }));
     }
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_not_negative};
 
 /// Follow the regularised leader, proximal (McMahan et al., "Ad Click Prediction: a View from the
@@ -74,6 +75,10 @@ impl UpdateRule for Ftrl {
             return Err(Error::invalid("learning_rate", problem));
         }
         Ok(scalars)
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        Some(Step::new(StepKind::Ftrl, [scalars.derived[0], self.beta, self.l1, self.l2]))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

@@ -5,6 +5,7 @@ use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::measure::Measure;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::adam::{self, Adam};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
@@ -26,7 +27,7 @@ pub struct Lamb {
     weight_decay: f64,
 }
 
-/// Where `derived` holds ‖w‖/‖u‖; Adam's scalars come before it, and 1/(1 − β₁ᵗ) after it.
+/// Where `derived` holds ‖w‖/‖u‖, or 1 before that is measured; Adam's scalars come before it, and 1/(1 − β₁ᵗ) after it.
 const TRUST: usize = 2;
 const CORRECTION1: usize = 3;
 
@@ -40,7 +41,7 @@ impl Lamb {
 
     fn direction<T: Real>(&self, scalars: &Scalars) -> Direction<T> {
         Direction {
-            adam: self.adam.step(scalars),
+            adam: self.adam.formula(scalars),
             correction1: T::from_f64(scalars.derived[CORRECTION1]),
             weight_decay: T::from_f64(scalars.rates.weight_decay),
         }
@@ -80,6 +81,7 @@ impl UpdateRule for Lamb {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         let mut scalars = self.adam.prepare(rates, running)?;
+        scalars.derived[TRUST] = 1.0;
         scalars.derived[CORRECTION1] = 1.0 / (1.0 - scalars.running[0]);
         Ok(scalars)
     }
@@ -95,6 +97,15 @@ impl UpdateRule for Lamb {
         let trust = if weights > 0.0 && update > 0.0 { weights / update } else { 1.0 };
         scalars.derived[TRUST] = trust;
         scalars
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        let [beta1, beta2, rest1, rest2, step, correction, epsilon] =
+            self.adam.step_scalars(scalars);
+        let rate = scalars.rates.learning_rate * scalars.derived[TRUST];
+        let (correction1, decay) = (scalars.derived[CORRECTION1], scalars.rates.weight_decay);
+        let all = [beta1, beta2, rest1, rest2, step, correction, epsilon, correction1, decay, rate];
+        Some(Step::new(StepKind::Lamb, all))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_decay};
 
 /// Gradient descent with a decaying sum of gradients in the slot `momentum`:
@@ -47,6 +48,11 @@ impl UpdateRule for Momentum {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         Ok(Scalars::of(rates, running))
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        let kind = if self.nesterov { StepKind::Nesterov } else { StepKind::Momentum };
+        Some(Step::new(kind, [scalars.rates.learning_rate, self.momentum]))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

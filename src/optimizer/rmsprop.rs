@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_decay, check_epsilon,
 };
@@ -69,6 +70,18 @@ impl UpdateRule for RmsProp {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         Ok(Scalars::of(rates, running))
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        let kind = match (self.centered, self.momentum != 0.0) {
+            (false, false) => StepKind::RmsProp,
+            (false, true) => StepKind::RmsPropMomentum,
+            (true, false) => StepKind::RmsPropCentered,
+            (true, true) => StepKind::RmsPropCenteredMomentum,
+        };
+        let learning_rate = scalars.rates.learning_rate;
+        let all = [self.rho, 1.0 - self.rho, self.momentum, self.epsilon, learning_rate];
+        Some(Step::new(kind, all))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::Step;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +110,12 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// fail.
     fn measure(&self, scalars: Scalars, _pass: &Pass<'_>) -> Scalars {
         scalars
+    }
+
+    /// What [`UpdateRule::update`] does to an element with these scalars, as data for other devices;
+    /// `None` if it cannot be said so. The state is that of [`UpdateRule::slots`], in their order.
+    fn step(&self, _scalars: &Scalars) -> Option<Step> {
+        None
     }
 
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].

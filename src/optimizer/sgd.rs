@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule};
 
 /// Gradient descent without state: w ← w − η·g (Robbins and Monro, "A Stochastic Approximation
@@ -23,6 +24,10 @@ impl UpdateRule for Sgd {
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         Ok(Scalars::of(rates, running))
+    }
+
+    fn step(&self, scalars: &Scalars) -> Option<Step> {
+        Some(Step::new(StepKind::Sgd, [scalars.rates.learning_rate]))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

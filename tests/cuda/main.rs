@@ -9,6 +9,9 @@ mod machine;
 mod memory;
 mod ptx;
 mod replicas;
+mod rules;
+mod table;
+mod update;
 
 /// Numbers of elements: none, one, and those around the ends of what a thread and a block does.
 pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 4099];

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use umbo::kernels::cuda::{Address, Place};
 use umbo::kernels::dtype::DType;
 use umbo::kernels::layout::{Layout, Shape};
-use umbo::kernels::view::{View, ViewMut};
+use umbo::kernels::view::{Span, SpanMut, View, ViewMut};
 
 use crate::machine::Machine;
 
@@ -162,6 +162,14 @@ impl Memory {
         let data = data.wrapping_add(self.offset * self.dtype.size());
         // SAFETY: the layout lies in the memory, which is borrowed by the view alone.
         unsafe { ViewMut::new(data, self.dtype, self.layout) }
+    }
+
+    pub fn span(&self) -> Span<'_> {
+        self.view().span().unwrap()
+    }
+
+    pub fn span_mut(&mut self) -> SpanMut<'_> {
+        self.view_mut().into_span().unwrap()
     }
 
     /// A copy in the memory of a machine.

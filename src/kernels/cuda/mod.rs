@@ -14,11 +14,15 @@ mod on_gpu;
 mod place;
 mod queue;
 mod replicas;
+mod rows;
+mod update;
 
 pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS};
 pub use replicas::Reduction;
+pub use rows::TablePart;
+pub use update::{Contribution, Gradient, Measured, TableRows, Update};
 
 /// All kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta.
 pub const PTX: &str = include_str!("umbo.ptx");

@@ -102,7 +102,7 @@ impl Runs {
 
 /// The factor f and the shift s that make the quotient of any number n and `size` of
 /// floor(n · (2^64 + f) / 2^(65 + s)).
-fn divisor(size: u64) -> (u64, u32) {
+pub(super) fn divisor(size: u64) -> (u64, u32) {
     if size <= 1 {
         // Never divided by: such axes are left out, or the only one.
         return (0, 0);

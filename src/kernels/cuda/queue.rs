@@ -216,6 +216,15 @@ impl Table {
         while total / size > ENOUGH_CHUNKS {
             size *= 2;
         }
+        self.cut_by(size, items)
+    }
+
+    /// The same, with chunks of `size` elements.
+    pub(super) fn cut_by(
+        &mut self,
+        size: u64,
+        items: impl Iterator<Item = u64> + Clone,
+    ) -> Result<Work> {
         let count: u64 = items.clone().map(|elements| elements.div_ceil(size)).sum();
         let blocks = blocks_of(count, 1)?;
         let mut left = items.clone();

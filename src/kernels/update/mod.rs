@@ -5,5 +5,6 @@ pub mod formula;
 pub mod measure;
 pub mod pass;
 mod pass_loop;
+pub mod step;
 pub mod tiles;
 pub mod weighted_sum;

@@ -53,16 +53,17 @@ pub struct WeightedSum<'a> {
 
 /// What makes a gradient of a sum.
 #[derive(Clone, Copy)]
-pub(super) struct Finish<T> {
-    scale: Scale,
+pub(in crate::kernels) struct Finish<T> {
+    pub(in crate::kernels) scale: Scale,
     /// One after the other, the clipping's factor: 1 is the second, unless the factor is smaller
     /// than the type's normal numbers.
-    factors: [T; 2],
-    limit: T,
+    pub(in crate::kernels) factors: [T; 2],
+    pub(in crate::kernels) limit: T,
 }
 
+/// How a sum is scaled.
 #[derive(Clone, Copy)]
-enum Scale {
+pub(in crate::kernels) enum Scale {
     /// Multiplying by the divisor's reciprocal, where that is as good as dividing.
     Multiply(f64),
     Divide(f64),
@@ -148,23 +149,8 @@ impl<'a> WeightedSum<'a> {
     }
 
     pub(super) fn finish<T: Real>(&self) -> Finish<T> {
-        // A division costs as much as all the rest of a simple formula. Multiplying by the
-        // reciprocal of a power of two is the division, bit for bit. For other divisors it is off
-        // by less than two units of float64's last place: of no account in float32, whose exact
-        // results stay exact.
-        let (divisor, reciprocal) = (self.divisor, self.divisor.recip());
-        let is_power_of_two = divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
-        let multiplies = divisor.is_normal()
-            && reciprocal.is_normal()
-            && (is_power_of_two || self.dtype == DType::Float32);
-        let scale = if multiplies { Scale::Multiply(reciprocal) } else { Scale::Divide(divisor) };
-        let Clipping { factor, limit } = self.clipping;
-        let factors = if T::from_f64(factor).is_normal() {
-            [factor, 1.0]
-        } else {
-            [factor.sqrt(), factor.sqrt()]
-        };
-        Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
+        debug_assert_eq!(self.dtype, T::DTYPE);
+        Finish::new(self.divisor, self.clipping)
     }
 
     /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of
@@ -266,6 +252,27 @@ pub(super) fn common_dtype(contributions: &[Contribution], elements: usize) -> O
 }
 
 impl<T: Real> Finish<T> {
+    /// What makes a gradient of elements of this type, of a sum that is divided by `divisor`.
+    pub(in crate::kernels) fn new(divisor: f64, clipping: Clipping) -> Finish<T> {
+        // A division costs as much as all the rest of a simple formula. Multiplying by the
+        // reciprocal of a power of two is the division, bit for bit. For other divisors it is off
+        // by less than two units of float64's last place: of no account in float32, whose exact
+        // results stay exact.
+        let reciprocal = divisor.recip();
+        let is_power_of_two = divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+        let multiplies = divisor.is_normal()
+            && reciprocal.is_normal()
+            && (is_power_of_two || T::DTYPE == DType::Float32);
+        let scale = if multiplies { Scale::Multiply(reciprocal) } else { Scale::Divide(divisor) };
+        let Clipping { factor, limit } = clipping;
+        let factors = if T::from_f64(factor).is_normal() {
+            [factor, 1.0]
+        } else {
+            [factor.sqrt(), factor.sqrt()]
+        };
+        Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
+    }
+
     /// Without clipping, clipping changes nothing, and costs less than to ask.
     #[inline(always)]
     fn gradient<const N: usize>(self, sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {

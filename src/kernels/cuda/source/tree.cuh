@@ -23,6 +23,12 @@ DEVICE Seat seat_of(bool across) {
     return seat;
 }
 
+// Sums in float64.
+struct Doubles {
+    typedef double Sum;
+    DEVICE double plus(double a, double b) { return add(a, b); }
+};
+
 // Adds the lanes of every tile of the block in halves. All threads of the block call it; then lane 0
 // of a tile has its sum. `How` says what a sum is.
 template <class How>

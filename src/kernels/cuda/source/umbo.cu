@@ -3,3 +3,6 @@
 #include "copy.cuh"
 #include "replicas.cuh"
 #include "axes.cuh"
+#include "update.cuh"
+#include "measure.cuh"
+#include "rows.cuh"

@@ -1,0 +1,192 @@
+// The gradient of one variable, as it comes from the replicas: the sum of factor * contribution, in
+// replica order and in float64, scaled and rounded once; then clipped.
+#pragma once
+#include "element.cuh"
+#include "layout.cuh"
+#include "work.cuh"
+
+// A number whose operators round: every operation stands alone.
+template <class T> struct Real {
+    T value;
+};
+template <class T> DEVICE Real<T> operator+(Real<T> a, Real<T> b) {
+    return Real<T>{add(a.value, b.value)};
+}
+template <class T> DEVICE Real<T> operator-(Real<T> a, Real<T> b) {
+    return Real<T>{sub(a.value, b.value)};
+}
+template <class T> DEVICE Real<T> operator*(Real<T> a, Real<T> b) {
+    return Real<T>{mul(a.value, b.value)};
+}
+template <class T> DEVICE Real<T> operator/(Real<T> a, Real<T> b) {
+    return Real<T>{quotient(a.value, b.value)};
+}
+template <class T> DEVICE Real<T> operator-(Real<T> a) { return Real<T>{-a.value}; }
+template <class T> DEVICE Real<T> root(Real<T> a) { return Real<T>{root(a.value)}; }
+// The nearest number between -limit and limit. NaN stays NaN.
+template <class T> DEVICE Real<T> limited(Real<T> number, Real<T> limit) {
+    T below = limit.value < number.value ? limit.value : number.value;
+    return Real<T>{-limit.value > below ? -limit.value : below};
+}
+
+#define MOST_SLOTS 3
+#define SCALARS 10
+
+// One replica's gradient, and the factor with which it enters the sum.
+struct Contribution {
+    const void *gradient;
+    double factor;
+};
+static_assert(sizeof(Contribution) == 16, "as in Rust");
+
+// A variable and what its gradient is made of.
+struct Variable {
+    // In kernels that make gradients only: where those are written, or null.
+    void *weights;
+    void *slots[MOST_SLOTS];
+    // float16 and bfloat16; null where there is none.
+    u16 *copies[2];
+    // Where the sum starts; from -0 if it is null.
+    const double *accumulated;
+    // The numbers of the rows that the sum is about, if it is not about all.
+    const u64 *rows;
+    // The elements of a row, and what makes a division by it a multiplication.
+    u64 width;
+    u64 width_factor;
+    u32 width_shift;
+    // Which of the treatments it gets.
+    u32 treatment;
+    // Of the sum.
+    u64 elements;
+    u64 first_contribution;
+    u32 contributions;
+    // The number of the contributions' dtype.
+    u32 gradient_dtype;
+    // Where the results of measuring it are: LAMB's quotient of norms, or two sums. Or null.
+    double *result;
+    // Becomes 1 if an element of the gradient is not finite.
+    u32 *not_finite;
+    // Where the sums of its tiles begin, among those of all variables.
+    u64 first_tile;
+};
+static_assert(sizeof(Variable) == 136, "as in Rust");
+
+// What is done with some variables' gradients.
+template <class T> struct Treatment {
+    // What the sum is divided by or multiplied with.
+    double scale;
+    // LAMB's learning rate.
+    double rate;
+    u32 divides;
+    u32 has_l2;
+    // What clips: two factors, one after the other, and the largest magnitude.
+    T first_factor;
+    T second_factor;
+    T limit;
+    T l2;
+    // Those of the update's step.
+    T scalars[SCALARS];
+};
+static_assert(sizeof(Treatment<float>) == 80 && sizeof(Treatment<double>) == 136, "as in Rust");
+
+// Adds `factor` times N elements, every STEP-th from `first` on, to the sums.
+template <class G, int N, int STEP>
+DEVICE void add_contribution(const void *gradient, double factor, u64 first, double (&sums)[N]) {
+    GLOBAL const typename G::Stored *data = reading<typename G::Stored>(gradient) + first;
+    typename G::Stored elements[N];
+    UNROLL
+    for (int i = 0; i < N; i++) {
+        elements[i] = data[i * STEP];
+    }
+    UNROLL
+    for (int i = 0; i < N; i++) {
+        sums[i] = add(sums[i], mul(factor, G::wide(elements[i])));
+    }
+}
+
+enum { DTYPE_FLOAT16 = 1, DTYPE_BFLOAT16 = 2, DTYPE_FLOAT32 = 3, DTYPE_FLOAT64 = 4 };
+
+// Which contributions there can be beside those of the variable's type.
+template <class T> struct Gradient;
+template <> struct Gradient<float> {
+    template <int N, int STEP>
+    DEVICE void contribution(u32 dtype, const void *gradient, double factor, u64 first,
+                             double (&sums)[N]) {
+        // The same for all threads of a block.
+        if (dtype == DTYPE_FLOAT32) {
+            add_contribution<F32, N, STEP>(gradient, factor, first, sums);
+        } else if (dtype == DTYPE_BFLOAT16) {
+            add_contribution<BF16, N, STEP>(gradient, factor, first, sums);
+        } else {
+            add_contribution<F16, N, STEP>(gradient, factor, first, sums);
+        }
+    }
+};
+template <> struct Gradient<double> {
+    template <int N, int STEP>
+    DEVICE void contribution(u32, const void *gradient, double factor, u64 first,
+                             double (&sums)[N]) {
+        add_contribution<F64, N, STEP>(gradient, factor, first, sums);
+    }
+};
+
+// What a block needs to make the gradient of its variable.
+template <class T> struct Source {
+    GLOBAL const Variable *variable;
+    GLOBAL const Contribution *contributions;
+    GLOBAL const Treatment<T> *treatment;
+    u32 count;
+
+    DEVICE_MEMBER Source(const Variable *variables, const Contribution *all,
+                         const Treatment<T> *treatments, u32 item) {
+        variable = reading<Variable>(variables) + item;
+        contributions = reading<Contribution>(all) + variable->first_contribution;
+        treatment = reading<Treatment<T>>(treatments) + variable->treatment;
+        count = variable->contributions;
+    }
+
+    // N elements of the gradient, every STEP-th from `first` on.
+    template <int N, int STEP> DEVICE_MEMBER void make(u64 first, Real<T> (&gradient)[N]) const {
+        double sums[N];
+        sum<N, STEP>(first, sums);
+        finish<N>(sums, gradient);
+    }
+
+    template <int N, int STEP> DEVICE_MEMBER void sum(u64 first, double (&sums)[N]) const {
+        const double *accumulated = variable->accumulated;
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            // What -0 is added to stays what it is, -0 itself too.
+            sums[i] = accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
+        }
+        u32 dtype = variable->gradient_dtype;
+        NO_UNROLL
+        for (u32 replica = 0; replica < count; replica++) {
+            GLOBAL const Contribution *contribution = contributions + replica;
+            Gradient<T>::template contribution<N, STEP>(dtype, contribution->gradient,
+                                                        contribution->factor, first, sums);
+        }
+    }
+
+    template <int N> DEVICE_MEMBER void finish(double (&sums)[N], Real<T> (&gradient)[N]) const {
+        double scale = treatment->scale;
+        Real<T> first = {treatment->first_factor}, second = {treatment->second_factor};
+        Real<T> limit = {treatment->limit};
+        if (treatment->divides) {
+            UNROLL
+            for (int i = 0; i < N; i++) {
+                sums[i] = quotient(sums[i], scale);
+            }
+        } else {
+            UNROLL
+            for (int i = 0; i < N; i++) {
+                sums[i] = mul(sums[i], scale);
+            }
+        }
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            Real<T> rounded = {(T)sums[i]};
+            gradient[i] = limited(rounded * first * second, limit);
+        }
+    }
+};

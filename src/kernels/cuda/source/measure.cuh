@@ -1,0 +1,168 @@
+// Sums over the elements of a variable's update, before anything is updated: norms, and whether all
+// is finite. The order of additions is that of tree.cuh.
+#pragma once
+#include "rules.cuh"
+#include "tree.cuh"
+#include "update.cuh"
+
+// How many chunks there are at most, and the smallest of them, in tiles.
+#define MOST_CHUNKS 64
+#define SMALLEST_CHUNK 16
+
+// The two sums of a lane are 0 at first. `add` adds what N elements, every LANES-th from `first` on,
+// make of them; `finish` is called once for each lane.
+
+// The squares of the gradient; and zero times the gradient, whose sum is 0 if all is finite and
+// NaN otherwise. The gradient is also written, if it is to be kept.
+template <class T> struct Squares {
+    const Source<T> &source;
+    GLOBAL T *kept;
+
+    DEVICE_MEMBER Squares(const Source<T> &of) : source(of) {
+        kept = writing<T>(of.variable->weights);
+    }
+
+    template <int N> DEVICE_MEMBER void add_terms(u64 first, double (&sums)[2]) const {
+        Real<T> gradient[N];
+        source.template make<N, LANES>(first, gradient);
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            if (source.variable->weights) {
+                kept[first + i * LANES] = gradient[i].value;
+            }
+            double wide = (double)gradient[i].value;
+            sums[0] = add(sums[0], mul(wide, wide));
+            if (sizeof(T) == sizeof(double)) {
+                sums[1] = add(sums[1], mul(wide, 0.0));
+            }
+        }
+    }
+
+    DEVICE_MEMBER void finish(double (&sums)[2]) const {
+        if (sizeof(T) != sizeof(double)) {
+            // Squares of float32 are never past float64: their sum is finite if they are.
+            sums[1] = mul(sums[0], 0.0);
+        }
+    }
+};
+
+// The squares of the weights and of LAMB's update.
+template <class T> struct LambSquares {
+    const Source<T> &source;
+    Real<T> scalars[SCALARS];
+
+    DEVICE_MEMBER LambSquares(const Source<T> &of) : source(of) {
+        UNROLL
+        for (int i = 0; i < SCALARS; i++) {
+            scalars[i].value = of.treatment->scalars[i];
+        }
+    }
+
+    template <int N> DEVICE_MEMBER void add_terms(u64 first, double (&sums)[2]) const {
+        GLOBAL const Variable *variable = source.variable;
+        Real<T> gradient[N], weight[N], state[N][Lamb::SLOTS];
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            weight[i].value = reading<T>(variable->weights)[first + i * LANES];
+            UNROLL
+            for (int slot = 0; slot < Lamb::SLOTS; slot++) {
+                state[i][slot].value = reading<T>(variable->slots[slot])[first + i * LANES];
+            }
+        }
+        source.template make<N, LANES>(first, gradient);
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            double update = (double)Lamb::direction(scalars, weight[i], state[i], gradient[i]).value;
+            sums[0] = add(sums[0], mul((double)weight[i].value, (double)weight[i].value));
+            sums[1] = add(sums[1], mul(update, update));
+        }
+    }
+
+    DEVICE_MEMBER void finish(double (&)[2]) const {}
+};
+
+// The sums of the tiles of a chunk of TILES_OF_BLOCK tiles.
+template <class Terms, class T>
+DEVICE void measure_tiles(const Variable *variables, const Contribution *contributions,
+                          const Treatment<T> *treatments, const Chunk *chunks, u64 size,
+                          double *tile_sums) {
+    SHARED double lanes[TILES_OF_BLOCK][LANES];
+    Part part = part_of(chunks, size);
+    Source<T> source(variables, contributions, treatments, part.item);
+    u64 elements = source.variable->elements;
+    Seat seat = seat_of(false);
+    u64 start = part.start + (u64)seat.tile * TILE;
+    u64 end = smaller(start + TILE, elements), first = start + seat.lane;
+    double sums[2] = {0.0, 0.0};
+    Terms terms(source);
+    NO_UNROLL
+    for (; first + (TOGETHER - 1) * LANES < end; first += TOGETHER * LANES) {
+        terms.template add_terms<TOGETHER>(first, sums);
+    }
+    NO_UNROLL
+    for (; first < end; first += LANES) {
+        terms.template add_terms<1>(first, sums);
+    }
+    terms.finish(sums);
+    u64 place = 2 * (source.variable->first_tile + start / TILE);
+    NO_UNROLL
+    for (int number = 0; number < 2; number++) {
+        double sum = added_lanes<Doubles>(seat, number ? sums[1] : sums[0], lanes);
+        if (start < elements && seat.lane == 0) {
+            writing<double>(tile_sums)[place + number] = sum;
+        }
+    }
+}
+
+#define MEASURE(name, Terms, type, T)                                                            \
+    KERNEL void umbo_##name##_##type(                                                            \
+        const Variable *variables, const Contribution *contributions,                            \
+        const Treatment<T> *treatments, const Chunk *chunks, u64 size, double *tile_sums) {      \
+        measure_tiles<Terms<T>, T>(variables, contributions, treatments, chunks, size,           \
+                                   tile_sums);                                                   \
+    }
+MEASURE(squares, Squares, f32, float)
+MEASURE(squares, Squares, f64, double)
+MEASURE(lamb_squares, LambSquares, f32, float)
+MEASURE(lamb_squares, LambSquares, f64, double)
+
+// What the tiles of each variable amount to: a block for each. LAMB's quotient of norms is written, or
+// both sums.
+KERNEL void umbo_totals(const Variable *variables, const double *tile_sums, u32 quotients) {
+    SHARED double chunk_sums[2][MOST_CHUNKS];
+    GLOBAL const Variable *variable = reading<Variable>(variables) + block_number();
+    u64 tiles = (variable->elements + TILE - 1) / TILE;
+    // As many whole tiles as make at most so many chunks.
+    u64 of_chunk = (variable->elements + MOST_CHUNKS - 1) / MOST_CHUNKS;
+    of_chunk = (of_chunk + TILE - 1) / TILE;
+    of_chunk = of_chunk < SMALLEST_CHUNK ? SMALLEST_CHUNK : of_chunk;
+    u32 chunk = thread_number() / 2, number = thread_number() % 2;
+    if (chunk < MOST_CHUNKS) {
+        u64 tile = chunk * of_chunk, end = smaller(tile + of_chunk, tiles);
+        double sum = 0.0;
+        GLOBAL const double *sums = reading<double>(tile_sums) + 2 * variable->first_tile + number;
+        UNROLL_4
+        for (; tile < end; tile++) {
+            sum = add(sum, sums[2 * tile]);
+        }
+        chunk_sums[number][chunk] = sum;
+    }
+    barrier();
+    if (thread_number() > 0) {
+        return;
+    }
+    double totals[2] = {0.0, 0.0};
+    NO_UNROLL
+    for (u64 first = 0; first * of_chunk < tiles; first++) {
+        totals[0] = add(totals[0], chunk_sums[0][first]);
+        totals[1] = add(totals[1], chunk_sums[1][first]);
+    }
+    GLOBAL double *result = writing<double>(variable->result);
+    if (quotients) {
+        double weights = root(totals[0]), update = root(totals[1]);
+        result[0] = weights > 0 && update > 0 ? quotient(weights, update) : 1.0;
+    } else {
+        result[0] = totals[0];
+        result[1] = totals[1];
+    }
+}

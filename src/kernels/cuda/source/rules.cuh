@@ -1,0 +1,152 @@
+// What each update rule does to one element. The formulas are those of src/optimizer, the scalars
+// those of src/kernels/update/step.rs, rounded to the variable's type.
+#pragma once
+#include "gradient.cuh"
+
+struct Sgd {
+    enum { SLOTS = 0 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *, Real<T> gradient) {
+        return weight - s[0] * gradient;
+    }
+};
+
+struct Momentum {
+    enum { SLOTS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[1] * slots[0] + gradient;
+        return weight - s[0] * slots[0];
+    }
+};
+
+struct Nesterov {
+    enum { SLOTS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[1] * slots[0] + gradient;
+        return weight - s[0] * (gradient + s[1] * slots[0]);
+    }
+};
+
+struct Adam {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> direction(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
+        slots[0] = s[0] * slots[0] + s[2] * gradient;
+        slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
+        return slots[0] / (root(slots[1]) * s[5] + s[6]);
+    }
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return weight - s[4] * direction(s, slots, gradient);
+    }
+};
+
+struct AdamW {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return Adam::apply(s, s[7] * weight, slots, gradient);
+    }
+};
+
+struct Adagrad {
+    enum { SLOTS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = slots[0] + gradient * gradient;
+        return weight - s[0] * (gradient / (root(slots[0]) + s[1]));
+    }
+};
+
+struct RmsProp {
+    enum { SLOTS = 1 };
+    template <class T>
+    DEVICE Real<T> moment(const Real<T> (&s)[SCALARS], Real<T> moment, Real<T> value) {
+        return s[0] * moment + s[1] * value;
+    }
+    template <class T>
+    DEVICE Real<T> step(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
+        slots[0] = moment(s, slots[0], gradient * gradient);
+        return gradient / (root(slots[0]) + s[3]);
+    }
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return weight - s[4] * step(s, slots, gradient);
+    }
+};
+
+struct RmsPropMomentum {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        Real<T> step = RmsProp::step(s, slots, gradient);
+        slots[1] = s[2] * slots[1] + step;
+        return weight - s[4] * slots[1];
+    }
+};
+
+struct RmsPropCentered {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> step(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
+        slots[0] = RmsProp::moment(s, slots[0], gradient * gradient);
+        slots[1] = RmsProp::moment(s, slots[1], gradient);
+        Real<T> variance = slots[0] - slots[1] * slots[1];
+        // Rounding can make it negative.
+        variance.value = variance.value < 0 ? 0 : variance.value;
+        return gradient / (root(variance) + s[3]);
+    }
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return weight - s[4] * step(s, slots, gradient);
+    }
+};
+
+struct RmsPropCenteredMomentum {
+    enum { SLOTS = 3 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        Real<T> step = RmsPropCentered::step(s, slots, gradient);
+        slots[2] = s[2] * slots[2] + step;
+        return weight - s[4] * slots[2];
+    }
+};
+
+struct Lamb {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> direction(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                             Real<T> gradient) {
+        return s[7] * Adam::direction(s, slots, gradient) + s[8] * weight;
+    }
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return weight - s[9] * direction(s, weight, slots, gradient);
+    }
+};
+
+struct Ftrl {
+    enum { SLOTS = 2 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        Real<T> before = slots[1];
+        slots[1] = before + gradient * gradient;
+        Real<T> new_root = root(slots[1]);
+        slots[0] = slots[0] + gradient - (new_root - root(before)) * s[0] * weight;
+        Real<T> excess = slots[0] - limited(slots[0], s[2]);
+        return -(excess / ((s[1] + new_root) * s[0] + s[3]));
+    }
+};

@@ -1,0 +1,203 @@
+// The fused pass: gradients of all replicas into weights, state and low-precision copies.
+#pragma once
+#include "rules.cuh"
+
+template <class T> struct ElementOf;
+template <> struct ElementOf<float> {
+    DEVICE void copy(u16 *const (&copies)[2], u64 place, float weight) {
+        if (copies[0]) {
+            writing<u16>(copies[0])[place] = f32_to_f16(weight);
+        }
+        if (copies[1]) {
+            writing<u16>(copies[1])[place] = f32_to_bf16(weight);
+        }
+    }
+};
+template <> struct ElementOf<double> {
+    // Only float32 variables have them.
+    DEVICE void copy(u16 *const (&)[2], u64, double) {}
+};
+
+template <class T> DEVICE void load_scalars(const Source<T> &source, Real<T> (&scalars)[SCALARS]) {
+    UNROLL
+    for (int i = 0; i < SCALARS; i++) {
+        scalars[i].value = source.treatment->scalars[i];
+    }
+    if (const double *trust = source.variable->result) {
+        scalars[9].value = (T)mul(source.treatment->rate, *reading<double>(trust));
+    }
+}
+
+template <class Rule, class T, bool ROWS> struct Updating {
+    const Source<T> &source;
+    Real<T> scalars[SCALARS];
+    GLOBAL T *weights;
+    GLOBAL T *slots[MOST_SLOTS];
+    u16 *copies[2];
+    // 0 as long as all gradients were finite, NaN from then on.
+    mutable Real<T> trace;
+
+    DEVICE_MEMBER Updating(const Source<T> &of) : source(of) {
+        load_scalars(of, scalars);
+        weights = writing<T>(of.variable->weights);
+        UNROLL
+        for (int slot = 0; slot < MOST_SLOTS; slot++) {
+            slots[slot] = writing<T>(of.variable->slots[slot]);
+        }
+        copies[0] = of.variable->copies[0];
+        copies[1] = of.variable->copies[1];
+        trace.value = 0;
+    }
+
+    // Where the weight of an element of the sum lies.
+    DEVICE_MEMBER u64 place(u64 element) const {
+        if (!ROWS) {
+            return element;
+        }
+        GLOBAL const Variable *variable = source.variable;
+        u64 width = variable->width;
+        u64 row = width == 1
+                      ? element
+                      : quotient_of(element, variable->width_factor, variable->width_shift);
+        return reading<u64>(variable->rows)[row] * width + (element - row * width);
+    }
+
+    template <int N> DEVICE_MEMBER void run(u64 first) const {
+        Real<T> gradient[N], weight[N], state[N][MOST_SLOTS];
+        u64 places[N];
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            places[i] = place(first + i * THREADS);
+            weight[i].value = weights[places[i]];
+            UNROLL
+            for (int slot = 0; slot < Rule::SLOTS; slot++) {
+                state[i][slot].value = slots[slot][places[i]];
+            }
+        }
+        source.template make<N, THREADS>(first, gradient);
+        Real<T> zero = {0};
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            trace = trace + gradient[i] * zero;
+        }
+        if (source.treatment->has_l2) {
+            Real<T> l2 = {source.treatment->l2};
+            UNROLL
+            for (int i = 0; i < N; i++) {
+                gradient[i] = gradient[i] + l2 * weight[i];
+            }
+        }
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            weight[i] = Rule::apply(scalars, weight[i], state[i], gradient[i]);
+            weights[places[i]] = weight[i].value;
+            UNROLL
+            for (int slot = 0; slot < Rule::SLOTS; slot++) {
+                slots[slot][places[i]] = state[i][slot].value;
+            }
+            ElementOf<T>::copy(copies, places[i], weight[i].value);
+        }
+    }
+
+    DEVICE_MEMBER void tell() const {
+        // What is not 0 is NaN. Whoever finds it writes the same.
+        if (source.variable->not_finite && !(trace.value == 0)) {
+            *(volatile GLOBAL u32 *)writing<u32>(source.variable->not_finite) = 1;
+        }
+    }
+};
+
+template <class Rule, class T>
+DEVICE void update_part(const Variable *variables, const Contribution *contributions,
+                        const Treatment<T> *treatments, const Chunk *chunks, u64 size) {
+    Part part = part_of(chunks, size);
+    Source<T> source(variables, contributions, treatments, part.item);
+    u64 end = smaller(part.end, source.variable->elements);
+    if (source.variable->rows) {
+        Updating<Rule, T, true> updating(source);
+        for_each_element<1>(part.start, end, updating);
+        updating.tell();
+    } else {
+        Updating<Rule, T, false> updating(source);
+        for_each_element<TOGETHER>(part.start, end, updating);
+        updating.tell();
+    }
+}
+
+#define UPDATE_OF(name, Rule, type, T)                                                           \
+    KERNEL void umbo_##name##_##type(const Variable *variables,                                  \
+                                     const Contribution *contributions,                          \
+                                     const Treatment<T> *treatments, const Chunk *chunks,        \
+                                     u64 size) {                                                 \
+        update_part<Rule, T>(variables, contributions, treatments, chunks, size);                \
+    }
+#define UPDATE(name, Rule)                                                                       \
+    UPDATE_OF(name, Rule, f32, float)                                                            \
+    UPDATE_OF(name, Rule, f64, double)
+UPDATE(sgd, Sgd)
+UPDATE(momentum, Momentum)
+UPDATE(nesterov, Nesterov)
+UPDATE(adam, Adam)
+UPDATE(adamw, AdamW)
+UPDATE(adagrad, Adagrad)
+UPDATE(rmsprop, RmsProp)
+UPDATE(rmsprop_momentum, RmsPropMomentum)
+UPDATE(rmsprop_centered, RmsPropCentered)
+UPDATE(rmsprop_centered_momentum, RmsPropCenteredMomentum)
+UPDATE(lamb, Lamb)
+UPDATE(ftrl, Ftrl)
+
+// Gradients that are written to memory.
+template <class T> struct Writing {
+    const Source<T> &source;
+
+    template <int N> DEVICE_MEMBER void run(u64 first) const {
+        Real<T> gradient[N];
+        source.template make<N, THREADS>(first, gradient);
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            writing<T>(source.variable->weights)[first + i * THREADS] = gradient[i].value;
+        }
+    }
+};
+
+#define GRADIENT(type, T)                                                                        \
+    KERNEL void umbo_gradient_##type(const Variable *variables,                                  \
+                                     const Contribution *contributions,                          \
+                                     const Treatment<T> *treatments, const Chunk *chunks,        \
+                                     u64 size) {                                                 \
+        Part part = part_of(chunks, size);                                                       \
+        Source<T> source(variables, contributions, treatments, part.item);                       \
+        u64 end = smaller(part.end, source.variable->elements);                                  \
+        for_each_element<TOGETHER>(part.start, end, Writing<T>{source});                         \
+    }
+GRADIENT(f32, float)
+GRADIENT(f64, double)
+
+// Sums in float64 that an update some runs later starts from: `accumulated` is where they start,
+// `weights` where they are written, which may be the same.
+template <class T> struct Accumulating {
+    const Source<T> &source;
+
+    template <int N> DEVICE_MEMBER void run(u64 first) const {
+        double sums[N];
+        source.template sum<N, THREADS>(first, sums);
+        UNROLL
+        for (int i = 0; i < N; i++) {
+            writing<double>(source.variable->weights)[first + i * THREADS] = sums[i];
+        }
+    }
+};
+
+#define ACCUMULATE(type, T)                                                                      \
+    KERNEL void umbo_accumulate_##type(const Variable *variables,                                \
+                                       const Contribution *contributions,                        \
+                                       const Treatment<T> *treatments, const Chunk *chunks,      \
+                                       u64 size) {                                               \
+        Part part = part_of(chunks, size);                                                       \
+        Source<T> source(variables, contributions, treatments, part.item);                       \
+        u64 end = smaller(part.end, source.variable->elements);                                  \
+        for_each_element<TOGETHER>(part.start, end, Accumulating<T>{source});                    \
+    }
+ACCUMULATE(f32, float)
+ACCUMULATE(f64, double)
