@@ -38,6 +38,8 @@ enum Sum {
 #[derive(Default)]
 struct DenseSum {
     memory: Option<Memory>,
+    /// The sum of a variable that a GPU holds.
+    on_gpu: Option<Tensor>,
     /// One of the runs wrote the variable; else what the memory holds does not count.
     written: bool,
     gradient: Option<Memory>,
@@ -96,9 +98,14 @@ impl Accumulation {
     /// Has memory for the sum of variable `index`. A row-sparse variable has it since its rows were
     /// merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        if let Sum::Dense(sum) = &mut self.sums[index]
-            && sum.memory.is_none()
-        {
+        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
+        if !variable.device().is_host_memory() {
+            if sum.on_gpu.is_none() {
+                let fresh =
+                    Tensor::uninitialized(DType::Float64, variable.shape(), variable.device())?;
+                sum.on_gpu = Some(fresh);
+            }
+        } else if sum.memory.is_none() {
             sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, variable)?);
         }
         Ok(())
@@ -123,7 +130,16 @@ impl Accumulation {
     /// Whether a run before the last wrote variable `index`; for a row-sparse variable also the
     /// last one, once its rows are merged.
     pub(super) fn has_variable(&self, index: usize) -> bool {
-        self.of_variable(index).is_some() || self.rows(index).is_some()
+        match &self.sums[index] {
+            Sum::Dense(sum) => sum.written,
+            Sum::Rows(sums) => sums.merged().is_some(),
+        }
+    }
+
+    /// The sum of variable `index`, which a GPU holds, if it was reserved. It counts if a run wrote it.
+    pub(super) fn on_gpu(&self, index: usize) -> Option<&Tensor> {
+        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        sum.on_gpu.as_ref().filter(|_| sum.written)
     }
 
     /// The sum of variable `index`, if it is not row-sparse and a run wrote it.

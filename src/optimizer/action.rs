@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
+use crate::kernels::update::measure::Squares;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
@@ -33,6 +35,8 @@ pub struct ApplyAction {
     /// What the log is told when no lock of the commit point is held any more: the variable and the step
     /// in which what is not finite was applied for the first time.
     warning: Option<(Variable, u64)>,
+    /// Why a GPU has not done what was committed.
+    failure: Option<Error>,
 }
 
 /// What `commit` will do.
@@ -47,6 +51,8 @@ struct Prepared {
     outcome: Outcome,
     measured: Measured,
     work: Work,
+    /// The GPU that holds the variables, if one does.
+    gpu: Option<&'static Gpu>,
 }
 
 enum Outcome {
@@ -104,6 +110,7 @@ impl ApplyAction {
             prepared: None,
             report,
             warning: None,
+            failure: None,
         }
     }
 
@@ -142,6 +149,13 @@ impl ApplyAction {
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work()?;
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
+        let gpu = match sources.gpu() {
+            Ok(gpu) => gpu,
+            Err(error) => {
+                state.give_back(work);
+                return Err(error);
+            }
+        };
         let prepared = if update {
             self.prepare_update(state, &mut work, &mut sources, learning_rate)
         } else {
@@ -159,6 +173,7 @@ impl ApplyAction {
                     outcome,
                     measured,
                     work,
+                    gpu,
                 })
             }
             Err(error) => {
@@ -180,9 +195,12 @@ impl ApplyAction {
         work.select(sources, plan, self.gradients.replicas(), false)?;
         if state.settings.non_finite() == NonFinite::Fail {
             // Once it is in the sum, no later run could take it out.
-            let squares = work.measure(sources, Keep::Nothing)?;
-            let found = squares.into_iter().find(|(_, squares)| !squares.finite);
-            if let Some(index) = found.map(|(index, _)| index) {
+            let is_not_finite = |(_, squares): &(usize, Squares)| !squares.finite;
+            let found = match sources.gpu()? {
+                Some(gpu) => work.measure_on_gpu(gpu, sources)?.into_iter().find(is_not_finite),
+                None => work.measure(sources, Keep::Nothing)?.find(is_not_finite),
+            };
+            if let Some((index, _)) = found {
                 return Err(not_finite(sources, index));
             }
         }
@@ -210,7 +228,14 @@ impl ApplyAction {
             (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
             _ => {}
         }
-        work.prepare(state, sources, plan, self.optimizer.rule(), learning_rate)?;
+        let rule = self.optimizer.rule();
+        work.prepare(state, sources, plan, rule, learning_rate)?;
+        if sources.gpu()?.is_some()
+            && let Err(error) = work.check_steps(sources, rule)
+        {
+            work.drop_updates(&mut state.variables);
+            return Err(error);
+        }
         let norm = measured.norm.unwrap_or(0.0);
         let factor = match state.settings.global_clip_norm {
             Some(largest) if norm > largest => largest / norm,
@@ -255,11 +280,15 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        for (index, squares) in work.measure(sources, Keep::WherePossible)? {
+        let mut look = |(index, squares): (usize, Squares)| {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
                 non_finite = Some(index);
             }
+        };
+        match sources.gpu()? {
+            Some(gpu) => work.measure_on_gpu(gpu, sources)?.into_iter().for_each(&mut look),
+            None => work.measure(sources, Keep::WherePossible)?.for_each(&mut look),
         }
         Ok(Measured { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
@@ -303,6 +332,10 @@ impl CommitAction for ApplyAction {
             self.warning = variable.map(|variable| (variable, self.gradients.shown(step)));
         }
     }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
 }
 
 impl ApplyAction {
@@ -311,7 +344,8 @@ impl ApplyAction {
         let mut is_new = false;
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
-        let Prepared { step, total_weight, outcome, measured, mut work, .. } = prepared;
+        let Prepared { step, total_weight, outcome, measured, mut work, gpu, .. } = prepared;
+        let mut failure = None;
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
             gradient_norm: measured.norm,
@@ -321,7 +355,10 @@ impl ApplyAction {
         };
         match outcome {
             Outcome::Accumulate => {
-                work.accumulate(&mut sources);
+                match gpu {
+                    Some(gpu) => failure = work.accumulate_on_gpu(gpu, &mut sources).err(),
+                    None => work.accumulate(&mut sources),
+                }
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += sources.contributions.total_weight();
             }
@@ -332,8 +369,17 @@ impl ApplyAction {
                 report.skipped = true;
             }
             Outcome::Update { learning_rate, clipping } => {
-                let found =
-                    work.update(&mut state.variables, &sources, self.optimizer.rule(), clipping);
+                let (variables, rule) = (&mut state.variables, self.optimizer.rule());
+                let found = match gpu {
+                    Some(gpu) => {
+                        let updated = work.update_on_gpu(gpu, variables, &sources, rule, clipping);
+                        updated.unwrap_or_else(|error| {
+                            failure = Some(error);
+                            None
+                        })
+                    }
+                    None => work.update(variables, &sources, rule, clipping),
+                };
                 if report.non_finite.is_none() {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
@@ -348,6 +394,9 @@ impl ApplyAction {
                 state.count_update(step, learning_rate);
             }
         }
+        if let (Some(error), Some(gpu)) = (&failure, gpu) {
+            gpu.card().give_up(&format!("an update was begun and not finished: {error}"));
+        }
         state.give_back(work);
         report.accumulated_runs = sources.accumulation.runs;
         report.loss_scale = state.loss_scale;
@@ -356,6 +405,7 @@ impl ApplyAction {
         drop(sources);
         self.report = report;
         self.gradients.release(Some(step));
+        self.failure = failure;
         is_new
     }
 }

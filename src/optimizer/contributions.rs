@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernels::view::Span;
 use crate::optimizer::replica::{Buffer, Replica};
 use crate::optimizer::row_sums::Source;
+use crate::tensor::Tensor;
 
 /// What the replicas submitted in one step, which is committed or about to be.
 #[derive(Clone, Copy)]
@@ -66,6 +67,14 @@ impl<'a> Contributions<'a> {
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
         self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
             Buffer::Dense(dense) => dense.span().map(|span| (weight, span)),
+            Buffer::Rows(_) => None,
+        })
+    }
+
+    /// The same as tensors in memory of the variable's device.
+    pub(super) fn at_home(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
+        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
+            Buffer::Dense(dense) => Some((weight, dense.home())),
             Buffer::Rows(_) => None,
         })
     }

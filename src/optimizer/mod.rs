@@ -39,6 +39,7 @@ pub mod inspection;
 pub mod lamb;
 pub mod momentum;
 mod non_finite;
+mod on_gpu;
 mod plan;
 pub mod reduced;
 mod replica;

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::on_gpu::write_gradient;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
@@ -97,19 +98,22 @@ fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
         let mut contributions = Vec::new();
         sources.collect(index, &mut contributions);
         let gradient = Tensor::uninitialized(dtype, shape, device)?;
-        write(&sources.sum(index, &contributions), &gradient)?;
+        write(sources, index, &sources.sum(index, &contributions), &gradient)?;
         return Ok(Value::Tensor(gradient));
     };
     let mut sizes: Vec<usize> = shape.iter().copied().collect();
     sizes[0] = rows.rows().len();
     let values = Tensor::uninitialized(dtype, Shape::new(&sizes)?, device)?;
-    write(&sources.sum(index, &[]), &values)?;
+    write(sources, index, &sources.sum(index, &[]), &values)?;
     let numbers: Vec<i64> = rows.rows().iter().map(|&row| row as i64).collect();
     let indices = Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)?;
     Value::indexed_slices(values, indices, shape)
 }
 
-fn write(sum: &WeightedSum<'_>, to: &Tensor) -> Result<()> {
+fn write(sources: &Sources<'_>, index: usize, sum: &WeightedSum<'_>, to: &Tensor) -> Result<()> {
+    if let Some(gpu) = sources.gpu()? {
+        return write_gradient(gpu, sources, index, to);
+    }
     // SAFETY: the tensor was just made, and nobody else has it.
     let span = unsafe { to.assume_exclusive() }.into_view()?.into_span();
     let span = span.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;

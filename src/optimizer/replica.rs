@@ -113,9 +113,13 @@ impl Replica {
         variables: &[Variable],
         options: &GradientsOptions<'_>,
     ) -> Result<Replica> {
-        let is_elsewhere = |variable: &Variable| memory_of(variable.device()) != memory_of(device);
+        // Dense gradients are read by the variable's device, rows by the host.
+        let home = |(index, variable): (usize, &Variable)| match options.is_row_sparse(index) {
+            true => DeviceId::HOST,
+            false => memory_of(variable.device()),
+        };
         Ok(Replica {
-            is_remote: variables.iter().any(is_elsewhere),
+            is_remote: variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
             buffers: buffers(replica, device, variables, options)?,
             viewed: Viewed::new(variables.len()),
             submitted: AtomicU64::new(0),

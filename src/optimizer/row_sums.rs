@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::rows::order::RowOrder;
@@ -107,7 +108,7 @@ impl RowSums {
 
 impl Merged {
     fn new(variable: &Variable) -> Result<Merged> {
-        let sums = RowBuffer::new(DType::Float64, variable.shape(), variable.device())?;
+        let sums = RowBuffer::new(DType::Float64, variable.shape(), DeviceId::HOST)?;
         Ok(Merged { rows: Vec::new(), sums })
     }
 

@@ -64,7 +64,7 @@ impl ReplicaRows {
             pieces.pieces.try_reserve(1).map_err(|_| {
                 Error::ResourceExhausted(format!("memory for more rows of {variable:?}"))
             })?;
-            pieces.pieces.push(Piece::new(variable, self.dtype)?);
+            pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
         let added = piece.resize(rows, self.device)?;
@@ -132,9 +132,10 @@ impl Pieces {
 }
 
 impl Piece {
-    fn new(variable: &Variable, dtype: DType) -> Result<Piece> {
-        let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, DeviceId::HOST)?;
-        let values = RowBuffer::new(dtype, variable.shape(), DeviceId::HOST)?;
+    fn new(variable: &Variable, device: DeviceId, dtype: DType) -> Result<Piece> {
+        let home = if device.is_host_memory() { device } else { DeviceId::HOST };
+        let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, home)?;
+        let values = RowBuffer::new(dtype, variable.shape(), home)?;
         Ok(Piece { indices, values, on_gpu: None })
     }
 

@@ -2,8 +2,11 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
+use crate::device::cuda::gpu::Gpu;
+use crate::device::registry;
 use crate::error::{Error, Result};
 use crate::executor::lock::MutexGuard;
+use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
@@ -38,6 +41,31 @@ impl<'a> Sources<'a> {
         let accumulation = gradients.accumulation();
         let divisor = gradients.loss_reduction().divisor(total_weight);
         Sources { gradients, contributions, accumulation, total_weight, unscale, divisor }
+    }
+
+    /// The GPU that holds the variables, if one does.
+    pub(super) fn gpu(&self) -> Result<Option<&'static Gpu>> {
+        match self.variables().first().map(Variable::device) {
+            Some(device) if !device.is_host_memory() => registry::gpu(device).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The type of the replicas' gradients of a variable of type `dtype`.
+    pub(super) fn gradient_dtype(&self, dtype: DType) -> DType {
+        self.gradients.dtype_for(dtype)
+    }
+
+    /// What the last run contributed to variable `index`, which a GPU holds and which is not row-sparse.
+    pub(super) fn contributions_on_gpu(
+        &self,
+        index: usize,
+    ) -> impl Iterator<Item = cuda::Contribution> {
+        let reduction = self.gradients.loss_reduction();
+        self.contributions.at_home(index).map(move |(weight, gradient)| cuda::Contribution {
+            gradient: gradient.place().address,
+            factor: reduction.factor(weight) * self.unscale,
+        })
     }
 
     pub(super) fn variables(&self) -> &'a [Variable] {

@@ -273,7 +273,8 @@ impl Optimizer {
                 "state '{name}' of {variable:?}: this optimizer has not updated it yet"
             )));
         };
-        let (view, shape) = (slot.reading()?, slot.shape());
+        let host = slot.on_host()?;
+        let (view, shape) = (host.reading()?, slot.shape());
         for_real!(slot.dtype(), T => {
             let elements = view.as_slice::<T>().ok_or_else(|| {
                 Error::Internal(format!("state '{name}' of {variable:?} is not contiguous"))

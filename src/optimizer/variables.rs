@@ -85,7 +85,8 @@ impl Variables {
         self.states.try_reserve(1).map_err(out_of_memory)?;
         self.slots.try_reserve(count).map_err(out_of_memory)?;
         let position = self.states.len();
-        for slot in &slots {
+        // What a GPU holds has no spans: kernels are told addresses.
+        for slot in slots.iter().filter(|slot| slot.device().is_host_memory()) {
             let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
             self.slots.push(span);
         }
@@ -99,6 +100,11 @@ impl Variables {
         });
         self.positions.insert(variable.key(), position);
         Ok(position)
+    }
+
+    /// Where the slots of the variable at `position` are, which a GPU holds.
+    pub(super) fn slot_addresses(&self, position: usize) -> Vec<u64> {
+        self.states[position].slots.iter().map(|slot| slot.place().address).collect()
     }
 
     /// The weights of the variable at `position`, in a buffer that
@@ -124,7 +130,7 @@ impl VariableState {
     /// did. Fails if it cannot be written.
     pub(super) fn meet_visible(&mut self) -> Result<usize> {
         let buffer = self.variable.visible_buffer();
-        if self.weights[buffer].is_none() {
+        if self.weights[buffer].is_none() && self.variable.device().is_host_memory() {
             // SAFETY: a span is made of it, and the elements are not read.
             self.weights[buffer] = Some(span(unsafe { self.variable.visible() })?);
         }

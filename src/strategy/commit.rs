@@ -1,6 +1,6 @@
 //! The commit point: where what a step changed becomes central state, or none of it does.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Something that a step writes and that keeps what was there before until the step's outcome is
 /// known. It joins the step before its first write.
@@ -23,6 +23,11 @@ pub trait CommitAction: Send {
     /// seen.
     fn prepare(&mut self) -> Result<()>;
 
-    /// The change itself. Cannot fail.
+    /// The change itself. Cannot fail, but for a device that is lost over it, and what it held.
     fn commit(&mut self);
+
+    /// Why a device was lost over the change, if one was. Asked once, after [`CommitAction::commit`].
+    fn failure(&mut self) -> Option<Error> {
+        None
+    }
 }

@@ -70,7 +70,7 @@ impl Strategy {
         action.prepare()?;
         let _changing = self.inner().central.write();
         action.commit();
-        Ok(())
+        action.failure().map_or(Ok(()), Err)
     }
 
     /// Notes that a nested run failed: if it or anything before it in the step wrote central
@@ -199,8 +199,10 @@ impl Strategy {
         for participant in &transaction.participants {
             participant.commit(number);
         }
+        let mut failure = None;
         for action in &mut deferred {
             action.commit();
+            failure = failure.or_else(|| action.failure());
         }
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
@@ -230,7 +232,7 @@ impl Strategy {
         let mut transaction = inner.transaction.lock();
         transaction.participants = participants;
         transaction.deferred = deferred;
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// Makes all as it was before step `number`; returns who took part.

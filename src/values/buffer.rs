@@ -185,8 +185,10 @@ impl Buffer {
         self.on_devices.outdate();
         std::array::from_fn(|number| {
             // An update of some elements keeps a copy in step but cannot bring it there.
+            let was_in_step = self.in_step[number].swap(false, Ordering::AcqRel);
+            // One on a GPU is converted when it is next asked for.
             let exists = self.copies[number].get().is_some_and(|copy| copy.span.is_some());
-            exists && (self.in_step[number].swap(false, Ordering::AcqRel) || all)
+            exists && (was_in_step || all)
         })
     }
 

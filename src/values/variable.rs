@@ -191,6 +191,14 @@ impl Variable {
         self.0.committed.load(Ordering::Acquire)
     }
 
+    /// The elements of one of the two buffers, which is there.
+    ///
+    /// # Safety
+    /// As long as the elements are read, by whoever got the tensor from here, nobody writes that buffer.
+    pub unsafe fn in_buffer(&self, buffer: usize) -> &Tensor {
+        self.0.buffers[buffer].elements()
+    }
+
     /// The value that the step in flight sees: the committed one until the step has written.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use umbo::strategy::{Strategy, variables};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
-use super::strategy::{strategy, variable};
+use super::strategy::{strategy_on, variable};
 use super::*;
 
 /// A training that can be gone on with after a step that failed.
@@ -22,8 +22,8 @@ struct Training {
 }
 
 impl Training {
-    fn new(devices: &[&str]) -> Result<Training> {
-        let strategy = strategy(devices)?;
+    fn new(devices: &[&str], parameter_device: &str) -> Result<Training> {
+        let strategy = strategy_on(devices, parameter_device)?;
         let weights = [
             variable(&strategy, Aggregation::None, &[0.1, -0.2, 0.3])?,
             variable(&strategy, Aggregation::None, &[1.5; 5])?,
@@ -72,10 +72,10 @@ impl Training {
 const STEPS: usize = 3;
 
 /// Trains, and tries again what fails. Returns the final bits and how often something failed.
-fn train(devices: &[&str]) -> (Vec<u32>, Vec<Error>) {
+fn train(devices: &[&str], parameter_device: &str) -> (Vec<u32>, Vec<Error>) {
     let mut failures = Vec::new();
     let training = loop {
-        match Training::new(devices) {
+        match Training::new(devices, parameter_device) {
             Ok(training) => break training,
             Err(error) => failures.push(error),
         }
@@ -105,17 +105,17 @@ fn every_call_that_fails_is_reported_and_changes_nothing() {
         return;
     };
     let devices = ["GPU:0", "GPU:1"];
-    let (expected, failures) = train(&devices);
+    let (expected, failures) = train(&devices, "CPU:0");
     assert!(failures.is_empty());
     control.fault("");
-    assert_eq!(train(&devices).0, expected);
+    assert_eq!(train(&devices, "CPU:0").0, expected);
     let calls = control.calls("*");
     let (mut trials, mut injected, mut seen) = (0, 0, 0);
     for code in [1, 2] {
         for number in 1..=calls {
             control.seed(number);
             control.fault(&format!("*:{number}:{code}"));
-            let (bits, failures) = train(&devices);
+            let (bits, failures) = train(&devices, "CPU:0");
             assert_eq!(bits, expected, "call {number}, code {code}: {failures:?}");
             for error in &failures {
                 let text = error.to_string();
@@ -146,11 +146,10 @@ fn a_card_that_is_lost_is_named_and_the_others_go_on() {
         return;
     };
     registry::set_logical_count(DeviceKind::Gpu, 0, 2).unwrap();
-    let training = Training::new(&["GPU:0", "GPU:2"]).unwrap();
-    let other = Training::new(&["GPU:2", "CPU:0"]).unwrap();
+    let training = Training::new(&["GPU:0", "GPU:2"], "CPU:0").unwrap();
+    let other = Training::new(&["GPU:2", "CPU:0"], "CPU:0").unwrap();
     training.step(&mut false).unwrap();
     let before = training.bits();
-    // SAFETY: GPU:0 is card 0's, which is about to be lost.
     let held = tensor(&[1.0; 8], gpu(1));
     control.fault("cuMemcpyDtoHAsync_v2:1:719");
     let lost = held.on_host();
@@ -162,7 +161,87 @@ fn a_card_that_is_lost_is_named_and_the_others_go_on() {
     for _ in 0..3 {
         other.step(&mut false).unwrap();
     }
-    refused(Training::new(&["GPU:1"]), Status::Unavailable, &["GPU 0", "lost"]);
+    refused(Training::new(&["GPU:1"], "CPU:0"), Status::Unavailable, &["GPU 0", "lost"]);
     drop((training, other, held));
     clean(&control);
+}
+
+/// Trains where a GPU holds the variables while one call fails, in a process of its own. Says what came
+/// of it.
+fn trial(control: &Control, fault: &str) -> String {
+    control.fault(fault);
+    let devices = ["GPU:0", "GPU:1"];
+    let lost = |error: &Error| {
+        let text = error.to_string();
+        assert_eq!(error.status(), Status::Unavailable, "{text}");
+        assert!(text.contains("GPU ") && text.contains("lost to this process"), "{text}");
+        "lost".to_owned()
+    };
+    let is_lost = |error: &Error| error.to_string().contains("lost to this process");
+    let mut failures = 0;
+    let training = loop {
+        match Training::new(&devices, "GPU:0") {
+            Ok(training) => break training,
+            Err(error) if is_lost(&error) => return lost(&error),
+            Err(error) if failures == 2 => {
+                // The driver or the card is of no use from the start.
+                let refused = [Status::Unavailable, Status::NotFound];
+                assert!(refused.contains(&error.status()), "{error}");
+                return "lost".to_owned();
+            }
+            Err(_) => failures += 1,
+        }
+    };
+    for _ in 0..STEPS {
+        let mut ran = false;
+        while let Err(error) = training.step(&mut ran) {
+            if is_lost(&error) {
+                // From now on every use of the card says so.
+                let again = training.step(&mut ran);
+                return lost(&again.expect_err("the card is lost"));
+            }
+            failures += 1;
+            assert!(failures < 3, "{error}");
+        }
+    }
+    control.fault("");
+    format!("{:?}", training.bits())
+}
+
+#[test]
+fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
+    let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
+    let Some(control) = under_driver(&settings) else { return };
+    if let Ok(fault) = std::env::var("UMBO_GPU_FAULT") {
+        println!("outcome: {}", trial(&control, &fault));
+        return clean(&control);
+    }
+    let expected = trial(&control, "");
+    control.fault("");
+    trial(&control, "");
+    let calls = control.calls("*");
+    let (mut whole, mut lost) = (0, 0);
+    let name = "faults::a_gpu_that_holds_the_variables_loses_no_half_of_an_update";
+    for (trial, number) in (1..=calls).step_by(calls.div_ceil(60) as usize).enumerate() {
+        // Memory that is not there, and a kernel that fails.
+        let code = if trial % 4 == 0 { 719 } else { 2 };
+        let output = fake_cuda::harness::command(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env("UMBO_GPU_FAULT", format!("*:{number}:{code}"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "call {number}, code {code}: {text} {output:?}");
+        let outcome = text.lines().find_map(|line| line.split("outcome: ").nth(1)).unwrap();
+        match outcome {
+            "lost" => lost += 1,
+            bits => {
+                assert_eq!(bits, expected, "call {number}, code {code}");
+                whole += 1;
+            }
+        }
+    }
+    clean(&control);
+    println!("{whole} trainings were whole, {lost} cards were lost");
+    assert!(whole > 10 && lost > 10);
 }

@@ -3,6 +3,7 @@
 
 mod faults;
 mod memory;
+mod optimizers;
 mod strategy;
 
 use fake_cuda::Control;

@@ -14,8 +14,13 @@ use umbo::values::variable::{Aggregation, Synchronization, Variable};
 use super::*;
 
 pub(super) fn strategy(devices: &[&str]) -> Result<Strategy> {
+    strategy_on(devices, "CPU:0")
+}
+
+pub(super) fn strategy_on(devices: &[&str], parameter_device: &str) -> Result<Strategy> {
     let names = devices.iter().map(|&name| name.to_owned()).collect();
-    Strategy::new(&Options { compute_devices: Some(names), ..Options::default() })
+    let parameter_device = Some(parameter_device.to_owned());
+    Strategy::new(&Options { compute_devices: Some(names), parameter_device, ..Options::default() })
 }
 
 pub(super) fn variable(

@@ -141,6 +141,11 @@ impl Card {
         Error::Unavailable(format!("GPU {}: {doing}: {why}", self.ordinal))
     }
 
+    /// Lets the card be used no more, because what it holds cannot be relied on.
+    pub fn give_up(&self, why: &str) {
+        let _ = self.lost.set(why.to_owned());
+    }
+
     fn unavailable(&self, why: &str) -> Error {
         Error::Unavailable(format!(
             "GPU {} ({}) is lost to this process, and with it all logical GPUs on it and what they \

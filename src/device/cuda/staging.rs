@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use cudarc::driver::result::{self, DriverError, event};
+use cudarc::driver::result::{self, DriverError, event, stream};
 use cudarc::driver::sys;
 
 use super::gpu::Gpu;
@@ -42,10 +42,16 @@ impl Half {
         Ok(Half { memory, event, gpu })
     }
 
-    /// Notes that the stream's last copy is of this block.
+    /// Notes that the stream's last copy is of this block. If that cannot be noted it is waited for,
+    /// so that nobody uses the block too early.
     fn record(&self) -> Result<(), DriverError> {
         // SAFETY: both are of the card's context, and live.
-        unsafe { event::record(self.event, self.gpu.stream()) }
+        let recorded = unsafe { event::record(self.event, self.gpu.stream()) };
+        if recorded.is_err() {
+            // SAFETY: as above. If this fails, too, the stream is of no more use.
+            let _ = unsafe { stream::synchronize(self.gpu.stream()) };
+        }
+        recorded
     }
 
     /// Waits for that copy.

@@ -1,0 +1,214 @@
+//! An apply to variables that a GPU holds: the same as [`work`](crate::optimizer::work) does for those
+//! in host memory, by kernels, with the same bits.
+//!
+//! What the replicas have contributed lies on the variables' GPU by then. Rows are merged by the host,
+//! and their sums are copied to the GPU. An apply waits for its kernels, so that whoever has applied knows
+//! whether the GPU has done it.
+
+#![expect(unsafe_code, reason = "kernels are told of memory")]
+
+use crate::device::cuda::gpu::Gpu;
+use crate::error::{Error, Result};
+use crate::kernels::cuda::{Address, Contribution, Gradient, Measured, TableRows, Update, on_gpu};
+use crate::kernels::update::measure::Squares;
+use crate::kernels::update::step::Step;
+use crate::kernels::update::weighted_sum::Clipping;
+use crate::optimizer::rule::{Scalars, UpdateRule};
+use crate::optimizer::sources::Sources;
+use crate::optimizer::variables::Variables;
+use crate::optimizer::workspace::Work;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::Variable;
+
+/// Of what the gradients of some variables are made, as kernels are told.
+struct Operands {
+    contributions: Vec<Vec<Contribution>>,
+    /// The sums of rows, which live as long as this.
+    rows: Vec<Option<Tensor>>,
+}
+
+impl Operands {
+    /// For the variables with these numbers.
+    fn new(
+        sources: &Sources<'_>,
+        gpu: &'static Gpu,
+        variables: impl Iterator<Item = usize>,
+    ) -> Result<Operands> {
+        let (mut contributions, mut rows) = (Vec::new(), Vec::new());
+        for index in variables {
+            let of_rows = sources.rows(index).map(|merged| {
+                let sums = merged.sums();
+                let shape = Shape::new(&[sums.elements()])?;
+                let there = Tensor::uninitialized(DType::Float64, shape, gpu.id())?;
+                let bytes = sums.elements() * size_of::<f64>();
+                // SAFETY: as many bytes are there on both sides, and nobody else has the tensor.
+                unsafe { gpu.upload(sums.data(), there.place().address, bytes) }?;
+                Ok::<_, Error>(there)
+            });
+            rows.push(of_rows.transpose()?);
+            contributions.push(sources.contributions_on_gpu(index).collect());
+        }
+        Ok(Operands { contributions, rows })
+    }
+
+    /// The gradient of variable `index`, the `at`-th of these.
+    fn gradient<'a>(&'a self, sources: &Sources<'_>, at: usize, index: usize) -> Gradient<'a> {
+        let dtype = sources.variables()[index].dtype();
+        let accumulated = match &self.rows[at] {
+            Some(sums) => Some(sums.place().address),
+            None => sources.accumulation.on_gpu(index).map(|sum| sum.place().address),
+        };
+        Gradient {
+            dtype,
+            elements: sources.elements(index) as u64,
+            gradient_dtype: sources.gradient_dtype(dtype),
+            contributions: if self.rows[at].is_some() { &[] } else { &self.contributions[at] },
+            accumulated,
+            divisor: sources.divisor,
+        }
+    }
+}
+
+impl Work {
+    /// As [`Work::measure`].
+    pub(super) fn measure_on_gpu(
+        &self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+    ) -> Result<Vec<(usize, Squares)>> {
+        let indices = || self.items.iter().map(|item| item.index);
+        let operands = Operands::new(sources, gpu, indices())?;
+        let all: Vec<Measured<'_>> = indices()
+            .enumerate()
+            .map(|(at, index)| Measured {
+                gradient: operands.gradient(sources, at, index),
+                kept: None,
+            })
+            .collect();
+        let results =
+            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, gpu.id())?;
+        // SAFETY: what the gradients are made of is the apply's, which has claimed it, and lives until
+        // the results are here.
+        on_gpu(gpu, |launcher| unsafe { launcher.measure(&all, results.place().address) })?;
+        let results = results.to_vec::<f64>()?;
+        let squares = results.chunks_exact(2).map(|pair| {
+            // The second is 0 unless an element is not finite.
+            Squares { sum: pair[0], finite: pair[1] == 0.0 }
+        });
+        Ok(indices().zip(squares).collect())
+    }
+
+    /// As [`Work::accumulate`].
+    pub(super) fn accumulate_on_gpu(
+        &mut self,
+        gpu: &'static Gpu,
+        sources: &mut Sources<'_>,
+    ) -> Result<()> {
+        for item in &mut self.items {
+            item.fresh = sources.accumulation.claim(item.index);
+        }
+        let sources = &*sources;
+        let dense = || self.items.iter().filter(|item| sources.rows(item.index).is_none());
+        let operands = Operands::new(sources, gpu, dense().map(|item| item.index))?;
+        let sums = dense().enumerate().filter_map(|(at, item)| {
+            let sum = sources.accumulation.on_gpu(item.index)?.place().address;
+            let mut gradient = operands.gradient(sources, at, item.index);
+            gradient.accumulated = (!item.fresh).then_some(sum);
+            Some((gradient, sum))
+        });
+        let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
+        // SAFETY: only this apply, which has the accumulation, writes the sums.
+        on_gpu(gpu, |launcher| unsafe { launcher.accumulate(&sums) })?;
+        gpu.synchronize()
+    }
+
+    /// Whether a GPU can do the updates that were prepared by `rule`.
+    pub(super) fn check_steps(&self, sources: &Sources<'_>, rule: &dyn UpdateRule) -> Result<()> {
+        let updates =
+            self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
+        updates
+            .map(|(index, update)| step_of(rule, &update.scalars, &sources.variables()[index]))
+            .try_for_each(|step| step.map(drop))
+    }
+
+    /// As [`Work::update`]. If it fails, weights may have been written by halves.
+    pub(super) fn update_on_gpu(
+        &mut self,
+        gpu: &'static Gpu,
+        variables: &mut Variables,
+        sources: &Sources<'_>,
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
+    ) -> Result<Option<usize>> {
+        let prepared: Vec<_> = self
+            .items
+            .iter_mut()
+            .filter_map(|item| item.update.take().map(|update| (item.index, update)))
+            .collect();
+        let operands = Operands::new(sources, gpu, prepared.iter().map(|(index, _)| *index))?;
+        let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, gpu.id())?;
+        let first_flag = flags.place().address;
+        let slots: Vec<Vec<Address>> =
+            prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();
+        let mut updates = Vec::with_capacity(prepared.len());
+        for (at, (index, update)) in prepared.iter().enumerate() {
+            let (variable, rows) = (&sources.variables()[*index], sources.rows(*index));
+            variable.begin_update(update.buffer, rows.is_none());
+            updates.push(Update {
+                gradient: operands.gradient(sources, at, *index),
+                clipping,
+                l2: update.l2,
+                step: step_of(rule, &update.scalars, variable)?,
+                // SAFETY: only the address is asked for.
+                weights: unsafe { variable.in_buffer(update.buffer) }.place().address,
+                slots: &slots[at],
+                copies: [None, None],
+                rows: rows.map(|merged| TableRows {
+                    numbers: merged.rows(),
+                    elements: merged.row_elements() as u64,
+                    of: variable.shape()[0],
+                }),
+                not_finite: Some(first_flag + 4 * at as u64),
+            });
+        }
+        // SAFETY: the strategy has nobody at the variables but this apply, which has claimed them; all
+        // of it lives until the flags are here.
+        on_gpu(gpu, |launcher| unsafe { launcher.update(&updates) })?;
+        let flags = flags.to_vec::<i32>()?;
+        for (_, update) in &prepared {
+            let known = variables.at(update.position);
+            known.running = update.scalars.running;
+            known.updates += 1;
+            known.claimed = false;
+        }
+        let found = flags.iter().position(|&flag| flag != 0);
+        Ok(found.map(|at| prepared[at].0))
+    }
+}
+
+/// The rule's step, or why a GPU cannot take it.
+fn step_of(rule: &dyn UpdateRule, scalars: &Scalars, variable: &Variable) -> Result<Step> {
+    rule.step(scalars).ok_or_else(|| {
+        Error::Unimplemented(format!(
+            "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Make \
+             the strategy with parameter_device CPU:0, or take another rule",
+            variable.device(),
+            rule.name()
+        ))
+    })
+}
+
+/// Writes the gradient of variable `index`, which the next apply would take, to `to`, on the variable's
+/// GPU: all of its elements, or those of the rows that were named.
+pub(super) fn write_gradient(
+    gpu: &'static Gpu,
+    sources: &Sources<'_>,
+    index: usize,
+    to: &Tensor,
+) -> Result<()> {
+    let operands = Operands::new(sources, gpu, std::iter::once(index))?;
+    let all = [(operands.gradient(sources, 0, index), to.place().address)];
+    // SAFETY: nobody else has the fresh tensor, and what is read lives until the kernel is done.
+    on_gpu(gpu, |launcher| unsafe { launcher.write_gradients(&all) })?;
+    gpu.synchronize()
+}

@@ -1,0 +1,340 @@
+//! Every rule with every option, on variables that a GPU holds or the host: the bits are those of CPUs.
+
+use std::sync::Arc;
+
+use fake_cuda::harness::under_driver;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::reduced::reduced;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, NonFinite, Optimizer,
+    Settings, UpdateRule, apply_with,
+};
+use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::DType;
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+use super::*;
+
+const RULES: [&str; 12] = [
+    "sgd",
+    "momentum",
+    "nesterov",
+    "adam",
+    "adamw",
+    "adagrad",
+    "rmsprop",
+    "rmsprop momentum",
+    "rmsprop centered",
+    "rmsprop centered momentum",
+    "lamb",
+    "ftrl",
+];
+
+fn rule(name: &str) -> Box<dyn UpdateRule> {
+    match name {
+        "sgd" => Box::new(Sgd),
+        "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
+        "nesterov" => Box::new(Momentum::new(0.9, true).unwrap()),
+        "adam" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap()),
+        "adamw" => Box::new(AdamW::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
+        "adagrad" => Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
+        "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
+        "rmsprop momentum" => Box::new(RmsProp::new(0.9, 0.8, false, 1e-7).unwrap()),
+        "rmsprop centered" => Box::new(RmsProp::new(0.9, 0.0, true, 1e-7).unwrap()),
+        "rmsprop centered momentum" => Box::new(RmsProp::new(0.9, 0.8, true, 1e-7).unwrap()),
+        "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
+        "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
+        other => panic!("{other}"),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    rule: &'static str,
+    clip: Option<f64>,
+    clip_value: Option<f64>,
+    weight_decay: Option<f64>,
+    accumulation: u64,
+    narrow: Option<DType>,
+    rows: bool,
+    copies: bool,
+    wide: bool,
+    reduction: LossReduction,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for rule in RULES {
+        for number in 0..8 {
+            let bit = |bit: usize| number >> bit & 1 == 1;
+            let all = cases.len();
+            let wide = all % 5 == 4;
+            let rows = bit(1) && rule != "lamb";
+            cases.push(Case {
+                rule,
+                clip: bit(0).then_some(0.3),
+                clip_value: bit(2).then_some(0.05),
+                weight_decay: (all % 3 == 1).then_some(0.01),
+                accumulation: 1 + u64::from(bit(2)) + u64::from(bit(1)),
+                narrow: [None, Some(DType::BFloat16), Some(DType::Float16)]
+                    [if wide { 0 } else { all % 3 }],
+                rows,
+                copies: bit(0) && !wide,
+                wide,
+                reduction: [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean]
+                    [all % 3],
+            });
+        }
+    }
+    cases
+}
+
+/// The `at`-th element of what a replica contributes to a variable in a step.
+fn noise(step: u64, replica: usize, variable: usize, at: usize) -> f64 {
+    let seed = (step * 31 + replica as u64 * 7 + variable as u64) * 1_000_003 + at as u64;
+    let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ seed;
+    f64::from((mixed % 2001) as i32 - 1000) / 700.0
+}
+
+const SHAPES: [&[usize]; 3] = [&[3, 5, 2], &[7], &[9, 4]];
+const STEPS: u64 = 5;
+
+struct Training {
+    case: Case,
+    strategy: Strategy,
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+}
+
+impl Training {
+    fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
+        let strategy = Strategy::new(&Options {
+            compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
+            parameter_device: Some(parameter_device.to_owned()),
+            ..Options::default()
+        })
+        .unwrap();
+        let dtype = if case.wide { DType::Float64 } else { DType::Float32 };
+        let variable = |(index, sizes): (usize, &&[usize])| {
+            let shape = shape(sizes);
+            let start: Vec<f64> = (0..shape.elements()).map(|at| noise(99, 9, index, at)).collect();
+            let new = NewVariable {
+                name: format!("v{index}").as_str().into(),
+                trainable: None,
+                synchronization: Synchronization::Auto,
+                aggregation: Aggregation::None,
+            };
+            let start = elements(&start, dtype, shape, HOST);
+            variables::create(Some(&strategy), new, Initial::Value(&start)).unwrap()
+        };
+        let variables: Vec<Variable> = SHAPES.iter().enumerate().map(variable).collect();
+        let options = GradientsOptions {
+            accumulation_steps: case.accumulation,
+            dtype: case.narrow,
+            row_sparse: &[false, false, case.rows],
+        };
+        let gradients = Gradients::with_options(
+            strategy.id(),
+            strategy.compute_devices(),
+            variables.clone(),
+            case.reduction,
+            options,
+        )
+        .unwrap();
+        Training { case, strategy, variables, gradients }
+    }
+
+    fn contribute(&self, context: &ReplicaContext, step: u64) -> Result<()> {
+        let replica = context.replica();
+        for (index, variable) in self.variables.iter().enumerate() {
+            if step == 2 && index == 1 && replica == 0 {
+                // This replica does not write it.
+                continue;
+            }
+            let dtype = self.case.narrow.unwrap_or(variable.dtype());
+            let values = |shape: Shape| {
+                let all: Vec<f64> =
+                    (0..shape.elements()).map(|at| noise(step, replica, index, at)).collect();
+                elements(&all, dtype, shape, context.device())
+            };
+            if index == 2 && self.case.rows {
+                let added = self.gradients.add_rows_in(context, index, 3)?;
+                assert_eq!(added.values.device(), context.device());
+                let rows = [8, (step as i64 + replica as i64) % 9, 1];
+                let rows = Tensor::from_slice(&rows, shape(&[3]), context.device())?;
+                // SAFETY: the rows are this replica's to write.
+                unsafe {
+                    added.indices.assume_exclusive().copy_from(&rows)?;
+                    added.values.assume_exclusive().copy_from(&values(shape(&[3, 4])))?;
+                }
+                continue;
+            }
+            let mode =
+                if step.is_multiple_of(2) { GradientMode::Overwrite } else { GradientMode::Add };
+            let buffer = self.gradients.view_in(context, index, mode)?;
+            assert_eq!(buffer.device(), context.device());
+            // SAFETY: the buffer is this replica's.
+            unsafe { buffer.assume_exclusive() }.copy_from(&values(buffer.shape()))?;
+        }
+        let weight = if step == 3 && replica == 1 { 0.0 } else { 1.0 + replica as f64 };
+        self.gradients.submit_in(context, Some(weight))
+    }
+
+    /// Trains and says the bits of all that came of it.
+    fn train(&self) -> Vec<u64> {
+        let optimizer = Optimizer::new(self.strategy.id(), rule(self.case.rule), 0.1).unwrap();
+        let settings = Settings {
+            weight_decay: self.case.weight_decay,
+            global_clip_norm: self.case.clip,
+            clip_value: self.case.clip_value,
+            ..Settings::default()
+        };
+        optimizer.configure(settings).unwrap();
+        let mut bits = Vec::new();
+        for step in 0..STEPS {
+            let run = self.strategy.run(
+                &|context| {
+                    if self.case.copies {
+                        // SAFETY: nobody writes the variable in this step.
+                        let copy = unsafe {
+                            variables::bring_in_step(
+                                Some(context),
+                                &self.variables[0],
+                                DType::BFloat16,
+                            )
+                        }?;
+                        assert_eq!(copy.device().kind, context.device().kind);
+                    }
+                    self.contribute(context, step).map(|()| None)
+                },
+                None,
+            );
+            run.unwrap();
+            let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
+            let Value::Tensor(look) = look else { panic!() };
+            bits.extend(bits_of(&look));
+            let options = ApplyOptions { measure_norm: step % 2 == 1, ..ApplyOptions::default() };
+            let outcome = apply_with(&optimizer, &self.gradients, options).unwrap();
+            let umbo::optimizer::Outcome::Done(report) = outcome else { panic!() };
+            bits.push(report.gradient_norm.unwrap_or(-1.0).to_bits());
+            bits.push(report.variables_updated as u64 + u64::from(report.clipped) * 100);
+        }
+        for variable in &self.variables {
+            bits.extend(bits_of(&variables::read(variable).unwrap()));
+            for slot in optimizer.rule().slots() {
+                bits.extend(bits_of(&optimizer.state(variable, &slot.name).unwrap()));
+            }
+        }
+        if self.case.copies {
+            let variable = &self.variables[0];
+            // SAFETY: nobody writes the variable.
+            let copy =
+                unsafe { variables::bring_in_step(None, variable, DType::BFloat16) }.unwrap();
+            bits.extend(bits_of(copy));
+        }
+        bits
+    }
+}
+
+fn elements(values: &[f64], dtype: DType, shape: Shape, device: DeviceId) -> Tensor {
+    use half::{bf16, f16};
+    match dtype {
+        DType::Float64 => Tensor::from_slice(values, shape, device),
+        DType::Float32 => {
+            let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+            Tensor::from_slice(&values, shape, device)
+        }
+        DType::BFloat16 => {
+            let values: Vec<bf16> = values.iter().map(|&value| bf16::from_f64(value)).collect();
+            Tensor::from_slice(&values, shape, device)
+        }
+        _ => {
+            let values: Vec<f16> = values.iter().map(|&value| f16::from_f64(value)).collect();
+            Tensor::from_slice(&values, shape, device)
+        }
+    }
+    .unwrap()
+}
+
+fn bits_of(tensor: &Tensor) -> Vec<u64> {
+    match tensor.dtype() {
+        DType::Float64 => tensor.to_vec::<f64>().unwrap().iter().map(|it| it.to_bits()).collect(),
+        DType::Float32 => {
+            tensor.to_vec::<f32>().unwrap().iter().map(|it| it.to_bits().into()).collect()
+        }
+        _ => tensor.to_vec::<half::bf16>().unwrap().iter().map(|it| it.to_bits().into()).collect(),
+    }
+}
+
+#[test]
+fn all_rules_and_options_have_the_bits_of_cpus() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    registry::ensure_logical_cpus(2).unwrap();
+    let places: [(&[&str], &str); 5] = [
+        (&["GPU:0"], "GPU:0"),
+        (&["GPU:0", "GPU:1"], "GPU:0"),
+        (&["GPU:1", "CPU:0"], "GPU:1"),
+        (&["CPU:0", "CPU:1"], "GPU:0"),
+        (&["GPU:0", "GPU:1"], "CPU:0"),
+    ];
+    let mut trainings = 0;
+    for (number, case) in cases().into_iter().enumerate() {
+        control.seed(number as u64);
+        for (devices, parameter_device) in places {
+            let cpus: &[&str] = if devices.len() == 1 { &["CPU:0"] } else { &["CPU:0", "CPU:1"] };
+            let expected = Training::new(case, cpus, "CPU:0").train();
+            let training = Training::new(case, devices, parameter_device);
+            assert_eq!(training.train(), expected, "{case:?} on {devices:?}, {parameter_device}");
+            trainings += 1;
+        }
+    }
+    clean(&control);
+    all_freed(&control, 2);
+    println!("{trainings} trainings of {STEPS} steps");
+}
+
+#[test]
+fn what_is_not_finite_is_found_on_a_gpu() {
+    let Some(control) = under_driver(&[]) else { return };
+    let case = cases()[0];
+    for choice in [NonFinite::Skip, NonFinite::Fail, NonFinite::Ignore] {
+        let training = Training::new(case, &["GPU:0"], "GPU:0");
+        let optimizer = Optimizer::new(training.strategy.id(), rule("adam"), 0.1).unwrap();
+        optimizer.configure(Settings { non_finite: Some(choice), ..Settings::default() }).unwrap();
+        let before = bits_of(&variables::read(&training.variables[0]).unwrap());
+        let run = training.strategy.run(
+            &|context| {
+                let buffer = training.gradients.view_in(context, 0, GradientMode::Add)?;
+                let mut values = vec![0.5f32; 30];
+                values[17] = f32::NAN;
+                let values = Tensor::from_slice(&values, buffer.shape(), HOST)?;
+                // SAFETY: the buffer is this replica's.
+                unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
+                training.gradients.submit_in(context, Some(1.0)).map(|()| None)
+            },
+            None,
+        );
+        run.unwrap();
+        let outcome = apply_with(&optimizer, &training.gradients, ApplyOptions::default());
+        let after = bits_of(&variables::read(&training.variables[0]).unwrap());
+        match choice {
+            NonFinite::Fail => refused(outcome, Status::InvalidArgument, &["v0", "replica 0"]),
+            NonFinite::Skip | NonFinite::Ignore => {
+                let umbo::optimizer::Outcome::Done(report) = outcome.unwrap() else { panic!() };
+                assert_eq!(report.non_finite.unwrap().name().to_string(), "v0");
+                assert_eq!(report.skipped, choice == NonFinite::Skip);
+            }
+        }
+        assert_eq!(after == before, choice != NonFinite::Ignore);
+    }
+    clean(&control);
+}
