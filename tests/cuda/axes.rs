@@ -6,7 +6,7 @@ use umbo::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use umbo::kernels::reduce::over_replicas::result_dtype;
 use umbo::kernels::reduce::reduction::ReduceOp;
 
-use crate::machine::Host;
+use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
 
 const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
@@ -19,6 +19,7 @@ fn mask(axes: &[usize]) -> AxisMask {
 
 /// Reduces inputs of these shapes on the CPU and on a machine, and compares.
 fn check(
+    machine: &dyn Machine,
     op: ReduceOp,
     dtype: DType,
     shapes: &[Vec<usize>],
@@ -26,7 +27,6 @@ fn check(
     lies: (Lie, Lie),
     mut element: impl FnMut() -> u64,
 ) {
-    let machine = Host::default();
     let inputs: Vec<Memory> =
         shapes.iter().map(|shape| Memory::new(dtype, shape, lies.0, &mut element)).collect();
     let kept: Vec<usize> = (0..shapes[0].len())
@@ -34,16 +34,16 @@ fn check(
         .map(|axis| shapes[0][axis])
         .collect();
     let mut output = Memory::new(result_dtype(op, dtype).unwrap(), &kept, lies.1, &mut element);
-    let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
-    let place = output.on(&machine);
+    let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+    let place = output.on(machine);
     let reduced = mask(axes);
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).reduce_over_axes(op, &places, &reduced, &place).unwrap() };
+    unsafe { Launcher::new(machine).reduce_over_axes(op, &places, &reduced, &place).unwrap() };
     let views: Vec<_> = inputs.iter().map(Memory::view).collect();
     let instructions = Instructions::chosen();
     reduce_over_axes(instructions, op, &views, &reduced, &mut output.view_mut()).unwrap();
     let case = || format!("{} of {dtype} {shapes:?} over {axes:?}, {lies:?}", op.name());
-    output.check(&machine, &place, &case);
+    output.check(machine, &place, &case);
 }
 
 /// Half of the time elements that nothing swallows.
@@ -52,8 +52,7 @@ fn elements(noise: &mut Noise, dtype: DType) -> impl FnMut() -> u64 {
     move || if tame { noise.tame(dtype) } else { noise.element(dtype) }
 }
 
-#[test]
-fn every_operation_and_dtype() {
+fn every_operation_and_dtype(machine: &dyn Machine) {
     let mut noise = Noise::new(21);
     let cases: [(&[usize], &[usize]); 12] = [
         (&[0], &[0]),
@@ -79,14 +78,13 @@ fn every_operation_and_dtype() {
                 (Lie::Spaced, Lie::Transposed),
             ] {
                 let element = elements(&mut noise, dtype);
-                check(op, dtype, &[shape.to_vec()], axes, lies, element);
+                check(machine, op, dtype, &[shape.to_vec()], axes, lies, element);
             }
         }
     }
 }
 
-#[test]
-fn replicas_of_different_lengths() {
+fn replicas_of_different_lengths(machine: &dyn Machine) {
     let mut noise = Noise::new(22);
     for dtype in [DType::Float32, DType::BFloat16, DType::Int64, DType::UInt64, DType::Int8] {
         for op in OPERATIONS {
@@ -95,17 +93,16 @@ fn replicas_of_different_lengths() {
                 let shapes: Vec<Vec<usize>> =
                     rows[..replicas].iter().map(|&rows| vec![rows, 18]).collect();
                 let element = elements(&mut noise, dtype);
-                check(op, dtype, &shapes, &[0], (Lie::Dense, Lie::Dense), element);
+                check(machine, op, dtype, &shapes, &[0], (Lie::Dense, Lie::Dense), element);
                 let element = elements(&mut noise, dtype);
-                check(op, dtype, &shapes, &[0, 1], (Lie::Dense, Lie::Dense), element);
+                check(machine, op, dtype, &shapes, &[0, 1], (Lie::Dense, Lie::Dense), element);
             }
         }
     }
 }
 
 /// As many results as have a thread each, and more chunks than a part is cut into at least.
-#[test]
-fn many_results_and_many_chunks() {
+fn many_results_and_many_chunks(machine: &dyn Machine) {
     let mut noise = Noise::new(23);
     for (shape, axes) in [
         (vec![33, 40_000], vec![0]),
@@ -117,6 +114,7 @@ fn many_results_and_many_chunks() {
         for (op, dtype) in [(ReduceOp::Sum, DType::Float32), (ReduceOp::Mean, DType::BFloat16)] {
             let element = elements(&mut noise, dtype);
             check(
+                machine,
                 op,
                 dtype,
                 std::slice::from_ref(&shape),
@@ -129,8 +127,7 @@ fn many_results_and_many_chunks() {
 }
 
 /// The sums of 128 bits on both sides of what 64 hold.
-#[test]
-fn means_of_large_integers_are_rounded_once() {
+fn means_of_large_integers_are_rounded_once(machine: &dyn Machine) {
     let mut noise = Noise::new(24);
     for dtype in [DType::Int64, DType::UInt64] {
         for count in [1, 2, 3, 100, 1500] {
@@ -144,17 +141,16 @@ fn means_of_large_integers_are_rounded_once() {
                     _ => noise.next(),
                 };
                 let lies = (Lie::Dense, Lie::Dense);
-                check(ReduceOp::Mean, dtype, &[vec![count]], &[0], lies, element);
+                check(machine, ReduceOp::Mean, dtype, &[vec![count]], &[0], lies, element);
             }
         }
     }
 }
 
-#[test]
-fn what_cannot_be_reduced_is_refused() {
-    let (machine, mut noise) = (Host::default(), Noise::new(25));
+fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
+    let mut noise = Noise::new(25);
     let mut place =
-        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(&machine);
+        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
     let (float, row, boolean) =
         (place(DType::Float32, &[3, 4]), place(DType::Float32, &[4]), place(DType::Bool, &[3, 4]));
     let cases = [
@@ -166,7 +162,7 @@ fn what_cannot_be_reduced_is_refused() {
         (vec![float; 70_000], row, "at most"),
     ];
     for (inputs, output, what) in cases {
-        let mut launcher = Launcher::new(&machine);
+        let mut launcher = Launcher::new(machine);
         // SAFETY: nothing is queued.
         let result =
             unsafe { launcher.reduce_over_axes(ReduceOp::Mean, &inputs, &mask(&[0]), &output) };
@@ -174,3 +170,5 @@ fn what_cannot_be_reduced_is_refused() {
         assert!(message.contains(what), "{message}");
     }
 }
+
+on_every_machine! { every_operation_and_dtype replicas_of_different_lengths many_results_and_many_chunks means_of_large_integers_are_rounded_once what_cannot_be_reduced_is_refused }

@@ -9,7 +9,7 @@ use umbo::kernels::float::half_precision::{
 use umbo::kernels::instruction_set::Instructions;
 
 use crate::SIZES;
-use crate::machine::Host;
+use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
 
 const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
@@ -28,29 +28,27 @@ fn shapes() -> Vec<Vec<usize>> {
     shapes
 }
 
-#[test]
-fn copies_between_all_layouts() {
-    let (machine, mut noise) = (Host::default(), Noise::new(1));
-    let mut launcher = Launcher::new(&machine);
+fn copies_between_all_layouts(machine: &dyn Machine) {
+    let mut noise = Noise::new(1);
+    let mut launcher = Launcher::new(machine);
     for dtype in DType::ALL {
         for shape in shapes() {
             for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
                 let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                 let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
-                let places = (from.on(&machine), to.on(&machine));
+                let places = (from.on(machine), to.on(machine));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.copy(&[places]).unwrap() };
                 copy(Instructions::chosen(), &from.view(), &mut to.view_mut()).unwrap();
                 let case = || format!("{dtype} {shape:?} from {from_lie:?} to {to_lie:?}");
-                to.check(&machine, &places.1, &case);
+                to.check(machine, &places.1, &case);
             }
         }
     }
 }
 
-#[test]
-fn a_list_of_copies() {
-    let (machine, mut noise) = (Host::default(), Noise::new(2));
+fn a_list_of_copies(machine: &dyn Machine) {
+    let mut noise = Noise::new(2);
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (position, size) in [0, 1, 5000, 0, 1024, 1025, 3].into_iter().enumerate() {
         let dtype = DType::ALL[position % DType::ALL.len()];
@@ -58,18 +56,17 @@ fn a_list_of_copies() {
         to.push(Memory::noise(dtype, &[size], LIES[position % 3], &mut noise));
     }
     let pairs: Vec<_> =
-        from.iter().zip(&to).map(|(from, to)| (from.on(&machine), to.on(&machine))).collect();
+        from.iter().zip(&to).map(|(from, to)| (from.on(machine), to.on(machine))).collect();
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).copy(&pairs).unwrap() };
+    unsafe { Launcher::new(machine).copy(&pairs).unwrap() };
     for ((from, to), (_, place)) in from.iter().zip(&mut to).zip(&pairs) {
         copy(Instructions::chosen(), &from.view(), &mut to.view_mut()).unwrap();
-        to.check(&machine, place, &|| format!("{:?} of {}", to.layout, to.dtype));
+        to.check(machine, place, &|| format!("{:?} of {}", to.layout, to.dtype));
     }
 }
 
-#[test]
-fn concatenations() {
-    let (machine, mut noise) = (Host::default(), Noise::new(3));
+fn concatenations(machine: &dyn Machine) {
+    let mut noise = Noise::new(3);
     for dtype in [DType::UInt8, DType::Float16, DType::Float32, DType::Int64] {
         for (shape, axis) in [([4, 8, 16], 0), ([4, 8, 16], 1), ([3, 5, 7], 2), ([0, 5, 7], 1)] {
             let sizes = [1, 0, 4, 2];
@@ -84,29 +81,28 @@ fn concatenations() {
             let mut shape = shape;
             shape[axis] = sizes.iter().sum();
             let mut output = Memory::noise(dtype, &shape, Lie::Dense, &mut noise);
-            let places: Vec<_> = parts.iter().map(|part| part.on(&machine)).collect();
-            let place = output.on(&machine);
+            let places: Vec<_> = parts.iter().map(|part| part.on(machine)).collect();
+            let place = output.on(machine);
             // SAFETY: nobody else has the memory.
-            unsafe { Launcher::new(&machine).concatenate(&places, axis, &place).unwrap() };
+            unsafe { Launcher::new(machine).concatenate(&places, axis, &place).unwrap() };
             let views: Vec<_> = parts.iter().map(Memory::view).collect();
             let mut view = output.view_mut();
             concatenate(Instructions::chosen(), &views, axis, &mut view).unwrap();
-            output.check(&machine, &place, &|| format!("{dtype} {shape:?} along {axis}"));
+            output.check(machine, &place, &|| format!("{dtype} {shape:?} along {axis}"));
         }
     }
 }
 
-#[test]
-fn fills() {
-    let (machine, mut noise) = (Host::default(), Noise::new(4));
+fn fills(machine: &dyn Machine) {
+    let mut noise = Noise::new(4);
     for dtype in DType::ALL {
         for shape in shapes() {
             for lie in LIES {
                 let before = Memory::noise(dtype, &shape, lie, &mut noise);
                 let mut after = before.clone();
                 let mut zeros = before.clone();
-                let places = [before.on(&machine), before.on(&machine)];
-                let mut launcher = Launcher::new(&machine);
+                let places = [before.on(machine), before.on(machine)];
+                let mut launcher = Launcher::new(machine);
                 // SAFETY: nobody else has the memory.
                 unsafe {
                     launcher.fill(&places[..1], 1.0).unwrap();
@@ -122,8 +118,8 @@ fn fills() {
                 let ones = Memory::new(dtype, &shape, Lie::Dense, || one);
                 copy(Instructions::chosen(), &ones.view(), &mut after.view_mut()).unwrap();
                 umbo::kernels::copy::layouts::fill_zeros(&mut zeros.view_mut());
-                after.check(&machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
-                zeros.check(&machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
+                after.check(machine, &places[0], &|| format!("1 in {dtype} {shape:?} {lie:?}"));
+                zeros.check(machine, &places[1], &|| format!("0 in {dtype} {shape:?} {lie:?}"));
             }
         }
     }
@@ -164,16 +160,15 @@ fn near_ties(noise: &mut Noise, from: DType) -> u64 {
     tie.wrapping_add(noise.below(3) as u64).wrapping_sub(1)
 }
 
-#[test]
-fn conversions_round_once() {
-    let (machine, mut noise) = (Host::default(), Noise::new(5));
-    let mut launcher = Launcher::new(&machine);
+fn conversions_round_once(machine: &dyn Machine) {
+    let mut noise = Noise::new(5);
+    let mut launcher = Launcher::new(machine);
     for (from, to) in FLOATS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
         for shape in shapes().into_iter().chain([vec![100_003]]) {
             for lie in LIES {
                 let source = Memory::new(from, &shape, lie, || near_ties(&mut noise, from));
                 let target = Memory::noise(to, &shape, Lie::Dense, &mut noise);
-                let places = (source.on(&machine), target.on(&machine));
+                let places = (source.on(machine), target.on(machine));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.convert(&places.0, &places.1).unwrap() };
                 // The elements in order, converted one by one, and behind them what was there.
@@ -196,15 +191,13 @@ fn conversions_round_once() {
                     }
                 });
                 let case = || format!("{from} to {to} {shape:?} {lie:?}");
-                expected.check(&machine, &places.1, &case);
+                expected.check(machine, &places.1, &case);
             }
         }
     }
 }
 
-#[test]
-fn every_float16_and_bfloat16_is_converted() {
-    let machine = Host::default();
+fn every_float16_and_bfloat16_is_converted(machine: &dyn Machine) {
     for from in [DType::Float16, DType::BFloat16] {
         for to in FLOATS {
             let mut bits = 0;
@@ -214,30 +207,29 @@ fn every_float16_and_bfloat16_is_converted() {
             };
             let source = Memory::new(from, &[1 << 16], Lie::Dense, &mut next);
             let target = Memory::new(to, &[1 << 16], Lie::Dense, || 0);
-            let places = (source.on(&machine), target.on(&machine));
+            let places = (source.on(machine), target.on(machine));
             // SAFETY: nobody else has the memory.
-            unsafe { Launcher::new(&machine).convert(&places.0, &places.1).unwrap() };
+            unsafe { Launcher::new(machine).convert(&places.0, &places.1).unwrap() };
             let mut bits = 0u64;
             let expected = Memory::new(to, &[1 << 16], Lie::Dense, || {
                 bits += 1;
                 if bits <= 1 << 16 { converted(from, to, bits & 0xffff) } else { 0 }
             });
-            expected.check(&machine, &places.1, &|| format!("{from} to {to}"));
+            expected.check(machine, &places.1, &|| format!("{from} to {to}"));
         }
     }
 }
 
-#[test]
-fn additions_and_subtractions_in_place() {
-    let (machine, mut noise) = (Host::default(), Noise::new(6));
-    let mut launcher = Launcher::new(&machine);
+fn additions_and_subtractions_in_place(machine: &dyn Machine) {
+    let mut noise = Noise::new(6);
+    let mut launcher = Launcher::new(machine);
     for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
         for shape in shapes() {
             for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
                 for subtracts in [false, true] {
                     let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                     let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
-                    let places = (from.on(&machine), to.on(&machine));
+                    let places = (from.on(machine), to.on(machine));
                     let (source, mut target) = (from.view(), to.view_mut());
                     // SAFETY: nobody else has the memory.
                     unsafe {
@@ -251,19 +243,18 @@ fn additions_and_subtractions_in_place() {
                     }
                     .unwrap();
                     let case = || format!("{dtype} {shape:?} {from_lie:?} {to_lie:?} {subtracts}");
-                    to.check(&machine, &places.1, &case);
+                    to.check(machine, &places.1, &case);
                 }
             }
         }
     }
 }
 
-#[test]
-fn what_does_not_fit_is_refused() {
-    let (machine, mut noise) = (Host::default(), Noise::new(7));
-    let mut launcher = Launcher::new(&machine);
+fn what_does_not_fit_is_refused(machine: &dyn Machine) {
+    let mut noise = Noise::new(7);
+    let mut launcher = Launcher::new(machine);
     let mut place =
-        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(&machine);
+        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
     let (a, b) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));
     let (c, d) = (place(DType::Int32, &[3]), place(DType::Bool, &[3]));
     // SAFETY: nothing is queued.
@@ -279,3 +270,5 @@ fn what_does_not_fit_is_refused() {
         assert!(launcher.concatenate(&[a], 1, &b).unwrap_err().to_string().contains("rank is 1"));
     }
 }
+
+on_every_machine! { copies_between_all_layouts a_list_of_copies concatenations fills conversions_round_once every_float16_and_bfloat16_is_converted additions_and_subtractions_in_place what_does_not_fit_is_refused }

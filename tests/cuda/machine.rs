@@ -1,4 +1,5 @@
-//! Where kernels run in these tests: compiled as C++, on this machine.
+//! Where kernels run in these tests: compiled as C++, on this machine; and as PTX, by the fake driver,
+//! which interprets them.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
@@ -6,8 +7,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use umbo::device::cuda::gpu::Gpu;
+use umbo::device::cuda::kernels::{self as driver, Kernels};
+use umbo::device::cuda::memory::DeviceMemory;
+use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Result;
-use umbo::kernels::cuda::{Address, Grid, PTX, Queue};
+use umbo::kernels::cuda::{Address, Grid, PTX, Queue, THREADS};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: Queue {
@@ -16,6 +21,98 @@ pub trait Machine: Queue {
 
     /// What memory holds, once all that was queued is done.
     fn read(&self, address: Address, bytes: usize) -> Vec<u8>;
+}
+
+/// Makes tests of functions that take a machine, one for each machine.
+macro_rules! on_every_machine {
+    ($($test:ident)*) => {
+        mod as_cpp {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(&$crate::machine::Host::default());
+                }
+            )*
+        }
+        mod as_ptx {
+            $(
+                #[test]
+                fn $test() {
+                    $crate::machine::on_the_fake_driver(super::$test);
+                }
+            )*
+        }
+    };
+}
+pub(crate) use on_every_machine;
+
+/// Runs a test in a process whose driver is the fake one, which then has nothing to report.
+pub fn on_the_fake_driver(test: fn(&dyn Machine)) {
+    let Some(control) = fake_cuda::harness::under_driver(&[]) else { return };
+    let gpu = registry::gpu(DeviceId { kind: DeviceKind::Gpu, index: 0 }).unwrap();
+    let names: Vec<&str> = kernels().into_iter().map(|(name, _)| name).collect();
+    let kernels = gpu.card().kernels(PTX, &names).unwrap();
+    let driver = Driver { gpu, kernels, memory: RefCell::default() };
+    test(&driver);
+    gpu.synchronize().unwrap();
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+    drop(driver);
+    gpu.synchronize().unwrap();
+    assert_eq!(control.live("memory"), 0);
+}
+
+/// The kernels as PTX, on a GPU.
+struct Driver {
+    gpu: &'static Gpu,
+    kernels: &'static Kernels,
+    memory: RefCell<Vec<DeviceMemory>>,
+}
+
+impl Driver {
+    fn allocate(&self, bytes: usize) -> Result<Address> {
+        let memory = DeviceMemory::new(self.gpu, bytes)?;
+        let address = memory.address();
+        self.memory.borrow_mut().push(memory);
+        Ok(address)
+    }
+}
+
+impl Machine for Driver {
+    fn memory(&self, bytes: &[u8]) -> Address {
+        self.upload(bytes).unwrap()
+    }
+
+    fn read(&self, address: Address, bytes: usize) -> Vec<u8> {
+        let mut found = vec![0; bytes];
+        // SAFETY: tests read what they have allocated.
+        unsafe { self.gpu.download(address, found.as_mut_ptr(), bytes).unwrap() };
+        found
+    }
+}
+
+impl Queue for Driver {
+    unsafe fn launch(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let blocks = [grid.blocks, grid.rows, 1];
+        let grid = driver::Grid { blocks, threads: THREADS, shared_bytes: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { self.gpu.launch(self.kernels, kernel, grid, arguments) }
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Address> {
+        let address = self.allocate(bytes.len())?;
+        // SAFETY: it was just made, for as many bytes.
+        unsafe { self.gpu.upload(bytes.as_ptr(), address, bytes.len())? };
+        Ok(address)
+    }
+
+    fn scratch(&self, bytes: usize) -> Result<Address> {
+        self.allocate(bytes)
+    }
 }
 
 /// The names of all kernels in the PTX, and whether they have barriers.

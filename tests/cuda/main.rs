@@ -1,7 +1,8 @@
 //! The kernels for GPUs against those of the CPU: the same bits, but for those of a NaN.
 //!
-//! The kernels run as C++ here. So what is proven is what the source says; that the PTX says the
-//! same is the compiler's part, and `ptx` looks at what it must not do.
+//! Each test runs the kernels twice: as C++, where mistakes of the source are found at once, and as PTX
+//! in the fake driver, which interprets it and reports every access that is wrong. `ptx` looks at what
+//! the PTX must not do. What the GPU's assembler makes of it is not seen here.
 
 mod axes;
 mod copy;

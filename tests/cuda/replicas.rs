@@ -5,7 +5,7 @@ use umbo::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result
 use umbo::kernels::reduce::reduction::ReduceOp;
 
 use crate::SIZES;
-use crate::machine::Host;
+use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
 
 const OPERATIONS: [ReduceOp; 2] = [ReduceOp::Sum, ReduceOp::Mean];
@@ -16,7 +16,7 @@ fn numeric() -> impl Iterator<Item = DType> {
 
 /// Reduces on the CPU, and compares.
 fn check(
-    machine: &Host,
+    machine: &dyn Machine,
     op: ReduceOp,
     inputs: &[Memory],
     output: &mut Memory,
@@ -32,10 +32,9 @@ fn check(
     output.check(machine, place, &case);
 }
 
-#[test]
-fn every_operation_dtype_size_and_number_of_replicas() {
-    let (machine, mut noise) = (Host::default(), Noise::new(11));
-    let mut launcher = Launcher::new(&machine);
+fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
+    let mut noise = Noise::new(11);
+    let mut launcher = Launcher::new(machine);
     for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for size in SIZES {
@@ -45,21 +44,20 @@ fn every_operation_dtype_size_and_number_of_replicas() {
                     .collect();
                 let result = result_dtype(op, dtype).unwrap();
                 let mut output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
-                let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
-                let place = output.on(&machine);
+                let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+                let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
-                check(&machine, op, &inputs, &mut output, &place);
+                check(machine, op, &inputs, &mut output, &place);
             }
         }
     }
 }
 
-#[test]
-fn every_layout() {
-    let (machine, mut noise) = (Host::default(), Noise::new(12));
-    let mut launcher = Launcher::new(&machine);
+fn every_layout(machine: &dyn Machine) {
+    let mut noise = Noise::new(12);
+    let mut launcher = Launcher::new(machine);
     for (op, dtype) in OPERATIONS.into_iter().flat_map(|op| numeric().map(move |dtype| (op, dtype)))
     {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
@@ -72,37 +70,35 @@ fn every_layout() {
                     .collect();
                 let result = result_dtype(op, dtype).unwrap();
                 let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
-                let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
-                let place = output.on(&machine);
+                let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+                let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
-                check(&machine, op, &inputs, &mut output, &place);
+                check(machine, op, &inputs, &mut output, &place);
             }
         }
     }
 }
 
-#[test]
-fn more_replicas_than_small_integers_are_added_exactly_in_float32() {
-    let (machine, mut noise) = (Host::default(), Noise::new(13));
+fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn Machine) {
+    let mut noise = Noise::new(13);
     for dtype in [DType::Int8, DType::UInt16, DType::Float16, DType::UInt64, DType::Float32] {
         let inputs: Vec<Memory> =
             (0..300).map(|_| Memory::noise(dtype, &[70], Lie::Dense, &mut noise)).collect();
         let result = result_dtype(ReduceOp::Mean, dtype).unwrap();
         let mut output = Memory::noise(result, &[70], Lie::Dense, &mut noise);
-        let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
-        let place = output.on(&machine);
+        let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+        let place = output.on(machine);
         let reduction = Reduction { op: ReduceOp::Mean, inputs: &places, output: place };
         // SAFETY: nobody else has the memory.
-        unsafe { Launcher::new(&machine).reduce_over_replicas(&[reduction]).unwrap() };
-        check(&machine, ReduceOp::Mean, &inputs, &mut output, &place);
+        unsafe { Launcher::new(machine).reduce_over_replicas(&[reduction]).unwrap() };
+        check(machine, ReduceOp::Mean, &inputs, &mut output, &place);
     }
 }
 
-#[test]
-fn a_list_of_reductions() {
-    let (machine, mut noise) = (Host::default(), Noise::new(14));
+fn a_list_of_reductions(machine: &dyn Machine) {
+    let mut noise = Noise::new(14);
     let dtypes: Vec<DType> = numeric().collect();
     let mut all = Vec::new();
     for position in 0..40 {
@@ -114,8 +110,8 @@ fn a_list_of_reductions() {
             .collect();
         let result = result_dtype(op, dtype).unwrap();
         let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
-        let places: Vec<_> = inputs.iter().map(|input| input.on(&machine)).collect();
-        let place = output.on(&machine);
+        let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+        let place = output.on(machine);
         all.push((op, inputs, output, places, place));
     }
     let reductions: Vec<_> = all
@@ -123,17 +119,16 @@ fn a_list_of_reductions() {
         .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
         .collect();
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).reduce_over_replicas(&reductions).unwrap() };
+    unsafe { Launcher::new(machine).reduce_over_replicas(&reductions).unwrap() };
     for (op, inputs, output, _, place) in &mut all {
-        check(&machine, *op, inputs, output, place);
+        check(machine, *op, inputs, output, place);
     }
 }
 
-#[test]
-fn what_cannot_be_reduced_is_refused() {
-    let (machine, mut noise) = (Host::default(), Noise::new(15));
+fn what_cannot_be_reduced_is_refused(machine: &dyn Machine) {
+    let mut noise = Noise::new(15);
     let mut place =
-        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(&machine);
+        |dtype, shape: &[usize]| Memory::noise(dtype, shape, Lie::Dense, &mut noise).on(machine);
     let (float, longer) = (place(DType::Float32, &[3]), place(DType::Float32, &[4]));
     let (integer, boolean) = (place(DType::Int32, &[3]), place(DType::Bool, &[3]));
     let cases = [
@@ -148,8 +143,10 @@ fn what_cannot_be_reduced_is_refused() {
     for (inputs, output, what) in cases {
         let reduction = Reduction { op: ReduceOp::Mean, inputs: &inputs, output };
         // SAFETY: nothing is queued.
-        let result = unsafe { Launcher::new(&machine).reduce_over_replicas(&[reduction]) };
+        let result = unsafe { Launcher::new(machine).reduce_over_replicas(&[reduction]) };
         let message = result.unwrap_err().to_string();
         assert!(message.contains(what), "{message}");
     }
 }
+
+on_every_machine! { every_operation_dtype_size_and_number_of_replicas every_layout more_replicas_than_small_integers_are_added_exactly_in_float32 a_list_of_reductions what_cannot_be_reduced_is_refused }

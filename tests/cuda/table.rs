@@ -4,14 +4,13 @@ use umbo::kernels::instruction_set::Instructions;
 use umbo::kernels::rows::order::RowOrder;
 use umbo::kernels::rows::sum::{RowPart, sum_rows};
 
-use crate::machine::Host;
+use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
 
 const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
-#[test]
-fn rows_are_added_in_the_order_of_their_entries() {
-    let (machine, mut noise) = (Host::default(), Noise::new(51));
+fn rows_are_added_in_the_order_of_their_entries(machine: &dyn Machine) {
+    let mut noise = Noise::new(51);
     for dtype in FLOATS {
         for (table, width) in [(1, 1), (7, 1), (40, 3), (1000, 16), (11, 257), (4, 3000), (5, 0)] {
             for (before, counts) in [
@@ -49,9 +48,9 @@ fn rows_are_added_in_the_order_of_their_entries() {
                     })
                     .collect();
                 let mut sums = rows_of(DType::Float64, order.rows());
-                let place = sums.on(&machine);
+                let place = sums.on(machine);
                 let part = |memory: &Memory, factor| TablePart {
-                    values: memory.on(&machine).address,
+                    values: memory.on(machine).address,
                     rows: memory.layout.shape[0],
                     factor,
                 };
@@ -60,7 +59,7 @@ fn rows_are_added_in_the_order_of_their_entries() {
                 let accumulated_part = accumulated.as_ref().map(|memory| part(memory, 9.0));
                 // SAFETY: nobody else has the memory.
                 unsafe {
-                    let mut launcher = Launcher::new(&machine);
+                    let mut launcher = Launcher::new(machine);
                     let (width, to) = (width as u64, place.address);
                     launcher
                         .sum_rows(&order, accumulated_part, &on_machine, dtype, width, to)
@@ -74,21 +73,19 @@ fn rows_are_added_in_the_order_of_their_entries() {
                 let mut view = sums.view_mut();
                 sum_rows(Instructions::chosen(), &order, accumulated, &views, &mut view);
                 let case = || format!("{dtype}, {table} by {width}, {before:?} {counts:?}");
-                sums.check(&machine, &place, &case);
+                sums.check(machine, &place, &case);
             }
         }
     }
 }
 
-#[test]
-fn what_does_not_fit_is_refused() {
-    let machine = Host::default();
+fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let mut order = RowOrder::default();
     order.start(2).unwrap();
     order.add_rows(&[1, 1]);
     order.sort(3);
     let part = |rows| TablePart { values: 256, rows, factor: 1.0 };
-    let mut launcher = Launcher::new(&machine);
+    let mut launcher = Launcher::new(machine);
     // SAFETY: nothing is queued.
     unsafe {
         let float = DType::Float32;
@@ -100,3 +97,5 @@ fn what_does_not_fit_is_refused() {
         assert!(integers.unwrap_err().to_string().contains("must be a float"));
     }
 }
+
+on_every_machine! { rows_are_added_in_the_order_of_their_entries what_does_not_fit_is_refused }

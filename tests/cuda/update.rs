@@ -11,7 +11,7 @@ use umbo::kernels::update::weighted_sum::{Clipping, Contribution, WeightedSum};
 use umbo::optimizer::rule::{Scalars, UpdateRule};
 
 use crate::SIZES;
-use crate::machine::{Host, Machine};
+use crate::machine::{Machine, on_every_machine};
 use crate::memory::{Lie, Memory, Noise};
 use crate::rules::{operands, rules, scalars};
 
@@ -37,7 +37,7 @@ struct Sources {
 
 impl Sources {
     fn new(
-        machine: &Host,
+        machine: &dyn Machine,
         (dtype, gradient_dtype): (DType, DType),
         elements: usize,
         replicas: usize,
@@ -124,7 +124,7 @@ struct Case {
 
 impl Case {
     fn new(
-        machine: &Host,
+        machine: &dyn Machine,
         rules: &[Box<dyn UpdateRule>],
         rule: usize,
         sources: Sources,
@@ -168,7 +168,7 @@ impl Case {
     }
 
     /// Updates on the CPU, and compares.
-    fn check(mut self, machine: &Host, rule: &dyn UpdateRule) {
+    fn check(mut self, machine: &dyn Machine, rule: &dyn UpdateRule) {
         let not_finite = AtomicBool::new(false);
         {
             let contributions = self.sources.contributions();
@@ -210,48 +210,45 @@ impl Case {
     }
 }
 
-#[test]
-fn every_rule_dtype_size_and_number_of_replicas() {
-    let (machine, mut noise, rules) = (Host::default(), Noise::new(41), rules());
-    let mut launcher = Launcher::new(&machine);
+fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
+    let (mut noise, rules) = (Noise::new(41), rules());
+    let mut launcher = Launcher::new(machine);
     for (rule, pair) in (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair))) {
         for (position, size) in SIZES.into_iter().enumerate() {
             for (round, tame) in [true, true, false].into_iter().enumerate() {
                 let replicas = (position + 4 * round + rule) % 9;
-                let sources = Sources::new(&machine, pair, size, replicas, tame, &mut noise);
-                let case = Case::new(&machine, &rules, rule, sources, tame, &mut noise);
+                let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
+                let case = Case::new(machine, &rules, rule, sources, tame, &mut noise);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.update(&[case.update(&*rules[rule])]).unwrap() };
-                case.check(&machine, &*rules[rule]);
+                case.check(machine, &*rules[rule]);
             }
         }
     }
 }
 
-#[test]
-fn a_list_of_variables_of_all_kinds() {
-    let (machine, mut noise, rules) = (Host::default(), Noise::new(42), rules());
+fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
+    let (mut noise, rules) = (Noise::new(42), rules());
     let cases: Vec<Case> = (0..60)
         .map(|_| {
             let (pair, rule) = (PAIRS[noise.below(4)], noise.below(rules.len()));
             let size = [0, 1, 7, 1024, 1025, 20_000][noise.below(6)];
-            let sources = Sources::new(&machine, pair, size, noise.below(9), true, &mut noise);
-            Case::new(&machine, &rules, rule, sources, true, &mut noise)
+            let sources = Sources::new(machine, pair, size, noise.below(9), true, &mut noise);
+            Case::new(machine, &rules, rule, sources, true, &mut noise)
         })
         .collect();
     let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).update(&updates).unwrap() };
+    unsafe { Launcher::new(machine).update(&updates).unwrap() };
     for case in cases {
         let rule = &rules[case.rule];
-        case.check(&machine, &**rule);
+        case.check(machine, &**rule);
     }
 }
 
 /// Rows of a table are updated by sums of their own, and others are left alone.
-#[test]
-fn rows_of_tables() {
-    let (machine, mut noise, rules) = (Host::default(), Noise::new(43), rules());
+fn rows_of_tables(machine: &dyn Machine) {
+    let (mut noise, rules) = (Noise::new(43), rules());
     for rule in rules.iter().filter(|rule| rule.is_elementwise()) {
         for dtype in [DType::Float32, DType::Float64] {
             for (table, width) in [(1, 1), (9, 1), (50, 3), (300, 16), (70, 33), (3, 2500), (5, 0)]
@@ -262,11 +259,11 @@ fn rows_of_tables() {
                     noise.tame(DType::Float64)
                 });
                 let mut operands = operands(&**rule, dtype, table * width, true, &mut noise);
-                let places: Vec<Place> = operands.iter().map(|o| o.on(&machine)).collect();
+                let places: Vec<Place> = operands.iter().map(|o| o.on(machine)).collect();
                 let slots: Vec<u64> = places[1..].iter().map(|place| place.address).collect();
                 let mut copy =
                     Memory::noise(DType::BFloat16, &[table * width], Lie::Dense, &mut noise);
-                let copy_place = copy.on(&machine);
+                let copy_place = copy.on(machine);
                 let has_copy = dtype == DType::Float32;
                 let flag = machine.memory(&[0; 4]);
                 let scalars = scalars(&**rule, 5);
@@ -276,7 +273,7 @@ fn rows_of_tables() {
                         elements: elements as u64,
                         gradient_dtype: dtype,
                         contributions: &[],
-                        accumulated: Some(sums.on(&machine).address),
+                        accumulated: Some(sums.on(machine).address),
                         divisor: 3.0,
                     },
                     clipping: Clipping { factor: 0.5, limit: 2.0 },
@@ -289,7 +286,7 @@ fn rows_of_tables() {
                     not_finite: Some(flag),
                 };
                 // SAFETY: nobody else has the memory.
-                unsafe { Launcher::new(&machine).update(&[update]).unwrap() };
+                unsafe { Launcher::new(machine).update(&[update]).unwrap() };
                 {
                     let mut spans: Vec<_> = operands.iter_mut().map(Memory::span_mut).collect();
                     let slots = spans.split_off(1);
@@ -306,29 +303,28 @@ fn rows_of_tables() {
                 }
                 let case = || format!("{} of {dtype}, {table} by {width}", rule.name());
                 for (operand, place) in operands.iter().zip(&places) {
-                    operand.check(&machine, place, &case);
+                    operand.check(machine, place, &case);
                 }
-                copy.check(&machine, &copy_place, &case);
+                copy.check(machine, &copy_place, &case);
             }
         }
     }
 }
 
-#[test]
-fn gradients_are_written() {
-    let (machine, mut noise) = (Host::default(), Noise::new(44));
+fn gradients_are_written(machine: &dyn Machine) {
+    let mut noise = Noise::new(44);
     let mut all = Vec::new();
     for (pair, size) in PAIRS.into_iter().flat_map(|pair| SIZES.map(|size| (pair, size))) {
         let tame = noise.below(2) == 0;
-        let sources = Sources::new(&machine, pair, size, noise.below(9), tame, &mut noise);
+        let sources = Sources::new(machine, pair, size, noise.below(9), tame, &mut noise);
         let target = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
-        let place = target.on(&machine);
+        let place = target.on(machine);
         all.push((sources, target, place));
     }
     let list: Vec<_> =
         all.iter().map(|(sources, _, place)| (sources.gradient(), place.address)).collect();
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).write_gradients(&list).unwrap() };
+    unsafe { Launcher::new(machine).write_gradients(&list).unwrap() };
     for (sources, mut target, place) in all {
         let contributions = sources.contributions();
         let sum =
@@ -336,28 +332,27 @@ fn gradients_are_written() {
                 .starting_from(sources.accumulated.as_ref().map(Memory::span));
         // SAFETY: nobody else has the memory.
         unsafe { sum.write_to(Instructions::chosen(), &target.span_mut()) };
-        target.check(&machine, &place, &|| sources.describe());
+        target.check(machine, &place, &|| sources.describe());
     }
 }
 
-#[test]
-fn runs_are_accumulated() {
-    let (machine, mut noise) = (Host::default(), Noise::new(45));
+fn runs_are_accumulated(machine: &dyn Machine) {
+    let mut noise = Noise::new(45);
     for (pair, size) in PAIRS.into_iter().flat_map(|pair| SIZES.map(|size| (pair, size))) {
         for replicas in 1..=8 {
             let tame = noise.below(2) == 0;
-            let mut sources = Sources::new(&machine, pair, size, replicas, tame, &mut noise);
+            let mut sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
             let is_fresh = sources.accumulated.is_none();
             let mut sum = sources
                 .accumulated
                 .take()
                 .unwrap_or_else(|| Memory::noise(DType::Float64, &[size], Lie::Dense, &mut noise));
-            let place = sum.on(&machine);
+            let place = sum.on(machine);
             // In place, as an apply does it.
             sources.accumulated_on_machine = (!is_fresh).then_some(place);
             let gradient = (sources.gradient(), place.address);
             // SAFETY: nobody else has the memory.
-            unsafe { Launcher::new(&machine).accumulate(&[gradient]).unwrap() };
+            unsafe { Launcher::new(machine).accumulate(&[gradient]).unwrap() };
             let contributions = sources.contributions();
             let mut pieces = Pieces::default();
             pieces.push(size, 64, 8);
@@ -370,7 +365,7 @@ fn runs_are_accumulated() {
                     };
                 }
             });
-            sum.check(&machine, &place, &|| sources.describe());
+            sum.check(machine, &place, &|| sources.describe());
         }
     }
 }
@@ -396,19 +391,18 @@ fn squares(sources: &Sources, kept: Option<&mut Memory>) -> Squares {
     Squares::of_chunks(&sums)
 }
 
-#[test]
-fn gradients_are_measured() {
-    let (machine, mut noise) = (Host::default(), Noise::new(46));
+fn gradients_are_measured(machine: &dyn Machine) {
+    let mut noise = Noise::new(46);
     let sizes = SIZES.into_iter().chain([16_383, 16_384, 16_385, 40_000, 1_100_000]);
     let mut all = Vec::new();
     for size in sizes {
         for pair in PAIRS {
             for tame in [true, false] {
                 let replicas = if size > 100_000 { 1 } else { noise.below(9) };
-                let sources = Sources::new(&machine, pair, size, replicas, tame, &mut noise);
+                let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
                 let kept = (noise.below(2) == 0).then(|| {
                     let kept = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
-                    let place = kept.on(&machine);
+                    let place = kept.on(machine);
                     (kept, place)
                 });
                 all.push((sources, kept));
@@ -424,7 +418,7 @@ fn gradients_are_measured() {
         .collect();
     let results = machine.memory(&vec![0xee; 16 * all.len()]);
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(&machine).measure(&measured, results).unwrap() };
+    unsafe { Launcher::new(machine).measure(&measured, results).unwrap() };
     let results = machine.read(results, 16 * all.len());
     for ((sources, mut kept), result) in all.into_iter().zip(results.chunks(16)) {
         let number = |at: usize| f64::from_ne_bytes(result[8 * at..8 * at + 8].try_into().unwrap());
@@ -438,17 +432,16 @@ fn gradients_are_measured() {
             sources.describe()
         );
         if let Some((kept, place)) = &kept {
-            kept.check(&machine, place, &|| sources.describe());
+            kept.check(machine, place, &|| sources.describe());
         }
     }
 }
 
-#[test]
-fn what_does_not_fit_is_refused() {
-    let (machine, mut noise, rules) = (Host::default(), Noise::new(47), rules());
+fn what_does_not_fit_is_refused(machine: &dyn Machine) {
+    let (mut noise, rules) = (Noise::new(47), rules());
     let pair = (DType::Float32, DType::Float32);
-    let sources = Sources::new(&machine, pair, 6, 0, true, &mut noise);
-    let case = Case::new(&machine, &rules, 3, sources, true, &mut noise);
+    let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
+    let case = Case::new(machine, &rules, 3, sources, true, &mut noise);
     let right = Update { rows: None, copies: [None; 2], ..case.update(&*rules[3]) };
     let sums = machine.memory(&[0; 48]);
     let rows = |numbers: &'static [usize]| Some(TableRows { numbers, elements: 2, of: 3 });
@@ -504,11 +497,13 @@ fn what_does_not_fit_is_refused() {
     ];
     for (wrong, what) in cases {
         // SAFETY: nothing is queued.
-        let refused = unsafe { Launcher::new(&machine).update(&[right, wrong]) };
+        let refused = unsafe { Launcher::new(machine).update(&[right, wrong]) };
         let message = refused.unwrap_err().to_string();
         assert!(message.contains(what), "{message}");
     }
     for (operand, place) in case.operands.iter().zip(&case.places) {
-        operand.check(&machine, place, &|| "what was refused".into());
+        operand.check(machine, place, &|| "what was refused".into());
     }
 }
+
+on_every_machine! { every_rule_dtype_size_and_number_of_replicas a_list_of_variables_of_all_kinds rows_of_tables gradients_are_written runs_are_accumulated gradients_are_measured what_does_not_fit_is_refused }
