@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Assembles the kernels for every generation of GPUs, and says what each kernel takes.
+
+    scripts/assemble_ptx.py [--check] [PTXAS]
+
+Writes the table between the marks of docs/gpu-results.md, or, with --check, fails if it is not what
+is there. PTXAS is NVIDIA's assembler; without it, one on the PATH is used (pip install
+nvidia-cuda-nvcc brings one). Exit code 77: there is none.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PTX = ROOT / "src/kernels/cuda/umbo.ptx"
+RESULTS = ROOT / "docs/gpu-results.md"
+ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"]
+# What the names of all kernels begin with, and no name of the C API in the documents may.
+PREFIX = "umbo_"
+BEGIN, END = "<!-- assembled: begin -->", "<!-- assembled: end -->"
+
+
+def assemble(ptxas, architecture, folder):
+    """Registers, and bytes of spills, of each kernel."""
+    command = [ptxas, "-v", f"-arch={architecture}", PTX, "-o", folder / "umbo.cubin"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"assemble_ptx: {architecture}: {done.stderr}")
+    kernels, name, spills = {}, None, 0
+    for line in done.stderr.splitlines():
+        if found := re.search(r"Compiling entry function '(\w+)'", line):
+            name, spills = found[1], 0
+        elif found := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            spills = int(found[1]) + int(found[2])
+        elif found := re.search(r"Used (\d+) registers", line):
+            kernels[name] = (int(found[1]), spills)
+    return kernels
+
+
+def table(ptxas):
+    version = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True)
+    version = re.search(r"V([\d.]+)", version.stdout)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        found = {a: assemble(ptxas, a, pathlib.Path(folder)) for a in ARCHITECTURES}
+    names = re.findall(r"\.visible \.entry (\w+)\(", PTX.read_text())
+    lines = [
+        f"ptxas {version}. Registers of a thread; behind a plus sign, bytes of spill stores and loads.",
+        "",
+        "| kernel | " + " | ".join(ARCHITECTURES) + " |",
+        "|---|" + "---|" * len(ARCHITECTURES),
+    ]
+    for name in names:
+        cells = []
+        for architecture in ARCHITECTURES:
+            registers, spills = found[architecture][name]
+            cells.append(f"{registers} + {spills}" if spills else str(registers))
+        lines.append(f"| `{name.removeprefix(PREFIX)}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    words = sys.argv[1:]
+    check = "--check" in words
+    words = [word for word in words if word != "--check"]
+    ptxas = words[0] if words else shutil.which("ptxas")
+    if not ptxas:
+        print("assemble_ptx: there is no ptxas (pip install nvidia-cuda-nvcc)", file=sys.stderr)
+        sys.exit(77)
+    text = RESULTS.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    fresh = f"{before}{BEGIN}\n{table(ptxas)}\n{END}{after}"
+    if not check:
+        RESULTS.write_text(fresh)
+    elif fresh != text:
+        sys.exit("assemble_ptx: docs/gpu-results.md has another table; run scripts/assemble_ptx.py")
+
+
+if __name__ == "__main__":
+    main()
