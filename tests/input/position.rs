@@ -242,6 +242,23 @@ fn later_iterators_have_their_own_orders() {
     assert_eq!(all(&again), orders[2]);
 }
 
+/// A shuffle sees the end of its input long before its own, and what is cached is whole from then on.
+#[test]
+fn an_end_that_was_seen_counts() {
+    let shuffled = |dataset: &Dataset| {
+        let options = ShuffleOptions { buffer_size: 20, ..Default::default() };
+        dataset.shuffle(&options).unwrap()
+    };
+    let dataset = || shuffled(&shuffled(&numbers(20)).cache().unwrap());
+    let (iterator, position) = after(&dataset(), 1);
+    let restored = in_place(&dataset(), &position);
+    for _ in 0..3 {
+        assert_eq!(rest(&restored, ints), rest(&iterator, ints));
+        iterator.reset().unwrap();
+        restored.reset().unwrap();
+    }
+}
+
 #[test]
 fn other_pipelines_are_refused() {
     let dataset = numbers(20).shuffle(&ShuffleOptions::default()).unwrap().batch(3, false).unwrap();
