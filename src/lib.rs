@@ -9,6 +9,7 @@
 //! - [`ffi`]: the C layer. Checks and converts, decides nothing.
 //! - [`equivalence`]: whether a training step does the same on one replica and on many.
 //! - [`training`]: a pass over a dataset, step by step.
+//! - [`checkpoint`]: what training needs to go on later, in a file.
 //! - [`input`]: datasets, their transformations, and their distribution over replicas.
 //!   [`optimizer`]: gradients, update rules, the fused central update.
 //!   [`metrics`]: what accumulates over steps.
@@ -27,6 +28,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod checkpoint;
 pub mod cluster;
 pub mod collectives;
 pub mod device;

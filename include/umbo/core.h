@@ -364,6 +364,9 @@ static inline void umbo_ignore(umbo_status status) { (void)status; }
 /** A request to stop, which any thread may make. */
 typedef struct umbo_cancellation umbo_cancellation;
 
+/** Objects that are saved and restored together, by name. */
+typedef struct umbo_checkpoint umbo_checkpoint;
+
 /** The processes of a cluster, and which of them this one is. */
 typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
@@ -449,7 +452,9 @@ UMBO_ENUM(umbo_handle_type) {
   /** `umbo_equivalence`. */
   UMBO_HANDLE_EQUIVALENCE = 16,
   /** `umbo_metrics`. */
-  UMBO_HANDLE_METRICS = 17
+  UMBO_HANDLE_METRICS = 17,
+  /** `umbo_checkpoint`. */
+  UMBO_HANDLE_CHECKPOINT = 18
 };
 
 /** How important a log message is. */

@@ -40,6 +40,16 @@
  * - umbo_optimizer_setting(): Tells one of the numbers that an optimizer was made with.
  * - umbo_optimizer_get_options(): Tells what an optimizer does besides its update rule.
  * - umbo_optimizer_get_group_options(): Tells how an optimizer treats a variable.
+ * - umbo_optimizer_set_state(): Sets what an optimizer keeps for a variable, as if an update had
+ *   left it.
+ * - umbo_optimizer_variable_progress(): Tells how often an optimizer has updated a variable, and
+ *   what its rule carries along.
+ * - umbo_optimizer_set_variable_progress(): Sets how often an optimizer has updated a variable,
+ *   and what its rule carries along.
+ * - umbo_optimizer_set_iterations(): Sets how many applies have taken effect, which a schedule is
+ *   asked with.
+ * - umbo_optimizer_set_loss_scale(): Sets the factor that callbacks multiply their loss by, from
+ *   the next run on.
  *
  * Example:
  * ```c
@@ -1077,6 +1087,110 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_options(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_group_options(
     const umbo_optimizer *optimizer, const umbo_variable *variable, umbo_group_options *options);
+
+/**
+ * How often an optimizer has updated a variable, and the numbers that its rule carries from one
+ * update to the next. Start from UMBO_VARIABLE_PROGRESS_INIT.
+ */
+typedef struct umbo_variable_progress {
+  /** sizeof(umbo_variable_progress). */
+  size_t struct_size;
+  /** How often it was updated. */
+  int64_t updates;
+  /**
+   * For Adam, AdamW and LAMB the power of beta1, for custom rules the number of updates; otherwise
+   * 0.
+   */
+  double first_running;
+  /** For Adam, AdamW and LAMB the power of beta2; otherwise 0. */
+  double second_running;
+} umbo_variable_progress;
+
+/** The starting value of a umbo_variable_progress. */
+#define UMBO_VARIABLE_PROGRESS_INIT { sizeof(umbo_variable_progress), 0, 0.0, 0.0 }
+
+/** UMBO_VARIABLE_PROGRESS_INIT, to be assigned. */
+static inline umbo_variable_progress umbo_variable_progress_default(void) {
+  umbo_variable_progress value = UMBO_VARIABLE_PROGRESS_INIT;
+  return value;
+}
+
+/**
+ * Sets what an optimizer keeps for a variable, as if an update had left it.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] variable The variable, of the optimizer's strategy.
+ * @param[in] name The name of the state, such as "momentum".
+ * @param[in] state The elements, which are copied: of the variable's dtype and shape.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
+ *   another dtype or shape.
+ * - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * A variable that was not updated yet counts as updated once:
+ * umbo_optimizer_set_variable_progress() says how often it was.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_state(
+    umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
+    const umbo_tensor *state);
+
+/**
+ * Tells how often an optimizer has updated a variable, and what its rule carries along.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] variable The variable, of the optimizer's strategy.
+ * @param[out] progress Gets both. Start from UMBO_VARIABLE_PROGRESS_INIT, which sets its size.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_variable_progress(
+    const umbo_optimizer *optimizer, const umbo_variable *variable,
+    umbo_variable_progress *progress);
+
+/**
+ * Sets how often an optimizer has updated a variable, and what its rule carries along.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] variable The variable, of the optimizer's strategy.
+ * @param[in] progress Both. With 0 updates the variable has no state that could be read.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
+ *   numbers below 0 or not finite.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_variable_progress(
+    umbo_optimizer *optimizer, const umbo_variable *variable,
+    const umbo_variable_progress *progress);
+
+/**
+ * Sets how many applies have taken effect, which a schedule is asked with.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] iterations Their number; 0 or more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number below 0.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
+    umbo_optimizer *optimizer, int64_t iterations);
+
+/**
+ * Sets the factor that callbacks multiply their loss by, from the next run on.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] loss_scale The factor; more than 0 and finite as a float32.
+ * @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 or
+ *   more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_loss_scale(
+    umbo_optimizer *optimizer, double loss_scale, int64_t applies);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -20,6 +20,7 @@
  * - gradients.h: gradients.
  * - optimizer.h: optimizers.
  * - metrics.h: metrics that accumulate over runs.
+ * - checkpoint.h: saving what training needs, and going on from it.
  * - training.h: a pass over a dataset in one call.
  * - equivalence.h: whether a step does the same on one replica as on many.
  * - cluster_resolver.h: clusters.
@@ -40,6 +41,7 @@
 #include <umbo/gradients.h>
 #include <umbo/optimizer.h>
 #include <umbo/metrics.h>
+#include <umbo/checkpoint.h>
 #include <umbo/training.h>
 #include <umbo/equivalence.h>
 #include <umbo/cluster_resolver.h>

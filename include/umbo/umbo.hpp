@@ -54,6 +54,8 @@
 
 #include <umbo/cpp/metrics.hpp>
 
+#include <umbo/cpp/checkpoint.hpp>
+
 #include <umbo/cpp/training.hpp>
 
 #include <umbo/cpp/equivalence.hpp>

@@ -54,6 +54,7 @@
 
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub mod checkpoint;
 pub mod cluster_resolver;
 pub mod collective;
 pub mod convert;
@@ -80,6 +81,7 @@ mod model;
 pub mod object;
 pub mod optimizer;
 pub mod optimizer_settings;
+pub mod optimizer_state;
 pub(crate) mod options;
 mod records;
 pub mod replica_context;
@@ -103,6 +105,7 @@ pub mod variable_memory;
 pub mod view;
 
 pub use callback::umbo_destroy_fn;
+pub use checkpoint::*;
 pub use cluster_resolver::*;
 pub use collective::*;
 pub use convert::*;
@@ -125,6 +128,7 @@ pub use metrics::*;
 pub use object::*;
 pub use optimizer::*;
 pub use optimizer_settings::*;
+pub use optimizer_state::*;
 pub use replica_context::*;
 pub use run::*;
 pub use scatter::*;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::checkpoint::Checkpoint;
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
 use crate::ffi::equivalence::CheckedStep;
@@ -55,6 +56,8 @@ pub const UMBO_HANDLE_ELEMENT_SPEC: umbo_handle_type = 15;
 pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 16;
 /// `umbo_metrics`.
 pub const UMBO_HANDLE_METRICS: umbo_handle_type = 17;
+/// `umbo_checkpoint`.
+pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 18;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -79,10 +82,11 @@ pub enum Kind {
     ElementSpec = 15,
     Equivalence = 16,
     Metrics = 17,
+    Checkpoint = 18,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 17] = [
+    const ALL: [(Kind, &'static str); 18] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -100,6 +104,7 @@ impl Kind {
         (Kind::ElementSpec, "an element spec"),
         (Kind::Equivalence, "an equivalence"),
         (Kind::Metrics, "metrics"),
+        (Kind::Checkpoint, "a checkpoint"),
     ];
 
     /// The kind with this number, if there is one.
@@ -123,7 +128,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_METRICS ({last})"),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CHECKPOINT ({last})"),
         )
     })
 }
@@ -197,6 +202,7 @@ objects! {
     ElementSpec: umbo_element_spec => Arc<ElementSpec>;
     Equivalence: umbo_equivalence => Arc<CheckedStep>;
     Metrics: umbo_metrics => Arc<Metrics>;
+    Checkpoint: umbo_checkpoint => Arc<Checkpoint>;
 }
 
 /// Elements of one type on one device, with strides.
@@ -281,5 +287,10 @@ pub struct umbo_equivalence {
 
 /// Named numbers that accumulate over runs.
 pub struct umbo_metrics {
+    _opaque: [u8; 0],
+}
+
+/// Objects that are saved and restored together, by name.
+pub struct umbo_checkpoint {
     _opaque: [u8; 0],
 }

@@ -21,17 +21,17 @@ pub(super) const LARGEST_EXPANSION: u64 = 1032;
 const CHUNK: usize = 64 << 10;
 
 /// The error of a file that is not what it is taken for.
-pub(super) fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
+pub(crate) fn wrong(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::invalid("path", format!("'{}': {problem}", path.display()))
 }
 
 /// The error of a file that is damaged.
-pub(super) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
+pub(crate) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::DataLoss(format!("'{}': {problem}", path.display()))
 }
 
 /// The error of reading a file.
-pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
     let message = format!("'{}': {error}", path.display());
     match error.kind() {
         io::ErrorKind::NotFound => Error::NotFound(message),
@@ -42,7 +42,7 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
 }
 
 /// Opens a regular file that is not empty.
-pub(super) fn open(path: &Path) -> Result<File> {
+pub(crate) fn open(path: &Path) -> Result<File> {
     // Asked before opening: opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
     if !metadata.is_file() {
@@ -118,16 +118,16 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
 }
 
 /// The elements that a file's header announces.
-pub(super) struct Elements {
-    pub(super) dtype: DType,
-    pub(super) shape: Shape,
-    pub(super) data_bytes: u64,
-    pub(super) big_endian: bool,
+pub(crate) struct Elements {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    pub(crate) data_bytes: u64,
+    pub(crate) big_endian: bool,
 }
 
 impl Elements {
     /// The error of a file that has another number of bytes than the elements.
-    pub(super) fn wrong_length(&self, path: &Path, present: &str) -> Error {
+    pub(crate) fn wrong_length(&self, path: &Path, present: &str) -> Error {
         damaged(
             path,
             format!(
@@ -146,7 +146,7 @@ impl Elements {
 
     /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
     /// says, and one byte to see that there is no more.
-    pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
+    pub(crate) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
         Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| self.read_into(path, stream, to))
     }
 
@@ -188,7 +188,9 @@ pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8])
             Ok(0) => break,
             Ok(count) => got += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(damaged(path, format!("cannot be decompressed: {error}"))),
+            Err(error) => {
+                return Err(damaged(path, format!("cannot be read or decompressed: {error}")));
+            }
         }
     }
     Ok(got)

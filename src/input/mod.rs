@@ -18,7 +18,7 @@ mod cardinality;
 mod concatenate;
 mod dataset;
 mod distribute;
-mod file;
+pub(crate) mod file;
 mod frame;
 mod generator;
 mod given;

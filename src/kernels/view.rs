@@ -77,6 +77,19 @@ impl<'a> View<'a> {
         Some(unsafe { std::slice::from_raw_parts(self.data.cast(), elements) })
     }
 
+    /// The elements as bytes in the machine's order, if they are contiguous.
+    pub fn as_bytes(&self) -> Option<&'a [u8]> {
+        if !self.layout.is_contiguous() {
+            return None;
+        }
+        let bytes = self.layout.shape.elements() * self.dtype.size();
+        if bytes == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: as in `as_slice`; elements of all types are bytes without padding.
+        Some(unsafe { std::slice::from_raw_parts(self.data, bytes) })
+    }
+
     /// The elements as an array, if they are of type `T`; bool elements are bytes, 0 or 1.
     pub fn as_array<T: Element>(&self) -> Option<ArrayViewD<'a, T>> {
         let are_bytes = self.dtype == DType::Bool && T::DTYPE == DType::UInt8;

@@ -4,11 +4,13 @@
 //! is committed. Each replica adds to a part of its own, which no other one touches meanwhile.
 //!
 //! - [`kind`]: what an entry is of. `elements`: reading views of any type.
-//! - `part`: what one replica has added in a step. `total`: what steps have added up to.
+//! - `part`: what one replica has added in a step. `total`: what steps have added up to. [`saved`]: that,
+//!   taken out and put back.
 
 mod elements;
 pub mod kind;
 mod part;
+pub mod saved;
 mod total;
 
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
+use crate::collectives::copy_to;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
@@ -35,6 +37,23 @@ enum Sum {
     Rows(Box<RowSums>),
 }
 
+/// What the runs since the last update have contributed to one variable.
+#[derive(Debug)]
+pub struct AccumulatedSum {
+    /// Which of the variables.
+    pub index: usize,
+    /// If it is row-sparse, which of its rows were touched, ascending.
+    pub rows: Option<Vec<usize>>,
+    /// The sum, float64: of the variable's shape, or for each of the rows.
+    pub sum: Tensor,
+}
+
+/// The same, ready to be put in.
+pub(super) enum PreparedSum {
+    Dense(usize, Tensor),
+    Rows(usize, Merged),
+}
+
 #[derive(Default)]
 struct DenseSum {
     memory: Option<Memory>,
@@ -49,7 +68,7 @@ struct DenseSum {
 pub(super) struct Memory {
     pub(super) reading: Span<'static>,
     pub(super) writing: SpanMut<'static>,
-    _owner: Tensor,
+    owner: Tensor,
 }
 
 impl Memory {
@@ -66,7 +85,7 @@ impl Memory {
         let (Some(reading), Some(writing)) = spans else {
             return Err(Error::Internal("fresh memory is not contiguous".into()));
         };
-        Ok(Memory { reading, writing, _owner: tensor })
+        Ok(Memory { reading, writing, owner: tensor })
     }
 }
 
@@ -191,6 +210,62 @@ impl Accumulation {
     pub(super) fn memory(&self, index: usize) -> Option<&SpanMut<'_>> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.memory.as_ref().map(|memory| &memory.writing)
+    }
+
+    /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
+    pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
+        let (rows, sum) = match &self.sums[index] {
+            Sum::Dense(DenseSum { memory: Some(memory), written: true, .. }) => {
+                (None, &memory.owner)
+            }
+            Sum::Rows(sums) if let Some(merged) = sums.kept() => {
+                (Some(merged.rows().to_vec()), merged.tensor())
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(AccumulatedSum { index, rows, sum: copy_to(sum, DeviceId::HOST)? }))
+    }
+
+    /// Makes all ready for [`Accumulation::import`]. Changes nothing that can be seen.
+    pub(super) fn prepare_import(
+        &mut self,
+        variables: &[Variable],
+        from: Vec<AccumulatedSum>,
+    ) -> Result<Vec<PreparedSum>> {
+        let prepare = |AccumulatedSum { index, rows, sum }| {
+            self.reserve(index, &variables[index])?;
+            Ok(match rows {
+                None => PreparedSum::Dense(index, sum),
+                Some(rows) => PreparedSum::Rows(index, Merged::of(&variables[index], rows, &sum)?),
+            })
+        };
+        from.into_iter().map(prepare).collect()
+    }
+
+    /// Replaces what was accumulated.
+    pub(super) fn import(&mut self, runs: u64, weight: f64, from: Vec<PreparedSum>) -> Result<()> {
+        self.reset();
+        (self.runs, self.weight) = (runs, weight);
+        for prepared in from {
+            match prepared {
+                PreparedSum::Dense(index, value) => {
+                    let Sum::Dense(DenseSum { memory: Some(memory), written, .. }) =
+                        &mut self.sums[index]
+                    else {
+                        return Err(Error::Internal("no memory was reserved for a sum".into()));
+                    };
+                    // SAFETY: sums are read and written by who has the accumulation alone.
+                    unsafe { memory.owner.assume_exclusive() }.copy_from(&value)?;
+                    *written = true;
+                }
+                PreparedSum::Rows(index, merged) => {
+                    if let Sum::Rows(sums) = &mut self.sums[index] {
+                        sums.put(merged);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Forgets what was accumulated, and keeps the memory.

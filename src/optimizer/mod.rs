@@ -14,10 +14,10 @@
 //!    told.
 //! 2. `plan`: what an optimizer does with each of some variables. `workspace`: the memory of applies.
 //!    `variables`: what an optimizer keeps for each variable.
-//! 3. `state`: an optimizer.
+//! 3. `state`: an optimizer. `saved`: its state as a whole, taken out and put back.
 //! 4. `row_buffer`, `rows`, `replica`: what one replica writes. `row_sums`, `accumulation`: sums of several runs.
 //!    `contributions`: what all have submitted.
-//! 5. `gradients`; `contribute` and `inspection`, which write and look at them.
+//! 5. `gradients`; `contribute` and `inspection`, which write and look at them; `saved_gradients`.
 //! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
 //! 7. `reduced`: a look at what an apply would take. `action`: an apply as a change of central state. `apply`: in which context it happens when.
 //!
@@ -49,6 +49,8 @@ mod row_buffer;
 mod row_sums;
 pub mod rows;
 pub mod rule;
+pub mod saved;
+pub mod saved_gradients;
 pub mod settings;
 pub mod sgd;
 mod sources;

@@ -15,7 +15,7 @@ use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::kernels::view::{Span, View};
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::optimizer::rows::ReplicaRows;
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
 
 /// What the runs since the last update have contributed to one row-sparse variable.
@@ -100,6 +100,16 @@ impl RowSums {
         }
     }
 
+    /// What the runs before the next one have contributed, if one did.
+    pub(super) fn kept(&self) -> Option<&Merged> {
+        self.has_before.then_some(&self.before)
+    }
+
+    /// Replaces what the runs have contributed.
+    pub(super) fn put(&mut self, merged: Merged) {
+        (self.before, self.has_before, self.has_all) = (merged, true, false);
+    }
+
     /// Forgets all runs, and keeps the memory.
     pub(super) fn reset(&mut self) {
         (self.has_before, self.has_all) = (false, false);
@@ -110,6 +120,21 @@ impl Merged {
     fn new(variable: &Variable) -> Result<Merged> {
         let sums = RowBuffer::new(DType::Float64, variable.shape(), DeviceId::HOST)?;
         Ok(Merged { rows: Vec::new(), sums })
+    }
+
+    /// Rows of `variable`, ascending, and for each of them what `sums`, a float64 tensor, has for it.
+    pub(super) fn of(variable: &Variable, rows: Vec<usize>, sums: &Tensor) -> Result<Merged> {
+        let mut merged = Merged::new(variable)?;
+        merged.sums.resize(rows.len(), rows.len())?;
+        // SAFETY: the sums were just made, and nobody else has them.
+        unsafe { merged.sums.tensor().assume_exclusive() }.copy_from(sums)?;
+        merged.rows = rows;
+        Ok(merged)
+    }
+
+    /// The sums as a tensor, float64.
+    pub(super) fn tensor(&self) -> &Tensor {
+        self.sums.tensor()
     }
 
     /// The rows that were touched, ascending.

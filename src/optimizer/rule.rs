@@ -20,6 +20,15 @@ pub struct Slot {
 /// A rule uses as many as it needs, from the front.
 pub type Running = [f64; 2];
 
+/// How often a variable was updated, and the rule's running scalars.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VariableProgress {
+    /// How often.
+    pub updates: u64,
+    /// Such as powers of beta; a rule uses as many as it needs, from the front.
+    pub running: Running,
+}
+
 /// What the optimizer says about one update of one variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {

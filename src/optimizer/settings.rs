@@ -79,7 +79,7 @@ impl LossScaling {
         }
     }
 
-    fn check(self) -> Result<()> {
+    pub(super) fn check(self) -> Result<()> {
         let positive = |argument: &'static str, value: f64| {
             if value.is_finite() && value as f32 > 0.0 && (value as f32).is_finite() {
                 return Ok(());

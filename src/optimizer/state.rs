@@ -260,13 +260,7 @@ impl Optimizer {
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
     /// the variable's first update, and for a name that the rule does not have.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
-        let slots = self.rule.slots();
-        let Some(index) = slots.iter().position(|slot| slot.name == name) else {
-            let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
-            let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-            let problem = format!("'{name}'; {} keeps {known}", self.rule.name());
-            return Err(Error::NotFound(format!("name: {problem}")));
-        };
+        let index = self.slot_index(name)?;
         let state = self.lock();
         let Some(slot) = state.variables.slot(variable, index) else {
             return Err(Error::NotFound(format!(
@@ -280,6 +274,16 @@ impl Optimizer {
                 Error::Internal(format!("state '{name}' of {variable:?} is not contiguous"))
             })?;
             Tensor::from_slice(elements, shape, slot.device())
+        })
+    }
+
+    /// Which of the rule's slots has this name. NotFound, with the names that there are, if none has.
+    pub(super) fn slot_index(&self, name: &str) -> Result<usize> {
+        let slots = self.rule.slots();
+        slots.iter().position(|slot| slot.name == name).ok_or_else(|| {
+            let names: Vec<&str> = slots.iter().map(|slot| &*slot.name).collect();
+            let known = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            Error::NotFound(format!("name: '{name}'; {} keeps {known}", self.rule.name()))
         })
     }
 }
@@ -350,6 +354,11 @@ impl State {
         if let Some(scaling) = self.settings.loss_scaling {
             self.change_scale(step, scaling.backed_off(self.loss_scale));
         }
+    }
+
+    /// All runs have the present loss scale.
+    pub(super) fn forget_earlier_scale(&mut self) {
+        self.earlier_scale = None;
     }
 
     /// Runs after `step` have the loss scale `scale`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
-use crate::optimizer::rule::{Running, Slot, UpdateRule};
+use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Tensor};
@@ -60,6 +60,59 @@ impl Variables {
     pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<&Tensor> {
         let state = &self.states[self.position(variable)?];
         state.slots.get(index).filter(|_| state.updates > 0)
+    }
+
+    /// The variables that were updated, in the order in which they were met, and what is kept for them.
+    pub(super) fn updated(&self) -> impl Iterator<Item = (&Variable, VariableProgress, &[Tensor])> {
+        let updated = self.states.iter().filter(|state| state.updates > 0);
+        updated.map(|state| (&state.variable, state.progress(), &state.slots[..]))
+    }
+
+    /// How far `variable` is, if it is known.
+    pub(super) fn progress(&self, variable: &Variable) -> Option<VariableProgress> {
+        Some(self.states[self.position(variable)?].progress())
+    }
+
+    /// Makes all as before the first update. No update is prepared.
+    pub(super) fn forget(&mut self, rule: &dyn UpdateRule) -> Result<()> {
+        for state in &mut self.states {
+            (state.updates, state.running) = (0, rule.initial_running());
+            for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
+                // SAFETY: applies alone read and write slots, and whoever changes this has the
+                // optimizer's lock.
+                unsafe { tensor.assume_exclusive() }.fill(slot.initial)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a known variable be as far as `progress` says.
+    pub(super) fn put(&mut self, variable: &Variable, progress: VariableProgress) -> Result<()> {
+        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
+        let state = &mut self.states[position];
+        (state.updates, state.running) = (progress.updates, progress.running);
+        Ok(())
+    }
+
+    /// Gives slot `index` of a known variable the elements of `value`.
+    pub(super) fn put_slot(
+        &mut self,
+        variable: &Variable,
+        index: usize,
+        value: &Tensor,
+    ) -> Result<()> {
+        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
+        let slot = self.states[position].slots.get(index).ok_or_else(|| unknown(variable))?;
+        // SAFETY: as in `forget`.
+        unsafe { slot.assume_exclusive() }.copy_from(value)
+    }
+
+    /// Lets what a known variable's slots hold be seen, as after an update.
+    pub(super) fn show(&mut self, variable: &Variable) -> Result<()> {
+        let position = self.position(variable).ok_or_else(|| unknown(variable))?;
+        let updates = &mut self.states[position].updates;
+        *updates = (*updates).max(1);
+        Ok(())
     }
 
     /// Where the state of `variable` is, which is made if there is none. What is made is not seen
@@ -125,7 +178,15 @@ impl Variables {
     }
 }
 
+fn unknown(variable: &Variable) -> Error {
+    Error::Internal(format!("there is no room for the state of {variable:?}"))
+}
+
 impl VariableState {
+    fn progress(&self) -> VariableProgress {
+        VariableProgress { updates: self.updates, running: self.running }
+    }
+
     /// Which of the variable's buffers an update writes now: the one that the step staged, if it
     /// did. Fails if it cannot be written.
     pub(super) fn meet_visible(&mut self) -> Result<usize> {

@@ -14,6 +14,7 @@
 //! - `step`: the record of one step, and the context by which a replica finds it;
 //! - [`context`], [`replica_context`]: which of all this a thread is in, and what it can ask;
 //! - `commit_point`: what becomes central state, and when;
+//! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
 //! - [`variables`], [`creation`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
@@ -42,6 +43,7 @@ pub mod operation;
 mod panic;
 mod placement;
 mod protocol;
+pub mod quiet;
 pub mod replica_context;
 pub mod run;
 pub mod scatter;

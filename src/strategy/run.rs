@@ -385,6 +385,14 @@ impl Strategy {
         Ok(lock)
     }
 
+    /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if somebody has the step lock.
+    pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
+        self.check_process()?;
+        let lock = self.inner().step_lock.enter_now()?;
+        self.inner().draining.check().map_err(|late| self.draining(&late))?;
+        Ok(lock)
+    }
+
     fn open_step(&self) -> Result<()> {
         self.inner().draining.open_step().map_err(|late| self.draining(&late))
     }

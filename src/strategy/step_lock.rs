@@ -71,33 +71,60 @@ impl StepLock {
     /// Fails if `limits` end the wait, and if this thread has the lock: then it is in a function of
     /// the caller's that an apply calls, such as a schedule, and would wait for itself.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        // Only this thread stores its own number, and takes it away again.
-        if self.holder.load(Ordering::Relaxed) == this_thread() {
-            return Err(Error::precondition(
-                "strategy: called from a function that the strategy calls while it changes central \
-                 state, such as a learning-rate schedule; call it after that has returned",
-            ));
-        }
+        self.check_holder()?;
         if let Some(waiter) = self.queue.enter() {
             let granted = self.wait(&waiter, limits);
             self.queue.give_back(waiter);
             granted?;
         }
-        let guard = StepGuard(self);
-        self.holder.store(this_thread(), Ordering::Relaxed);
-        {
-            let mut inside = self.inside.lock();
-            if inside.number != this_thread() {
-                inside.number = this_thread();
-                inside.thread = current();
-            }
-            inside.since = Instant::now();
-        }
+        let guard = self.entered();
         // Also if there was nothing to wait for: a run whose time is over does not begin.
         match limits.exceeded() {
             Some(why) => Err(why),
             None => Ok(guard),
         }
+    }
+
+    /// Takes the lock if nobody has it. FAILED_PRECONDITION, which names the step and who is at it, if
+    /// somebody has.
+    pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
+        self.check_holder()?;
+        if self.queue.try_enter() {
+            return Ok(self.entered());
+        }
+        let inside = self.inside.lock();
+        let thread = inside.thread.as_ref().map_or_else(|| "unknown".into(), name_of);
+        Err(Error::precondition(format!(
+            "strategy: step {} or a change after it is in progress on thread {thread}; wait for it, and \
+             keep other threads from beginning another one",
+            inside.step - inside.trials
+        )))
+    }
+
+    /// Fails if this thread has the lock. Only this thread stores its own number, and takes it away
+    /// again.
+    fn check_holder(&self) -> Result<()> {
+        if self.holder.load(Ordering::Relaxed) != this_thread() {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "strategy: called from a function that the strategy calls while it changes central \
+             state, such as a learning-rate schedule; call it after that has returned",
+        ))
+    }
+
+    /// Notes that the lock is this thread's.
+    fn entered(&self) -> StepGuard<'_> {
+        let guard = StepGuard(self);
+        self.holder.store(this_thread(), Ordering::Relaxed);
+        let mut inside = self.inside.lock();
+        if inside.number != this_thread() {
+            inside.number = this_thread();
+            inside.thread = current();
+        }
+        inside.since = Instant::now();
+        drop(inside);
+        guard
     }
 
     /// Holds what is known of the one who has the lock.
@@ -134,10 +161,6 @@ impl StepLock {
             let inside = self.inside.lock();
             (inside.step - inside.trials, inside.thread.clone(), inside.since)
         };
-        let name = |thread: &Thread| match thread.name() {
-            Some(name) => format!("'{name}' ({:?})", thread.id()),
-            None => format!("{:?}", thread.id()),
-        };
         format!(
             "thread {} has waited {:?} for step {step} of the strategy, which thread {} \
              began {:.1?} ago; if a callback of that step waits for this thread, neither will ever \
@@ -145,9 +168,17 @@ impl StepLock {
              strategy",
             format_args!("'{}'", thread::current_name()),
             self.patience,
-            thread.as_ref().map_or_else(|| "unknown".into(), name),
+            thread.as_ref().map_or_else(|| "unknown".into(), name_of),
             since.elapsed(),
         )
+    }
+}
+
+/// A thread's name, if it has one, and its number.
+fn name_of(thread: &Thread) -> String {
+    match thread.name() {
+        Some(name) => format!("'{name}' ({:?})", thread.id()),
+        None => format!("{:?}", thread.id()),
     }
 }
 
@@ -169,6 +200,19 @@ impl StepGuard<'_> {
         let shown = inside.step - inside.trials;
         inside.trials += u64::from(trial);
         StepNumber { id: inside.step, shown }
+    }
+
+    /// How many steps have been begun, trials apart.
+    pub(super) fn steps(&self) -> u64 {
+        let inside = self.0.inside.lock();
+        inside.step - inside.trials
+    }
+
+    /// Lets the next step be the one after `steps`. What tells steps from each other goes on growing.
+    pub(super) fn set_steps(&mut self, steps: u64) {
+        let mut inside = self.0.inside.lock();
+        inside.step = inside.step.max(steps);
+        inside.trials = inside.step - steps;
     }
 }
 

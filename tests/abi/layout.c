@@ -265,6 +265,12 @@ FIELD(umbo_apply_report, non_finite_variable, 72);
 FIELD(umbo_apply_report, clipped, 80);
 FIELD(umbo_apply_report, accumulated_runs, 88);
 
+SIZE(umbo_variable_progress, 32);
+FIELD(umbo_variable_progress, struct_size, 0);
+FIELD(umbo_variable_progress, updates, 8);
+FIELD(umbo_variable_progress, first_running, 16);
+FIELD(umbo_variable_progress, second_running, 24);
+
 SIZE(umbo_metric_options, 40);
 FIELD(umbo_metric_options, struct_size, 0);
 FIELD(umbo_metric_options, classes, 8);

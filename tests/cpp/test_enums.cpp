@@ -51,6 +51,7 @@ constexpr bool is_known(umbo_handle_type constant) {
         case to_c(umbo::handle_type::element_spec):
         case to_c(umbo::handle_type::equivalence):
         case to_c(umbo::handle_type::metrics):
+        case to_c(umbo::handle_type::checkpoint):
             return true;
     }
     return false;

@@ -56,6 +56,7 @@ enum class handle_type : std::int32_t {
     element_spec = UMBO_HANDLE_ELEMENT_SPEC,
     equivalence = UMBO_HANDLE_EQUIVALENCE,
     metrics = UMBO_HANDLE_METRICS,
+    checkpoint = UMBO_HANDLE_CHECKPOINT,
 };
 
 constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }

@@ -193,6 +193,31 @@ public:
         return out;
     }
 
+    // What the optimizer keeps for a variable, as if an update had left it.
+    returned<void> set_state(const variable &of, const std::string &name, const tensor &state) const {
+        return check(umbo_optimizer_set_state(get(), of.get(), name.c_str(), state.get()));
+    }
+
+    // How often a variable was updated, and what the rule carries along.
+    returned<umbo_variable_progress> variable_progress(const variable &of) const {
+        auto out = detail::sized<umbo_variable_progress>();
+        UMBO_DETAIL_TRY(umbo_optimizer_variable_progress(get(), of.get(), &out));
+        return out;
+    }
+
+    returned<void> set_variable_progress(const variable &of, const umbo_variable_progress &progress) const {
+        return check(umbo_optimizer_set_variable_progress(get(), of.get(), &progress));
+    }
+
+    returned<void> set_iterations(std::int64_t iterations) const {
+        return check(umbo_optimizer_set_iterations(get(), iterations));
+    }
+
+    // The loss scale, and how many applies in a row have taken effect with it.
+    returned<void> set_loss_scale(double loss_scale, std::int64_t applies = 0) const {
+        return check(umbo_optimizer_set_loss_scale(get(), loss_scale, applies));
+    }
+
     returned<std::int64_t> iterations() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_optimizer_iterations(get(), &out));

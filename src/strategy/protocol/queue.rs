@@ -72,6 +72,11 @@ impl Queue {
         Some(waiter)
     }
 
+    /// Takes the lock if nobody has it. Returns whether it did.
+    pub fn try_enter(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().taken, true)
+    }
+
     /// Waits until the lock is handed to `waiter`, until `give_up` says that it should not wait any
     /// longer, or until `look_around`. `give_up` is asked whenever somebody calls
     /// [`Waiter::wake`], and at the end.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-pub const HANDLES: [&str; 17] = [
+pub const HANDLES: [&str; 18] = [
     "tensor",
     "value",
     "strategy",
@@ -27,6 +27,7 @@ pub const HANDLES: [&str; 17] = [
     "replica_context",
     "variable_request",
     "metrics",
+    "checkpoint",
 ];
 
 /// Numbers that are not 1.

@@ -23,6 +23,7 @@ static struct {
     umbo_replica_context *replica_context;
     umbo_variable_request *variable_request;
     umbo_metrics *metrics;
+    umbo_checkpoint *checkpoint;
 } good;
 
 static float numbers[1] = {1};
@@ -224,6 +225,7 @@ int main(void) {
     CHECK_OK(umbo_cancellation_create(&good.cancellation));
     CHECK_OK(umbo_metrics_create(good.strategy, &good.metrics));
     CHECK_OK(umbo_metrics_define(good.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, NULL));
+    CHECK_OK(umbo_checkpoint_create(good.strategy, &good.checkpoint));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
 
     good.equivalence = check_three_examples();
@@ -234,6 +236,7 @@ int main(void) {
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_checkpoint_release(good.checkpoint);
     umbo_metrics_release(good.metrics);
     umbo_equivalence_release(good.equivalence);
     umbo_cluster_resolver_release(good.cluster_resolver);

@@ -22,6 +22,8 @@
 
 #define NPY_FILE "matrix.npy"
 #define IDX_FILE "matrix.idx"
+#define CHECKPOINT_FILE "matrix.safetensors"
+#define OTHER_FILE "matrix_other.safetensors"
 
 /* What a call may be given; made anew for each call. */
 struct objects {
@@ -42,6 +44,7 @@ struct objects {
     umbo_replica_context *replica_context;
     umbo_variable_request *variable_request;
     umbo_metrics *metrics;
+    umbo_checkpoint *checkpoint;
     umbo_variable *table;
     umbo_value *structure;
     umbo_value *variable_value;
@@ -313,6 +316,17 @@ static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     return metrics;
 }
 
+/* A variable and two numbers, which lie in a file already. */
+static umbo_checkpoint *make_checkpoint(const struct objects *good) {
+    umbo_checkpoint *checkpoint = NULL;
+    CHECK_OK(umbo_checkpoint_create(good->strategy, &checkpoint));
+    CHECK_OK(umbo_checkpoint_add_variable(checkpoint, NULL, good->variable));
+    CHECK_OK(umbo_checkpoint_set_number(checkpoint, "number", 1));
+    CHECK_OK(umbo_checkpoint_set_integer(checkpoint, "integer", 1));
+    CHECK_OK(umbo_checkpoint_save(checkpoint, CHECKPOINT_FILE));
+    return checkpoint;
+}
+
 static void make_objects(struct objects *good) {
     const int64_t row_index = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
@@ -357,6 +371,7 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_optimizer_create_sgd(good->strategy, NULL, &good->fresh_optimizer));
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
     good->metrics = make_metrics(good->strategy);
+    good->checkpoint = make_checkpoint(good);
     CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
@@ -393,6 +408,7 @@ static void release_objects(struct objects *good, size_t gone) {
     RELEASE(value, variable_value);
     RELEASE(value, structure);
     RELEASE(variable, table);
+    RELEASE(checkpoint, checkpoint);
     RELEASE(metrics, metrics);
     RELEASE(cluster_resolver, cluster_resolver);
     RELEASE(equivalence, equivalence);

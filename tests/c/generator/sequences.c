@@ -22,7 +22,7 @@
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
-#define KINDS (UMBO_HANDLE_METRICS + 1)
+#define KINDS (UMBO_HANDLE_CHECKPOINT + 1)
 /* Elements of arrays that go in, and of arrays that come out. */
 #define MOST_ITEMS 8
 #define MOST_ROOM 16
@@ -128,6 +128,12 @@ static const char *text(struct fuzzer *f) {
         "/job:localhost/replica:0/task:0/device:CPU:0", "\xff\xfe", "{}", "{\"cluster\": {}}",
         "no such file", "name_1", "[", "CPU:99999999999999999999"};
     return all[below(f, COUNT_OF(all))];
+}
+
+/* Files that may be written, and what is none. */
+static const char *path(struct fuzzer *f) {
+    static const char *const all[] = {"sequences_1.safetensors", "sequences_2.safetensors", ".", "no/such/folder"};
+    return one_in(f, 4) ? text(f) : all[below(f, COUNT_OF(all))];
 }
 
 static void *block(struct fuzzer *f) {
@@ -240,6 +246,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_ELEMENT_SPEC: umbo_element_spec_release(handle); break;
         case UMBO_HANDLE_EQUIVALENCE: umbo_equivalence_release(handle); break;
         case UMBO_HANDLE_METRICS: umbo_metrics_release(handle); break;
+        case UMBO_HANDLE_CHECKPOINT: umbo_checkpoint_release(handle); break;
         default: break;
     }
 }

@@ -1,0 +1,304 @@
+/* Generated from src/ffi; do not edit. */
+#ifndef UMBO_CHECKPOINT_H
+#define UMBO_CHECKPOINT_H
+
+/**
+ * @file checkpoint.h
+ * @brief Checkpoints: what training needs to go on later, in one file.
+ *
+ * Objects are added by name: variables, optimizers, gradients, metrics, and the program's own
+ * tensors and numbers. A program that begins makes the same objects, adds them by the same names,
+ * and restores the file: training then goes on with the bits that it would have had. Files are in
+ * the safetensors format, which other programs read. docs/checkpoints.md describes what Umbo says
+ * in them. The caller releases a checkpoint, which keeps what was added alive.
+ *
+ * Threads: all functions on one checkpoint may be called at the same time. Saving and restoring
+ * wait for each other, and saving waits for the strategy's step.
+ *
+ * Functions:
+ * - umbo_checkpoint_create(): Makes a checkpoint, which holds nothing but the strategy's step
+ *   number yet.
+ * - umbo_checkpoint_add_variable(): Adds a variable: its value.
+ * - umbo_checkpoint_add_optimizer(): Adds an optimizer: its learning rate, iterations and loss
+ *   scale, and for each variable the state and the step counts of its rule.
+ * - umbo_checkpoint_add_gradients(): Adds gradients: what several runs have accumulated with
+ *   `accumulation_steps`.
+ * - umbo_checkpoint_add_metrics(): Adds metrics: what they have accumulated.
+ * - umbo_checkpoint_add_tensor(): Adds a tensor of the program's.
+ * - umbo_checkpoint_set_number(): Sets a number of the program's, such as a loss, and adds it if
+ *   it was not there.
+ * - umbo_checkpoint_set_integer(): Sets a whole number of the program's, such as an epoch, and
+ *   adds it if it was not there.
+ * - umbo_checkpoint_number(): Tells a number of the program's: as it was set or restored last.
+ * - umbo_checkpoint_integer(): Tells a whole number of the program's: as it was set or restored
+ *   last.
+ * - umbo_checkpoint_save(): Saves everything that was added, and the strategy's step number, to a
+ *   file.
+ * - umbo_checkpoint_restore(): Makes everything that was added what it was when a file was saved,
+ *   and lets the strategy count its steps from there.
+ * - umbo_checkpoint_save_weights(): Saves the variables that were added, and nothing else, for
+ *   other programs.
+ * - umbo_checkpoint_load_weights(): Gives variables the values of tensors in a safetensors file,
+ *   whichever program has written it.
+ * - umbo_checkpoint_retain(): Makes another handle to the same checkpoint.
+ * - umbo_checkpoint_release(): Releases a handle.
+ *
+ * Example:
+ * ```c
+ * // Goes on from a file if there is one.
+ * static umbo_status resume(umbo_checkpoint *checkpoint, umbo_variable *weights,
+ *                           umbo_optimizer *optimizer, int64_t *epoch) {
+ *   UMBO_TRY(umbo_checkpoint_add_variable(checkpoint, "weights", weights));
+ *   UMBO_TRY(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
+ *   UMBO_TRY(umbo_checkpoint_set_integer(checkpoint, "epoch", 0));
+ *   umbo_status status = umbo_checkpoint_restore(checkpoint, "training.safetensors");
+ *   if (status != UMBO_OK && status != UMBO_STATUS_NOT_FOUND) return status;
+ *   return umbo_checkpoint_integer(checkpoint, "epoch", epoch);
+ * }
+ * ```
+ */
+
+#include <umbo/metrics.h>
+#include <umbo/optimizer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Makes a checkpoint, which holds nothing but the strategy's step number yet.
+ *
+ * @param[in] strategy The strategy whose training is saved. All that is added is of this strategy;
+ *   variables may also be of the default one.
+ * @param[out] checkpoint A new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * The checkpoint keeps all objects that are added alive.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_create(
+    const umbo_strategy *strategy, umbo_checkpoint **checkpoint);
+
+/**
+ * Adds a variable: its value.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name it is saved; copied. Names in a checkpoint differ. `name` may be
+ *   NULL: the variable's own name.
+ * @param[in] variable The variable.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
+ *   something has already (the message names both), or a variable of another strategy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_variable(
+    umbo_checkpoint *checkpoint, const char *name, umbo_variable *variable);
+
+/**
+ * Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state
+ * and the step counts of its rule.
+ *
+ * The state of a variable is saved by the name by which the variable was added, or by its own name
+ * if it was not.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name it is saved; copied.
+ * @param[in] optimizer The optimizer. Its rule's numbers, settings, groups and schedule are not
+ *   saved: a program sets them again.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_optimizer(
+    umbo_checkpoint *checkpoint, const char *name, umbo_optimizer *optimizer);
+
+/**
+ * Adds gradients: what several runs have accumulated with `accumulation_steps`.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name they are saved; copied.
+ * @param[in] gradients The gradients.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_gradients(
+    umbo_checkpoint *checkpoint, const char *name, umbo_gradients *gradients);
+
+/**
+ * Adds metrics: what they have accumulated.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name they are saved; copied.
+ * @param[in] metrics The metrics.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
+    umbo_checkpoint *checkpoint, const char *name, umbo_metrics *metrics);
+
+/**
+ * Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
+ * the same memory. Nobody writes it while the checkpoint is saved, or reads or writes it while it
+ * is restored.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name it is saved; copied.
+ * @param[in] tensor The tensor, whose memory can be written.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only
+ * be
+ *   read.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_tensor(
+    umbo_checkpoint *checkpoint, const char *name, umbo_tensor *tensor);
+
+/**
+ * Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with
+ * the value that was set last.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name Its name; copied.
+ * @param[in] number Its value, of which every bit is kept.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
+ *   something else has.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_number(
+    umbo_checkpoint *checkpoint, const char *name, double number);
+
+/**
+ * Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is
+ * saved with the value that was set last.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name Its name; copied.
+ * @param[in] integer Its value.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_integer(
+    umbo_checkpoint *checkpoint, const char *name, int64_t integer);
+
+/**
+ * Tells a number of the program's: as it was set or restored last.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name Its name.
+ * @param[out] number Gets its value.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_NOT_FOUND: no number of this name was set.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_number(
+    const umbo_checkpoint *checkpoint, const char *name, double *number);
+
+/**
+ * Tells a whole number of the program's: as it was set or restored last.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name Its name.
+ * @param[out] integer Gets its value.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_NOT_FOUND: no number of this name was set.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
+ *   umbo_checkpoint_set_number() has set.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
+    const umbo_checkpoint *checkpoint, const char *name, int64_t *integer);
+
+/**
+ * Saves everything that was added, and the strategy's step number, to a file.
+ *
+ * It is saved as it is between two steps: the call waits for a step in progress. The file is
+ * replaced as a whole: whatever fails, and whenever the process is killed or the machine stops,
+ * `path` leads to the file that was there before or to the new one. Once the call has succeeded,
+ * the new one is on the disk.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] path The file, in the safetensors format.
+ * @return UMBO_OK, or, and then the file is as it was:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, or two tensors that would
+ *   have one name (the message says of which objects).
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
+ *   that were submitted and not applied, or in the child of a fork.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or no room on the disk.
+ * - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
+    const umbo_checkpoint *checkpoint, const char *path);
+
+/**
+ * Makes everything that was added what it was when a file was saved, and lets the strategy count
+ * its steps from there.
+ *
+ * Replicas may be more or fewer than when it was saved.
+ *
+ * @param[in] checkpoint The checkpoint, with objects of the same names, kinds, dtypes and shapes
+ *   as those that were saved.
+ * @param[in] path The file.
+ * @return UMBO_OK, or, and then nothing has changed:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
+ *   message lists all that is missing, unexpected, or of another dtype or shape.
+ * - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names
+ * it),
+ *   the strategy is draining, or in the child of a fork.
+ * - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
+ * - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
+    umbo_checkpoint *checkpoint, const char *path);
+
+/**
+ * Saves the variables that were added, and nothing else, for other programs.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
+ * @return As umbo_checkpoint_save().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
+    const umbo_checkpoint *checkpoint, const char *path);
+
+/**
+ * Gives variables the values of tensors in a safetensors file, whichever program has written it.
+ * All other state stays as it is, and what else is in the file is left alone.
+ *
+ * @param[in] checkpoint The checkpoint that the variables were added to.
+ * @param[in] path The file.
+ * @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
+ *   tensors of the same names; then `count` is 0.
+ * @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL:
+ * the
+ *   same names.
+ * @param[in] count How many names there are.
+ * @return UMBO_OK, or, and then nothing has changed:
+ * - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
+ * - Otherwise as umbo_checkpoint_restore().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
+    umbo_checkpoint *checkpoint, const char *path, const char *const *names,
+    const char *const *tensor_names, int64_t count);
+
+/**
+ * Makes another handle to the same checkpoint.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_retain(
+    const umbo_checkpoint *checkpoint, umbo_checkpoint **retained);
+
+/**
+ * Releases a handle.
+ *
+ * @param[in] checkpoint The handle. NULL is fine: then nothing happens.
+ */
+UMBO_API void umbo_checkpoint_release(const umbo_checkpoint *checkpoint);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif

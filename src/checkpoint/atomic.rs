@@ -1,0 +1,163 @@
+//! A file that is replaced as a whole.
+//!
+//! What is written goes to a file beside the target, is synchronised with the disk, and then takes the
+//! target's name; the folder is synchronised, too. So whatever happens meanwhile, a failure of any call,
+//! a kill or a power cut, the target's name leads to the old contents or the new ones.
+//!
+//! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and locked while it is written. What a
+//! process that was killed has left is removed by the next one that writes the same target.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+const ENDING: &str = ".partial";
+
+/// A file in the making. Dropped before [`AtomicFile::finish`], it leaves no trace.
+pub struct AtomicFile {
+    target: PathBuf,
+    folder: PathBuf,
+    partial: PathBuf,
+    file: File,
+    finished: bool,
+}
+
+impl AtomicFile {
+    /// Begins what will be the file at `target`.
+    pub fn create(target: &Path) -> Result<AtomicFile> {
+        let name = target.file_name().ok_or_else(|| {
+            Error::invalid("path", format!("'{}' has no file name", target.display()))
+        })?;
+        if target.is_dir() {
+            return Err(Error::invalid("path", format!("'{}' is a folder", target.display())));
+        }
+        let folder = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let mut start = OsString::from(".");
+        start.push(name);
+        start.push(".");
+        remove_left_over(&folder, &start);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        for _ in 0..100 {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let mut partial = start.clone();
+            partial.push(format!("{}.{number}{ENDING}", std::process::id()));
+            let partial = folder.join(partial);
+            let created = OpenOptions::new().write(true).create_new(true).open(&partial);
+            let file = match created {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(failed(&partial, "creating it", &error)),
+            };
+            // Another process may take the file for left over between its creation and its lock.
+            let ours = match file.try_lock() {
+                Ok(()) => file.metadata().is_ok_and(|metadata| metadata.nlink() > 0),
+                Err(TryLockError::WouldBlock) => false,
+                // A file system without locks: nobody can lock what is left over, either.
+                Err(TryLockError::Error(_)) => true,
+            };
+            if ours {
+                let target = target.to_owned();
+                return Ok(AtomicFile { target, folder, partial, file, finished: false });
+            }
+        }
+        let problem = format!("'{}': no free name beside it could be had", target.display());
+        Err(Error::Unavailable(problem))
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| failed(&self.target, "writing", &error))
+    }
+
+    /// Gives what was written the target's name. Once this has returned without an error, it is there
+    /// after a power cut.
+    pub fn finish(mut self) -> Result<()> {
+        let failed = |doing: &str, error: io::Error| failed(&self.target, doing, &error);
+        self.file.sync_all().map_err(|error| failed("synchronising", error))?;
+        // Opened before: with the new name in place, little should be left that can fail.
+        let folder =
+            File::open(&self.folder).map_err(|error| failed("opening its folder", error))?;
+        fs::rename(&self.partial, &self.target).map_err(|error| failed("renaming", error))?;
+        self.finished = true;
+        folder.sync_all().map_err(|error| {
+            failed(
+                "synchronising its folder (the new file is in place, perhaps not for good)",
+                error,
+            )
+        })
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl io::Seek for AtomicFile {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            // If it cannot be removed, the next one who writes the target removes it.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Removes what processes have left that were killed while they wrote the same target. That is tidying
+/// up: what fails is tried again the next time.
+fn remove_left_over(folder: &Path, start: &OsString) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let (bytes, start) = (name.as_encoded_bytes(), start.as_encoded_bytes());
+        if !bytes.starts_with(start) || !bytes.ends_with(ENDING.as_bytes()) {
+            continue;
+        }
+        // Not through a link or a pipe: what is opened is a file of this process's making.
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// The error of a system call that writes.
+pub(super) fn failed(path: &Path, doing: &str, error: &io::Error) -> Error {
+    let message = format!("'{}': {doing}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NotFound(message),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Error::PermissionDenied(message)
+        }
+        io::ErrorKind::OutOfMemory
+        | io::ErrorKind::StorageFull
+        | io::ErrorKind::QuotaExceeded
+        | io::ErrorKind::FileTooLarge => Error::ResourceExhausted(message),
+        _ => match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Error::ResourceExhausted(message),
+            _ => Error::Unavailable(message),
+        },
+    }
+}

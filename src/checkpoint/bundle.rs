@@ -1,0 +1,373 @@
+//! The objects of one strategy that are saved and restored together.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+
+use crate::checkpoint::mismatch::{Mismatch, as_error};
+pub use crate::checkpoint::objects::number::Number;
+use crate::checkpoint::objects::number::NumberCell;
+pub use crate::checkpoint::objects::tensor::CallersTensor;
+use crate::checkpoint::reader::CheckpointFile;
+use crate::checkpoint::saveable::{Changes, Names, Record, Saveable, Saved, full_name};
+use crate::checkpoint::writer::Snapshot;
+use crate::error::{Error, Result};
+use crate::executor::fork::{Origin, lock_of_object};
+use crate::executor::lock::{Mutex, MutexGuard};
+use crate::strategy::Strategy;
+use crate::strategy::quiet::{Changing, Quiet};
+
+/// The longest name of an object.
+pub const LONGEST_NAME: usize = 4095;
+
+/// What is saved and restored together, by name. All of it is of one strategy, whose step number belongs
+/// to it; variables may also be the default strategy's.
+pub struct Checkpoint {
+    strategy: Strategy,
+    origin: Origin,
+    entries: Mutex<Vec<Entry>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    name: String,
+    object: Object,
+}
+
+#[derive(Clone)]
+enum Object {
+    Shared(Arc<dyn Saveable>),
+    Number(Arc<NumberCell>),
+}
+
+impl Object {
+    fn saveable(&self) -> &dyn Saveable {
+        match self {
+            Object::Shared(object) => &**object,
+            Object::Number(cell) => &**cell,
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Of nothing but the step number of `strategy` yet.
+    pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
+        let (strategy, origin) = (strategy.clone(), Origin::here());
+        Arc::new(Checkpoint { strategy, origin, entries: Mutex::default() })
+    }
+
+    /// The strategy.
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// Adds an object. Its name differs from those of the others.
+    pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
+        self.check_strategy(&*object)?;
+        self.insert(name, Object::Shared(object))
+    }
+
+    fn check_strategy(&self, object: &dyn Saveable) -> Result<()> {
+        let own = self.strategy.id();
+        match object.strategy() {
+            None => Ok(()),
+            Some(of) if of == own || (of == 0 && object.kind() == "variable") => Ok(()),
+            Some(_) => {
+                let problem =
+                    "made by another strategy than the checkpoint; make a checkpoint for each";
+                Err(Error::invalid(object.kind(), problem))
+            }
+        }
+    }
+
+    fn insert(&self, name: &str, object: Object) -> Result<()> {
+        check_name(name)?;
+        let mut entries = self.entries()?;
+        if let Some(other) = entries.iter().find(|entry| entry.name == name) {
+            return Err(Error::invalid(
+                "name",
+                format!(
+                    "the {} would be saved as '{name}', and so is a {} that was added before; names \
+                     in a checkpoint differ",
+                    object.saveable().kind(),
+                    other.object.saveable().kind()
+                ),
+            ));
+        }
+        crate::memory::room(&mut entries, 1, "objects of a checkpoint")?;
+        entries.push(Entry { name: name.to_owned(), object });
+        Ok(())
+    }
+
+    /// Gives a number of the caller's a value, and adds it if it was not there.
+    pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
+        if let Some(cell) = self.number_cell(name)? {
+            let mut current = cell.0.lock();
+            if std::mem::discriminant(&*current) != std::mem::discriminant(&value) {
+                let problem = format!("'{name}' is {current:?}, and would be {value:?}");
+                return Err(Error::invalid("name", problem));
+            }
+            *current = value;
+            return Ok(());
+        }
+        self.insert(name, Object::Number(Arc::new(NumberCell(Mutex::new(value)))))
+    }
+
+    /// A number of the caller's, with what was set or restored last.
+    pub fn number(&self, name: &str) -> Result<Number> {
+        let cell = self.number_cell(name)?;
+        let cell = cell.ok_or_else(|| {
+            Error::NotFound(format!("name: no number '{name}' was set in this checkpoint"))
+        })?;
+        let number = *cell.0.lock();
+        Ok(number)
+    }
+
+    fn number_cell(&self, name: &str) -> Result<Option<Arc<NumberCell>>> {
+        let entries = self.entries()?;
+        let found = entries.iter().find(|entry| entry.name == name);
+        Ok(found.and_then(|entry| match &entry.object {
+            Object::Number(cell) => Some(Arc::clone(cell)),
+            Object::Shared(_) => None,
+        }))
+    }
+
+    fn entries(&self) -> Result<MutexGuard<'_, Vec<Entry>>> {
+        lock_of_object(
+            self.origin,
+            &self.entries,
+            "checkpoint: the process was forked while another thread was changing it",
+        )
+    }
+
+    fn copied_entries(&self) -> Result<Vec<Entry>> {
+        Ok(self.entries()?.clone())
+    }
+
+    /// Copies all state, between two steps: waits for the one in progress.
+    ///
+    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
+    /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        let quiet = self.strategy.quiet()?;
+        let entries = self.copied_entries()?;
+        let names = names_of(&entries)?;
+        let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
+        for Entry { name, object } in &entries {
+            let mut record = Record::default();
+            let object = object.saveable();
+            let saved = object.save(&names, &mut record);
+            saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+            record.property("kind", object.kind());
+            for (part, tensor) in record.tensors {
+                snapshot.tensors.push((full_name(name, part.as_deref()), tensor));
+            }
+            snapshot.objects.insert(name.clone(), Json::Object(record.properties));
+        }
+        drop(quiet);
+        check_distinct(&snapshot, &entries)?;
+        snapshot.sort();
+        Ok(snapshot)
+    }
+
+    /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
+    /// whatever fails.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.snapshot()?.write(path)
+    }
+
+    /// Makes all state that of the file at `path`, or changes nothing.
+    ///
+    /// INVALID_ARGUMENT, with a list of all that differs, if the objects and the file do not fit.
+    /// FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it), or the
+    /// strategy drains.
+    pub fn restore(&self, path: &Path) -> Result<()> {
+        self.restore_from(&CheckpointFile::open(path)?)
+    }
+
+    /// As [`Checkpoint::restore`], from a file that is open.
+    pub fn restore_from(&self, file: &CheckpointFile) -> Result<()> {
+        let own = file.own()?;
+        let mut quiet = self.strategy.quiet_now()?;
+        let entries = self.copied_entries()?;
+        let names = names_of(&entries)?;
+        let mut mismatches = Vec::new();
+        let mut taken = HashSet::new();
+        let mut prepared = Vec::new();
+        for Entry { name, object } in &entries {
+            let found = properties_of(file, name, object.saveable(), &mut mismatches)?;
+            let Some(properties) = found else { continue };
+            let (taken, mismatches) = (&mut taken, &mut mismatches);
+            let mut saved = Saved { file, object: name, properties, taken, mismatches };
+            prepared.push(object.saveable().prepare(&names, &mut saved)?);
+        }
+        tell_unexpected(file, &entries, &taken, &mut mismatches)?;
+        if let Some(error) = as_error(file.path(), &mismatches) {
+            return Err(error);
+        }
+        self.changing(&quiet, &entries, |changes| {
+            prepared.into_iter().try_for_each(|prepared| prepared.commit(changes))
+        })?;
+        quiet.set_steps(own.steps);
+        Ok(())
+    }
+
+    /// Calls `change` with the right to change the variables of `entries`.
+    pub(super) fn with_changes<R>(
+        &self,
+        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let quiet = self.strategy.quiet_now()?;
+        let entries = self.copied_entries()?;
+        self.changing(&quiet, &entries, change)
+    }
+
+    fn changing<R>(
+        &self,
+        quiet: &Quiet<'_>,
+        entries: &[Entry],
+        change: impl FnOnce(&Changes<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let strategy = self.strategy.id();
+        let others =
+            |entry: &Entry| entry.object.saveable().strategy().is_some_and(|of| of != strategy);
+        let default = entries.iter().any(others).then(Strategy::default_strategy);
+        let default_quiet = default.as_ref().map(Strategy::quiet_now).transpose()?;
+        let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
+            change(&Changes { own, default, strategy })
+        };
+        quiet.changing(|own| match &default_quiet {
+            Some(default) => default.changing(|default| both(own, Some(default))),
+            None => both(own, None),
+        })
+    }
+
+    /// The variables that were added, by the names by which they were.
+    pub(super) fn variables(&self) -> Result<Vec<(String, crate::values::variable::Variable)>> {
+        let entries = self.copied_entries()?;
+        let variables =
+            entries.into_iter().filter(|entry| entry.object.saveable().kind() == "variable");
+        Ok(variables
+            .filter_map(|entry| {
+                let variable = entry.object.saveable().variables().pop()?;
+                Some((entry.name, variable))
+            })
+            .collect())
+    }
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "checkpoint of strategy {}", self.strategy.id())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let wrong = |problem: String| Err(Error::invalid("name", problem));
+    if name.is_empty() {
+        return wrong("empty; objects in a checkpoint have names".into());
+    }
+    if name.len() > LONGEST_NAME {
+        return wrong(format!("has {} bytes; at most {LONGEST_NAME} are expected", name.len()));
+    }
+    if name == "__metadata__" {
+        return wrong("'__metadata__' means something else in safetensors files".into());
+    }
+    Ok(())
+}
+
+/// By which names variables are known.
+fn names_of(entries: &[Entry]) -> Result<Names> {
+    let mut names = Names::default();
+    let is_variable = |entry: &&Entry| entry.object.saveable().kind() == "variable";
+    for entry in entries.iter().filter(is_variable) {
+        for variable in entry.object.saveable().variables() {
+            names.add(&variable, &entry.name)?;
+        }
+    }
+    for entry in entries.iter().filter(|entry| !is_variable(entry)) {
+        for variable in entry.object.saveable().variables() {
+            names.add(&variable, variable.name().as_str())?;
+        }
+    }
+    Ok(names)
+}
+
+/// Fails if two objects would save tensors of one name.
+fn check_distinct(snapshot: &Snapshot, entries: &[Entry]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (name, _) in &snapshot.tensors {
+        let owners = entries.iter().filter(|entry| owns(&entry.name, name));
+        if seen.insert(name, ()).is_some() {
+            let owners: Vec<String> = owners
+                .map(|entry| format!("{} '{}'", entry.object.saveable().kind(), entry.name))
+                .collect();
+            let problem = format!(
+                "two tensors would be saved as '{name}', by {}; add one of them by another name",
+                owners.join(" and ")
+            );
+            return Err(Error::invalid("checkpoint", problem));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a tensor of this name is, or may be, the object's or a part of it.
+fn owns(object: &str, tensor: &str) -> bool {
+    tensor.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What the file says about an object, if it has it and it is of the same kind.
+fn properties_of<'a>(
+    file: &'a CheckpointFile,
+    name: &str,
+    object: &dyn Saveable,
+    mismatches: &mut Vec<Mismatch>,
+) -> Result<Option<&'a Map<String, Json>>> {
+    let kind = object.kind();
+    let Some(properties) = file.objects()?.get(name) else {
+        mismatches.push(Mismatch::MissingObject { kind, name: name.to_owned() });
+        return Ok(None);
+    };
+    let there = properties.get("kind").and_then(Json::as_str).unwrap_or("thing of no kind");
+    if there != kind {
+        let there = there.to_owned();
+        mismatches.push(Mismatch::Kind { name: name.to_owned(), here: kind, there });
+        return Ok(None);
+    }
+    Ok(Some(properties))
+}
+
+/// Tells what the file has and nobody has taken.
+fn tell_unexpected(
+    file: &CheckpointFile,
+    entries: &[Entry],
+    taken: &HashSet<String>,
+    mismatches: &mut Vec<Mismatch>,
+) -> Result<()> {
+    let mut told = Vec::new();
+    for (name, properties) in file.objects()? {
+        match entries.iter().find(|entry| entry.name == *name) {
+            Some(entry) => {
+                let there = properties.get("kind").and_then(Json::as_str);
+                if there != Some(entry.object.saveable().kind()) {
+                    told.push(name);
+                }
+            }
+            None => {
+                let kind = properties.get("kind").and_then(Json::as_str).unwrap_or("thing");
+                let kind = format!("a {kind}");
+                mismatches.push(Mismatch::UnexpectedObject { kind, name: name.clone() });
+                told.push(name);
+            }
+        }
+    }
+    for name in file.names() {
+        if !taken.contains(name) && !told.iter().any(|object| owns(object, name)) {
+            mismatches.push(Mismatch::UnexpectedTensor(name.to_owned()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The header of a file: what safetensors prescribes, and what Umbo says in its metadata.
+//!
+//! The metadata has one entry, `umbo`, which is JSON again: the format's version, checksums, the number of
+//! the last step, and for each object its kind and what is not a tensor. See `docs/checkpoints.md`.
+
+use std::collections::BTreeMap;
+
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde_json::{Map, Value as Json, json};
+
+use crate::checkpoint::writer::Snapshot;
+use crate::error::{Error, Result};
+use crate::tensor::DType;
+
+/// The version of what Umbo says. A reader refuses later ones.
+pub(super) const FORMAT: u64 = 1;
+
+/// What a header begins with that Umbo has written: eight digits of its checksum follow.
+pub(super) const START: &str = r#"{"__metadata__":{"umbo":"{\"checksums\":{\"header\":\""#;
+
+/// The longest header that is read, as the `safetensors` crate has it.
+pub(super) const LONGEST: u64 = 100_000_000;
+
+/// The bytes before the header: its length.
+pub(super) const LENGTH_BYTES: usize = 8;
+
+/// The length and the header of a file that has the tensors of a snapshot in their order, whose checksums
+/// these are.
+pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> {
+    let (mut infos, mut end) = (Vec::new(), 0);
+    let mut of_tensors = Map::new();
+    for ((name, tensor), checksum) in snapshot.tensors.iter().zip(checksums) {
+        let start = end;
+        end += tensor.shape().bytes(tensor.dtype())?;
+        let info = TensorInfo {
+            dtype: file_dtype(tensor.dtype()),
+            shape: tensor.shape().to_vec(),
+            data_offsets: (start, end),
+        };
+        infos.push((name.clone(), info));
+        of_tensors.insert(name.clone(), Json::String(digits(*checksum)));
+    }
+    let own = json!({
+        "checksums": { "header": digits(0), "tensors": of_tensors },
+        "format": FORMAT,
+        "library": env!("CARGO_PKG_VERSION"),
+        "objects": snapshot.objects,
+        "saved": snapshot.saved,
+        "steps": snapshot.steps,
+    });
+    let metadata = [("umbo".to_owned(), own.to_string())].into_iter().collect();
+    let unfit = |error: &dyn std::fmt::Display| Error::Internal(format!("a header: {error}"));
+    let metadata = Metadata::new(Some(metadata), infos).map_err(|error| unfit(&error))?;
+    let mut header = serde_json::to_vec(&metadata).map_err(|error| unfit(&error))?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    if !header.starts_with(START.as_bytes()) {
+        return Err(Error::Internal("a header begins otherwise".into()));
+    }
+    if header.len() as u64 > LONGEST {
+        let problem = format!("its header would have {} bytes; at most {LONGEST}", header.len());
+        return Err(Error::ResourceExhausted(problem));
+    }
+    let mut all = (header.len() as u64).to_le_bytes().to_vec();
+    all.append(&mut header);
+    let checksum = checksum(&all);
+    let place = LENGTH_BYTES + START.len();
+    all[place..place + 8].copy_from_slice(digits(checksum).as_bytes());
+    Ok(all)
+}
+
+/// The CRC-32 of a length and a header that begins with [`START`], with the eight digits of the checksum
+/// taken for zeros.
+pub(super) fn checksum(all: &[u8]) -> u32 {
+    let (before, behind) = all.split_at(LENGTH_BYTES + START.len());
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(before);
+    hasher.update(b"00000000");
+    hasher.update(behind.get(8..).unwrap_or_default());
+    hasher.finalize()
+}
+
+/// A checksum as it stands in a file.
+pub(super) fn digits(checksum: u32) -> String {
+    format!("{checksum:08x}")
+}
+
+fn read_digits(json: &Json) -> Option<u32> {
+    let text = json.as_str().filter(|text| text.len() == 8)?;
+    u32::from_str_radix(text, 16).ok()
+}
+
+/// What Umbo says in a header.
+pub(super) struct Own {
+    pub(super) format: u64,
+    pub(super) checksum: u32,
+    pub(super) checksums: BTreeMap<String, u32>,
+    pub(super) steps: u64,
+    pub(super) objects: BTreeMap<String, Map<String, Json>>,
+    pub(super) saved: Map<String, Json>,
+}
+
+impl Own {
+    /// Reads the entry of the metadata. The error is what makes no sense.
+    pub(super) fn parse(text: &str) -> Result<Own, String> {
+        let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let format = json["format"].as_u64().ok_or("no format")?;
+        if format != FORMAT {
+            let (checksum, steps) = (0, 0);
+            let (checksums, objects) = (BTreeMap::new(), BTreeMap::new());
+            return Ok(Own { format, checksum, checksums, steps, objects, saved: Map::new() });
+        }
+        let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
+        let members = |json: &Json| json.as_object().cloned();
+        let checksums = members(&json["checksums"]["tensors"]).ok_or("no checksums")?;
+        let checksums =
+            checksums.iter().map(|(name, json)| Some((name.clone(), read_digits(json)?)));
+        let objects = members(&json["objects"]).ok_or("no objects")?;
+        let objects = objects.into_iter().map(|(name, json)| Some((name, members(&json)?)));
+        Ok(Own {
+            format,
+            checksum,
+            checksums: checksums.collect::<Option<_>>().ok_or("a checksum is none")?,
+            steps: super::saveable::read_count(&json["steps"]).ok_or("no steps")?,
+            objects: objects.collect::<Option<_>>().ok_or("an object is none")?,
+            saved: members(&json["saved"]).unwrap_or_default(),
+        })
+    }
+}
+
+/// A dtype as files call it.
+pub(super) fn file_dtype(dtype: DType) -> Dtype {
+    match dtype {
+        DType::Bool => Dtype::BOOL,
+        DType::Float16 => Dtype::F16,
+        DType::BFloat16 => Dtype::BF16,
+        DType::Float32 => Dtype::F32,
+        DType::Float64 => Dtype::F64,
+        DType::Int8 => Dtype::I8,
+        DType::Int16 => Dtype::I16,
+        DType::Int32 => Dtype::I32,
+        DType::Int64 => Dtype::I64,
+        DType::UInt8 => Dtype::U8,
+        DType::UInt16 => Dtype::U16,
+        DType::UInt32 => Dtype::U32,
+        DType::UInt64 => Dtype::U64,
+    }
+}

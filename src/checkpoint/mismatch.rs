@@ -1,0 +1,86 @@
+//! How a file and the objects that are to be restored from it differ.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::tensor::{DType, Shape};
+
+/// One difference.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Mismatch {
+    /// An object that was added is not in the file.
+    #[error("missing: the file has no {kind} '{name}'")]
+    MissingObject {
+        /// What it is.
+        kind: &'static str,
+        /// Its name in the checkpoint.
+        name: String,
+    },
+    /// A part of an object is not in the file.
+    #[error("missing: the file has no tensor '{0}'")]
+    MissingTensor(String),
+    /// The file has an object that was not added.
+    #[error("unexpected: the file has {kind} '{name}', which was not added")]
+    UnexpectedObject {
+        /// What it is in the file.
+        kind: String,
+        /// Its name in the file.
+        name: String,
+    },
+    /// The file has a tensor that belongs to nothing that was added.
+    #[error("unexpected: the file has a tensor '{0}', which nothing here takes")]
+    UnexpectedTensor(String),
+    /// One name stands for different things.
+    #[error("kind: '{name}' is a {here} here, a {there} in the file")]
+    Kind {
+        /// The name.
+        name: String,
+        /// What it is here.
+        here: &'static str,
+        /// What it is in the file.
+        there: String,
+    },
+    /// A tensor has another dtype.
+    #[error("dtype: {name} is {here} here, {there} in the file")]
+    DType {
+        /// The tensor's name, in quotes.
+        name: String,
+        /// Here.
+        here: DType,
+        /// In the file.
+        there: String,
+    },
+    /// A tensor has another shape.
+    #[error("shape: {name} has {here} here, {there} in the file")]
+    Shape {
+        /// The tensor's name, in quotes.
+        name: String,
+        /// Here.
+        here: Shape,
+        /// In the file, as a list.
+        there: String,
+    },
+    /// Something else differs, or makes no sense.
+    #[error("{object}: {problem}")]
+    Other {
+        /// The object.
+        object: String,
+        /// What differs.
+        problem: String,
+    },
+}
+
+/// All that differs, as one error, if anything does.
+pub(super) fn as_error(path: &Path, mismatches: &[Mismatch]) -> Option<Error> {
+    if mismatches.is_empty() {
+        return None;
+    }
+    let (count, noun) = match mismatches.len() {
+        1 => (1, "mismatch"),
+        count => (count, "mismatches"),
+    };
+    let list: String = mismatches.iter().map(|mismatch| format!("\n  {mismatch}")).collect();
+    let path = path.display();
+    let problem = format!("'{path}' does not fit, and nothing was changed; {count} {noun}:{list}");
+    Some(Error::invalid("path", problem))
+}

@@ -1,0 +1,24 @@
+//! Checkpoints: what training needs to go on as if it had not stopped, in one file.
+//!
+//! - [`saveable`]: what an object does to be in a checkpoint, and what is told of it when it is saved.
+//!   [`mismatch`]: how a file and the objects may differ.
+//! - `atomic`: a file that is there as a whole or not at all. `header`: the file format.
+//!   `writer`, [`reader`]: files.
+//! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
+//! - [`bundle`]: the objects that are saved and restored together.
+//! - [`weights`]: variables alone, to and from the files of others.
+//!
+//! The format is described in `docs/checkpoints.md`.
+
+pub mod atomic;
+pub mod bundle;
+mod header;
+pub mod mismatch;
+mod objects;
+pub mod reader;
+pub mod saveable;
+pub mod weights;
+mod writer;
+
+pub use bundle::{CallersTensor, Checkpoint, Number};
+pub use saveable::Saveable;

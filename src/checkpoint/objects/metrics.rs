@@ -1,0 +1,131 @@
+//! Metrics: what steps have added up to.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::checkpoint::saveable::{
+    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
+};
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::metrics::Metrics;
+use crate::metrics::kind::Kind;
+use crate::metrics::saved::Accumulated;
+use crate::tensor::{DType, Shape, Tensor};
+
+impl Saveable for Metrics {
+    fn kind(&self) -> &'static str {
+        "metrics"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        Some(Metrics::strategy(self))
+    }
+
+    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+        let mut entries = Map::new();
+        for (name, kind, accumulated) in self.export()? {
+            let mut entry = Map::new();
+            entry.insert("kind".into(), describe(kind));
+            match accumulated {
+                Accumulated::Numbers { sum, weight } => {
+                    entry.insert("sum".into(), number(sum));
+                    entry.insert("weight".into(), number(weight));
+                }
+                Accumulated::Counts { hits, of } => {
+                    entry.insert("hits".into(), hits.into());
+                    entry.insert("of".into(), of.into());
+                }
+                Accumulated::Cells(cells) => {
+                    let shape = Shape::new(&kind.cells().unwrap_or_default())?;
+                    let cells = Tensor::from_slice::<i64>(&cells, shape, DeviceId::HOST)?;
+                    record.part(name.clone(), cells);
+                }
+            }
+            entries.insert(name, entry.into());
+        }
+        record.property("metrics", entries);
+        Ok(())
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        _names: &Names,
+        saved: &mut Saved<'_>,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let mut there = saved.members("metrics").unwrap_or_default();
+        let mut all = Vec::new();
+        for (name, kind, _) in self.export()? {
+            match there.remove(&name) {
+                Some(json) => all.extend(read_entry(saved, &name, kind, &json)?),
+                None => saved.differs(format!("the file has no metric '{name}'")),
+            }
+        }
+        for (name, _) in there {
+            saved.differs(format!("the file has a metric '{name}', which was not defined"));
+            saved.take(&name);
+        }
+        Ok(Box::new(NewTotals { metrics: self, all }))
+    }
+}
+
+/// A kind as it stands in the file.
+fn describe(kind: Kind) -> Json {
+    match kind {
+        Kind::Sum => json!("sum"),
+        Kind::Mean => json!("mean"),
+        Kind::Count => json!("count"),
+        Kind::Accuracy => json!("accuracy"),
+        Kind::Confusion { classes } => json!({ "confusion": classes }),
+        Kind::Auc { bins, lowest, highest } => {
+            json!({ "auc": bins, "lowest": number(lowest), "highest": number(highest) })
+        }
+    }
+}
+
+fn read_entry(
+    saved: &mut Saved<'_>,
+    name: &str,
+    kind: Kind,
+    json: &Json,
+) -> Result<Option<Accumulated>> {
+    let here = describe(kind);
+    if json["kind"] != here {
+        let there = &json["kind"];
+        saved.differs(format!("metric '{name}' is {here} here, {there} in the file"));
+        saved.take(name);
+        return Ok(None);
+    }
+    if let Some(shape) = kind.cells() {
+        let cells = saved.tensor(Some(name), DType::Int64, Shape::new(&shape)?)?;
+        let Some(cells) = cells.map(|cells| cells.to_vec::<i64>()).transpose()? else {
+            return Ok(None);
+        };
+        if cells.iter().any(|&count| count < 0) {
+            saved.differs(format!("metric '{name}' has counts below 0 in the file"));
+            return Ok(None);
+        }
+        return Ok(Some(Accumulated::Cells(cells)));
+    }
+    let count = |key: &str| json[key].as_i64().filter(|&count| count >= 0);
+    let read = match kind {
+        Kind::Sum | Kind::Mean => read_number(&json["sum"])
+            .zip(read_number(&json["weight"]))
+            .map(|(sum, weight)| Accumulated::Numbers { sum, weight }),
+        _ => count("hits").zip(count("of")).map(|(hits, of)| Accumulated::Counts { hits, of }),
+    };
+    if read.is_none() {
+        saved.differs(format!("metric '{name}' makes no sense in the file: {json}"));
+    }
+    Ok(read)
+}
+
+struct NewTotals<'a> {
+    metrics: &'a Metrics,
+    all: Vec<Accumulated>,
+}
+
+impl Prepared for NewTotals<'_> {
+    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+        self.metrics.import(self.all)
+    }
+}

@@ -1,0 +1,8 @@
+//! What can be in a checkpoint, one file each.
+
+pub(super) mod gradients;
+pub(super) mod metrics;
+pub(super) mod number;
+pub(super) mod optimizer;
+pub(super) mod tensor;
+pub(super) mod variable;

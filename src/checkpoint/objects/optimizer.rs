@@ -1,0 +1,148 @@
+//! Optimizers: numbers, and for each variable that was updated its slots and running scalars.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::checkpoint::saveable::{
+    Changes, Names, Prepared, Record, Saveable, Saved, Unfit, number, read_count, read_number,
+};
+use crate::error::Result;
+use crate::optimizer::Optimizer;
+use crate::optimizer::rule::Running;
+use crate::optimizer::saved::{DynamicLossScale, OptimizerState, Reserved, VariableState};
+use crate::values::variable::Variable;
+
+impl Saveable for Optimizer {
+    fn kind(&self) -> &'static str {
+        "optimizer"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        Some(Optimizer::strategy(self))
+    }
+
+    fn variables(&self) -> Vec<Variable> {
+        self.updated_variables()
+    }
+
+    fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
+        self.check_process()?;
+        let state = self.export()?;
+        let mut variables = Map::new();
+        for VariableState { variable, updates, running, slots } in state.variables {
+            let name = names.name(&variable)?;
+            let running: Vec<Json> = running.iter().map(|scalar| number(*scalar)).collect();
+            variables.insert(name.to_owned(), json!({ "updates": updates, "running": running }));
+            for (slot, tensor) in self.rule().slots().iter().zip(slots) {
+                record.part(format!("{name}/{}", slot.name), tensor);
+            }
+        }
+        record.property("rule", self.rule().name());
+        record.property("learning_rate", number(state.learning_rate));
+        record.property("iterations", state.iterations);
+        record.property(
+            "dynamic_loss_scale",
+            state.loss_scale.map_or(Json::Null, |DynamicLossScale { scale, applies }| {
+                json!({ "scale": number(scale), "applies": applies })
+            }),
+        );
+        record.property("variables", variables);
+        // For people who look at the file: a program sets these again.
+        let settings = self.rule().settings().into_iter();
+        let settings: Map<_, _> =
+            settings.map(|(name, value)| (name.to_owned(), number(value))).collect();
+        record.property("settings", settings);
+        Ok(())
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        names: &Names,
+        saved: &mut Saved<'_>,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        self.check_process()?;
+        let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
+        if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
+            let there = rule.unwrap_or_default();
+            saved.differs(format!("its rule is {} here, {there} in the file", self.rule().name()));
+            return Ok(Box::new(Unfit));
+        }
+        let learning_rate = saved.read_property("learning_rate", |json| {
+            read_number(json).filter(|rate| rate.is_finite() && *rate >= 0.0)
+        });
+        let iterations = saved.count("iterations");
+        let loss_scale = saved.read_property("dynamic_loss_scale", read_loss_scale);
+        let mut variables = Vec::new();
+        for (name, json) in saved.members("variables").unwrap_or_default() {
+            if let Some(state) = read_variable(self, names, saved, &name, &json)? {
+                variables.push(state);
+            }
+        }
+        let (Some(learning_rate), Some(iterations), Some(loss_scale)) =
+            (learning_rate, iterations, loss_scale)
+        else {
+            return Ok(Box::new(Unfit));
+        };
+        let room = self.reserve(&variables)?;
+        let state = OptimizerState { learning_rate, iterations, loss_scale, variables };
+        Ok(Box::new(NewState { optimizer: self, state, room }))
+    }
+}
+
+fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
+    if json.is_null() {
+        return Some(None);
+    }
+    let fits = |scale: &f64| (*scale as f32).is_finite() && *scale as f32 > 0.0;
+    let scale = read_number(&json["scale"]).filter(fits)?;
+    Some(Some(DynamicLossScale { scale, applies: read_count(&json["applies"])? }))
+}
+
+fn read_variable(
+    optimizer: &Optimizer,
+    names: &Names,
+    saved: &mut Saved<'_>,
+    name: &str,
+    json: &Json,
+) -> Result<Option<VariableState>> {
+    let slots = optimizer.rule().slots();
+    let variable = names
+        .variable(name)
+        .filter(|variable| variable.spec().strategy == Optimizer::strategy(optimizer));
+    let Some(variable) = variable else {
+        saved.differs(format!(
+            "the file has its state for a variable '{name}', which is not known here; add that \
+             variable, or gradients of it, by this name"
+        ));
+        slots.iter().for_each(|slot| saved.take(&format!("{name}/{}", slot.name)));
+        return Ok(None);
+    };
+    let running = json["running"].as_array().and_then(|scalars| {
+        let scalars: Option<Vec<f64>> = scalars.iter().map(read_number).collect();
+        Running::try_from(scalars?).ok()
+    });
+    let updates = read_count(&json["updates"]).filter(|updates| *updates > 0);
+    let (Some(running), Some(updates)) = (running, updates) else {
+        saved.differs(format!("how often '{name}' was updated makes no sense: {json}"));
+        return Ok(None);
+    };
+    let mut tensors = Vec::new();
+    for slot in slots {
+        let part = format!("{name}/{}", slot.name);
+        tensors.extend(saved.tensor(Some(&part), variable.dtype(), variable.shape())?);
+    }
+    let complete = tensors.len() == slots.len();
+    let variable = variable.clone();
+    Ok(complete.then_some(VariableState { variable, updates, running, slots: tensors }))
+}
+
+struct NewState<'a> {
+    optimizer: &'a Optimizer,
+    state: OptimizerState,
+    room: Reserved,
+}
+
+impl Prepared for NewState<'_> {
+    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+        self.optimizer.import(&self.state, self.room)
+    }
+}

@@ -1,0 +1,66 @@
+//! Tensors of the caller's: saved from, and restored into, the same memory.
+
+#![expect(unsafe_code, reason = "who restores vouches for the caller's tensors")]
+
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, Unfit};
+use crate::collectives::{copy_into, copy_to};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// A tensor of the caller's.
+pub struct CallersTensor(Tensor);
+
+impl CallersTensor {
+    /// Of `tensor`, whose elements can be written. While a checkpoint is saved nobody writes them; while
+    /// it is restored nobody reads or writes them.
+    ///
+    /// # Safety
+    /// That is what the caller promises.
+    pub unsafe fn new(tensor: Tensor) -> Result<CallersTensor> {
+        // SAFETY: nothing is written here.
+        let writable = unsafe { tensor.assume_exclusive() }.into_view().map(|_| ());
+        writable.map_err(|error| {
+            Error::invalid("tensor", format!("it could not be restored: {error}"))
+        })?;
+        Ok(CallersTensor(tensor))
+    }
+}
+
+impl Saveable for CallersTensor {
+    fn kind(&self) -> &'static str {
+        "tensor"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        None
+    }
+
+    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+        record.whole(copy_to(&self.0, DeviceId::HOST)?);
+        Ok(())
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        _names: &Names,
+        saved: &mut Saved<'_>,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(match saved.tensor(None, self.0.dtype(), self.0.shape())? {
+            Some(value) => Box::new(NewValue { tensor: &self.0, value }),
+            None => Box::new(Unfit),
+        })
+    }
+}
+
+struct NewValue<'a> {
+    tensor: &'a Tensor,
+    value: Tensor,
+}
+
+impl Prepared for NewValue<'_> {
+    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+        // SAFETY: whoever added the tensor has promised that nobody uses it while it is restored.
+        copy_into(&self.value, &mut unsafe { self.tensor.assume_exclusive() })
+    }
+}

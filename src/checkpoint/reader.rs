@@ -1,0 +1,236 @@
+//! Files of tensors in the safetensors format, with what Umbo says in their metadata or without.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde_json::{Map, Value as Json};
+
+use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
+use crate::checkpoint::mismatch::Mismatch;
+use crate::error::{Error, Result};
+use crate::input::file::{self, Elements, damaged};
+use crate::tensor::{DType, Shape, Tensor};
+
+/// An open file whose header was checked.
+pub struct CheckpointFile {
+    path: PathBuf,
+    file: File,
+    /// Where the elements begin.
+    data: u64,
+    tensors: HashMap<String, TensorInfo>,
+    own: Option<Own>,
+}
+
+impl CheckpointFile {
+    /// Opens a file and reads its header.
+    ///
+    /// NOT_FOUND, PERMISSION_DENIED: as the system says. DATA_LOSS: it is damaged, shorter or longer
+    /// than it says, or no such file. UNIMPLEMENTED: a later version of the format.
+    pub fn open(path: &Path) -> Result<CheckpointFile> {
+        let file = file::open(path)?;
+        let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
+        let mut start = [0; LENGTH_BYTES];
+        read_at(path, &file, &mut start, 0)?;
+        let header = u64::from_le_bytes(start);
+        if header > LONGEST || header > length.saturating_sub(LENGTH_BYTES as u64) {
+            let problem = format!(
+                "not a safetensors file, or damaged: it says that its header has {header} bytes, and \
+                 it has {length} in all"
+            );
+            return Err(damaged(path, problem));
+        }
+        let mut all = crate::memory::list(LENGTH_BYTES + header as usize, "bytes of a header")?;
+        all.resize(LENGTH_BYTES + header as usize, 0);
+        read_at(path, &file, &mut all, 0)?;
+        let text = std::str::from_utf8(&all[LENGTH_BYTES..])
+            .map_err(|_| damaged(path, "not a safetensors file, or damaged: no header"))?;
+        let metadata: Metadata = serde_json::from_str(text).map_err(|error| {
+            damaged(path, format!("not a safetensors file, or damaged: its header: {error}"))
+        })?;
+        let data = all.len() as u64;
+        let expected = (metadata.data_len() as u64).checked_add(data);
+        if expected != Some(length) {
+            let problem = format!(
+                "damaged: its header says {} bytes of elements, but {} are there",
+                metadata.data_len(),
+                length - data
+            );
+            return Err(damaged(path, problem));
+        }
+        let own = own(path, &metadata, &all)?;
+        let tensors = metadata.tensors().into_iter();
+        let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
+        Ok(CheckpointFile { path: path.to_owned(), file, data, tensors, own })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether Umbo has written it, with all that training needs.
+    pub(super) fn own(&self) -> Result<&Own> {
+        self.own.as_ref().ok_or_else(|| {
+            let path = self.path.display();
+            let problem = format!(
+                "'{path}' is a safetensors file without what Umbo says in checkpoints; its tensors can \
+                 be loaded as weights"
+            );
+            Error::invalid("path", problem)
+        })
+    }
+
+    /// What a manager has noted in it.
+    pub fn saved(&self) -> Option<&Map<String, Json>> {
+        self.own.as_ref().map(|own| &own.saved)
+    }
+
+    /// The names of all tensors, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.tensors.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Dtype and shape of a tensor.
+    pub fn info(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name)
+    }
+
+    /// What Umbo says about the objects of the file.
+    pub(super) fn objects(&self) -> Result<&BTreeMap<String, Map<String, Json>>> {
+        Ok(&self.own()?.objects)
+    }
+
+    /// Reads the tensor `name`, for what is called `here`. If it is not there, or not of this dtype and
+    /// shape, that is a mismatch.
+    pub(super) fn read_expecting(
+        &self,
+        name: &str,
+        here: &str,
+        dtype: DType,
+        shape: Shape,
+        mismatches: &mut Vec<Mismatch>,
+    ) -> Result<Option<Tensor>> {
+        let Some(info) = self.info(name) else {
+            mismatches.push(Mismatch::MissingTensor(name.to_owned()));
+            return Ok(None);
+        };
+        let called = match name == here {
+            true => format!("'{name}'"),
+            false => format!("'{here}' (in the file '{name}')"),
+        };
+        let before = mismatches.len();
+        if info.dtype != header::file_dtype(dtype) {
+            let there = dtype_of(info.dtype)
+                .map_or_else(|| info.dtype.to_string(), |known| known.to_string());
+            mismatches.push(Mismatch::DType { name: called.clone(), here: dtype, there });
+        }
+        if info.shape != shape[..] {
+            let there = format!("{:?}", info.shape);
+            mismatches.push(Mismatch::Shape { name: called, here: shape, there });
+        }
+        if mismatches.len() > before {
+            return Ok(None);
+        }
+        self.read(name, info, dtype, shape).map(Some)
+    }
+
+    fn read(&self, name: &str, info: &TensorInfo, dtype: DType, shape: Shape) -> Result<Tensor> {
+        let (start, end) = info.data_offsets;
+        let mut stream = Part {
+            file: &self.file,
+            offset: self.data + start as u64,
+            left: end - start,
+            hasher: crc32fast::Hasher::new(),
+        };
+        let elements =
+            Elements { dtype, shape, data_bytes: (end - start) as u64, big_endian: false };
+        let tensor = elements.read(&self.path, &mut stream)?;
+        let expected = self.own.as_ref().and_then(|own| own.checksums.get(name));
+        let found = stream.hasher.finalize();
+        if let Some(&expected) = expected
+            && expected != found
+        {
+            let problem = format!(
+                "damaged: tensor '{name}' has checksum {}, and should have {}",
+                header::digits(found),
+                header::digits(expected)
+            );
+            return Err(damaged(&self.path, problem));
+        }
+        Ok(tensor)
+    }
+
+    /// Reads all tensors, and compares all checksums. DATA_LOSS, which names the tensor, if one differs.
+    pub fn verify(&self) -> Result<()> {
+        self.own()?;
+        for name in self.names() {
+            let Some(info) = self.info(name) else { continue };
+            let Some(dtype) = dtype_of(info.dtype) else {
+                return Err(damaged(&self.path, format!("tensor '{name}' is {}", info.dtype)));
+            };
+            self.read(name, info, dtype, Shape::new(&info.shape)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What Umbo says in the header, if it does.
+fn own(path: &Path, metadata: &Metadata, all: &[u8]) -> Result<Option<Own>> {
+    let Some(text) = metadata.metadata().as_ref().and_then(|entries| entries.get("umbo")) else {
+        return Ok(None);
+    };
+    let own = Own::parse(text)
+        .map_err(|problem| damaged(path, format!("damaged: its metadata: {problem}")))?;
+    if own.format != FORMAT {
+        let problem = format!("version {} of the format; this library reads {FORMAT}", own.format);
+        return Err(Error::Unimplemented(format!("'{}': {problem}", path.display())));
+    }
+    // Another program may have copied the metadata to a header of its own making, which has no checksum.
+    if !all[LENGTH_BYTES..].starts_with(header::START.as_bytes()) {
+        return Ok(None);
+    }
+    if header::checksum(all) != own.checksum {
+        return Err(damaged(path, "damaged: its header does not have the checksum that it states"));
+    }
+    if let Some(name) = metadata.tensors().keys().find(|name| !own.checksums.contains_key(*name)) {
+        return Err(damaged(path, format!("damaged: tensor '{name}' has no checksum")));
+    }
+    Ok(Some(own))
+}
+
+fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(target, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged(path, "damaged: it ends within its header"),
+        _ => file::failed(path, &error),
+    })
+}
+
+/// A part of a file, whose checksum is computed as it is read.
+struct Part<'a> {
+    file: &'a File,
+    offset: u64,
+    left: usize,
+    hasher: crc32fast::Hasher,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let most = target.len().min(self.left);
+        let count = self.file.read_at(&mut target[..most], self.offset)?;
+        self.hasher.update(&target[..count]);
+        self.offset += count as u64;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+/// The dtype that files call so, if Umbo has it.
+pub(super) fn dtype_of(dtype: Dtype) -> Option<DType> {
+    DType::ALL.into_iter().find(|known| header::file_dtype(*known) == dtype)
+}

@@ -1,0 +1,272 @@
+//! What an object does to be in a checkpoint.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value as Json};
+
+use crate::checkpoint::mismatch::Mismatch;
+use crate::checkpoint::reader::CheckpointFile;
+use crate::error::{Error, Result};
+use crate::strategy::quiet::Changing;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::Variable;
+
+/// An object whose state can be saved and restored.
+///
+/// Both happen while no step of the object's strategy is in progress and none can begin.
+pub trait Saveable: Send + Sync {
+    /// What it is, in one or two words; the file says it, too.
+    fn kind(&self) -> &'static str;
+
+    /// The id of the strategy whose steps change it; `None` if steps do not.
+    fn strategy(&self) -> Option<u64>;
+
+    /// The variables that it keeps something for, and by whose names it saves that.
+    fn variables(&self) -> Vec<Variable> {
+        Vec::new()
+    }
+
+    /// Copies the state to `record`.
+    fn save(&self, names: &Names, record: &mut Record) -> Result<()>;
+
+    /// Reads and checks all that is to be restored, and does everything that can fail. What differs is
+    /// told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere.
+    fn prepare<'a>(
+        &'a self,
+        names: &Names,
+        saved: &mut Saved<'_>,
+    ) -> Result<Box<dyn Prepared + 'a>>;
+}
+
+/// A state that was read, and that is about to be put in.
+pub trait Prepared {
+    /// Puts it in. Fails by a defect of this library alone.
+    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
+}
+
+/// Nothing to put in: what was read does not fit, which has been told.
+pub(super) struct Unfit;
+
+impl Prepared for Unfit {
+    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+        Err(Error::Internal("what does not fit is restored".into()))
+    }
+}
+
+/// The right to change variables: of the checkpoint's strategy, and of the default one.
+pub struct Changes<'a> {
+    pub(super) own: &'a Changing<'a>,
+    pub(super) default: Option<&'a Changing<'a>>,
+    pub(super) strategy: u64,
+}
+
+impl Changes<'_> {
+    /// Makes `value`, of its dtype and shape, the committed value of `variable`.
+    pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
+        match self.default {
+            Some(default) if variable.spec().strategy != self.strategy => {
+                default.replace(variable, value)
+            }
+            _ => self.own.replace(variable, value),
+        }
+    }
+}
+
+/// By which names variables are known in a checkpoint: those by which they were added, and for others
+/// their own.
+#[derive(Default)]
+pub struct Names {
+    of: HashMap<usize, String>,
+    variables: HashMap<String, Variable>,
+}
+
+impl Names {
+    /// Gives `variable` a name, unless it has one. Fails if another variable has it.
+    pub(super) fn add(&mut self, variable: &Variable, name: &str) -> Result<()> {
+        if self.of.contains_key(&variable.key()) {
+            return Ok(());
+        }
+        if let Some(other) = self.variables.get(name) {
+            let problem = format!(
+                "two variables would be saved as '{name}': {other:?} and another {variable:?}; add \
+                 one of them to the checkpoint by another name"
+            );
+            return Err(Error::invalid("checkpoint", problem));
+        }
+        self.of.insert(variable.key(), name.to_owned());
+        self.variables.insert(name.to_owned(), variable.clone());
+        Ok(())
+    }
+
+    /// The name of a variable.
+    pub fn name(&self, variable: &Variable) -> Result<&str> {
+        self.of
+            .get(&variable.key())
+            .map(String::as_str)
+            .ok_or_else(|| Error::Internal(format!("{variable:?} has no name in the checkpoint")))
+    }
+
+    /// The variable with this name.
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.get(name)
+    }
+}
+
+/// What is saved of one object: tensors by the names of the parts, and what is not a tensor.
+#[derive(Default)]
+pub struct Record {
+    pub(super) tensors: Vec<(Option<String>, Tensor)>,
+    pub(super) properties: Map<String, Json>,
+}
+
+impl Record {
+    /// A tensor that is the object; it is saved by the object's name. Nobody changes it any more.
+    pub fn whole(&mut self, tensor: Tensor) {
+        self.tensors.push((None, tensor));
+    }
+
+    /// A tensor that is a part of the object. Nobody changes it any more.
+    pub fn part(&mut self, name: impl Into<String>, tensor: Tensor) {
+        self.tensors.push((Some(name.into()), tensor));
+    }
+
+    /// Something that is not a tensor. Use [`number`] for floating-point numbers.
+    pub fn property(&mut self, name: &str, value: impl Into<Json>) {
+        self.properties.insert(name.to_owned(), value.into());
+    }
+}
+
+/// A number as JSON, from which [`read_number`] makes the same bits: what is not finite becomes a text
+/// with the bits in it.
+pub fn number(value: f64) -> Json {
+    let finite = serde_json::Number::from_f64(value).map(Json::Number);
+    finite.unwrap_or_else(|| Json::String(format!("{value} ({:#018x})", value.to_bits())))
+}
+
+/// The number that [`number`] was given.
+pub fn read_number(json: &Json) -> Option<f64> {
+    match json {
+        Json::Number(number) => number.as_f64(),
+        Json::String(text) => {
+            let (_, bits) = text.split_once("(0x")?;
+            u64::from_str_radix(bits.strip_suffix(')')?, 16).ok().map(f64::from_bits)
+        }
+        _ => None,
+    }
+}
+
+/// What a file has of one object, and where differences are told.
+pub struct Saved<'a> {
+    pub(super) file: &'a CheckpointFile,
+    pub(super) object: &'a str,
+    pub(super) properties: &'a Map<String, Json>,
+    pub(super) taken: &'a mut HashSet<String>,
+    pub(super) mismatches: &'a mut Vec<Mismatch>,
+}
+
+impl Saved<'_> {
+    /// Tells a difference.
+    pub fn differs(&mut self, problem: impl Into<String>) {
+        let object = self.object.to_owned();
+        self.mismatches.push(Mismatch::Other { object, problem: problem.into() });
+    }
+
+    /// A property, of whatever type.
+    pub fn property(&mut self, name: &str) -> Option<&Json> {
+        if !self.properties.contains_key(name) {
+            self.differs(format!("the file does not say its {name}"));
+        }
+        self.properties.get(name)
+    }
+
+    /// A property as `read` understands it.
+    pub fn read_property<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Json) -> Option<T>,
+    ) -> Option<T> {
+        let found = self.property(name)?;
+        let (value, text) = (read(found), found.to_string());
+        if value.is_none() {
+            self.differs(format!("its {name} in the file makes no sense: {text}"));
+        }
+        value
+    }
+
+    /// A property that is a number.
+    pub fn number(&mut self, name: &str) -> Option<f64> {
+        self.read_property(name, read_number)
+    }
+
+    /// A property that is a whole number.
+    pub fn count(&mut self, name: &str) -> Option<u64> {
+        self.read_property(name, read_count)
+    }
+
+    /// A property that is an object of others.
+    pub fn members(&mut self, name: &str) -> Option<BTreeMap<String, Json>> {
+        self.read_property(name, |json| {
+            let members = json.as_object()?;
+            Some(members.iter().map(|(name, json)| (name.clone(), json.clone())).collect())
+        })
+    }
+
+    /// Says that a tensor of the file needs no mention: what it belongs to was told.
+    pub fn take(&mut self, part: &str) {
+        self.taken.insert(full_name(self.object, Some(part)));
+    }
+
+    /// Whether the file has this part of the object.
+    pub fn has_part(&self, part: &str) -> bool {
+        self.file.info(&full_name(self.object, Some(part))).is_some()
+    }
+
+    /// How many rows the file's tensor of this part has.
+    pub fn rows(&self, part: &str) -> Option<usize> {
+        self.file.info(&full_name(self.object, Some(part)))?.shape.first().copied()
+    }
+
+    /// The tensor that is the object, or this part of it, of this dtype and shape. None if the file has
+    /// none or another one, which is told.
+    pub fn tensor(
+        &mut self,
+        part: Option<&str>,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<Option<Tensor>> {
+        let name = full_name(self.object, part);
+        let tensor = self.file.read_expecting(&name, &name, dtype, shape, self.mismatches)?;
+        self.taken.insert(name);
+        Ok(tensor)
+    }
+}
+
+/// A whole number in the file that is one that steps and updates can be counted with.
+pub fn read_count(json: &Json) -> Option<u64> {
+    json.as_u64().filter(|&count| count < 1 << 53)
+}
+
+/// The name of a tensor in the file.
+pub(super) fn full_name(object: &str, part: Option<&str>) -> String {
+    match part {
+        Some(part) => format!("{object}/{part}"),
+        None => object.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_bits() {
+        let nan = f64::from_bits(0x7ff8_0000_0000_1234);
+        for value in [0.0, -0.0, 0.1, 1e300, 5e-324, f64::INFINITY, f64::NEG_INFINITY, nan, 3.0] {
+            let text = number(value).to_string();
+            let read = read_number(&serde_json::from_str(&text).unwrap()).unwrap();
+            assert_eq!(read.to_bits(), value.to_bits(), "{text}");
+        }
+        assert_eq!(read_number(&Json::Null), None);
+        assert_eq!(read_number(&Json::String("inf".into())), None);
+    }
+}

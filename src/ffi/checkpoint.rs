@@ -1,0 +1,414 @@
+//! Checkpoints: saving what training needs, and going on from it.
+
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::boundary::{array, boundary, out, quietly};
+use super::handle::{self, get, make};
+use super::object::{
+    umbo_checkpoint, umbo_gradients, umbo_metrics, umbo_optimizer, umbo_strategy, umbo_tensor,
+    umbo_variable,
+};
+use super::status::umbo_status;
+use super::text::{optional_text, text};
+use crate::checkpoint::{CallersTensor, Checkpoint, Number};
+use crate::error::{Error, Result};
+
+/// Makes a checkpoint, which holds nothing but the strategy's step number yet.
+///
+/// @param[in] strategy The strategy whose training is saved. All that is added is of this strategy;
+///   variables may also be of the default one.
+/// @param[out] checkpoint A new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// The checkpoint keeps all objects that are added alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_create(
+    strategy: *const umbo_strategy,
+    checkpoint: *mut *mut umbo_checkpoint,
+) -> umbo_status {
+    boundary("umbo_checkpoint_create", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let checkpoint = unsafe { out(checkpoint, "checkpoint") }?;
+        let strategy = get(strategy, "strategy")?;
+        checkpoint.write(make(Checkpoint::new(&strategy))?);
+        Ok(())
+    })
+}
+
+/// Adds a variable: its value.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name it is saved; copied. Names in a checkpoint differ. `name` may be
+///   NULL: the variable's own name.
+/// @param[in] variable The variable.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
+///   something has already (the message names both), or a variable of another strategy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_variable(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    variable: *mut umbo_variable,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_variable", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { optional_text(name, "name") }?;
+        let variable = get(variable, "variable")?;
+        let own = variable.name().clone();
+        let name = name.unwrap_or(own.as_str());
+        get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
+    })
+}
+
+/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state and
+/// the step counts of its rule.
+///
+/// The state of a variable is saved by the name by which the variable was added, or by its own name if it
+/// was not.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name it is saved; copied.
+/// @param[in] optimizer The optimizer. Its rule's numbers, settings, groups and schedule are not
+///   saved: a program sets them again.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_optimizer(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    optimizer: *mut umbo_optimizer,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_optimizer", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let optimizer = get(optimizer, "optimizer")?;
+        get(checkpoint, "checkpoint")?.add(name, optimizer)
+    })
+}
+
+/// Adds gradients: what several runs have accumulated with `accumulation_steps`.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name they are saved; copied.
+/// @param[in] gradients The gradients.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_gradients(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    gradients: *mut umbo_gradients,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_gradients", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let gradients = get(gradients, "gradients")?;
+        get(checkpoint, "checkpoint")?.add(name, gradients)
+    })
+}
+
+/// Adds metrics: what they have accumulated.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name they are saved; copied.
+/// @param[in] metrics The metrics.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    metrics: *mut umbo_metrics,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_metrics", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let metrics = get(metrics, "metrics")?;
+        get(checkpoint, "checkpoint")?.add(name, metrics)
+    })
+}
+
+/// Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
+/// the same memory. Nobody writes it while the checkpoint is saved, or reads or writes it while it is
+/// restored.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name it is saved; copied.
+/// @param[in] tensor The tensor, whose memory can be written.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only be
+///   read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_tensor(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    tensor: *mut umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_tensor", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let tensor = get(tensor, "tensor")?;
+        // SAFETY: the caller promises what the documentation says.
+        let tensor = unsafe { CallersTensor::new(tensor) }?;
+        get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
+    })
+}
+
+/// Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with the
+/// value that was set last.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name Its name; copied.
+/// @param[in] number Its value, of which every bit is kept.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
+///   something else has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_set_number(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    number: f64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_set_number", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        get(checkpoint, "checkpoint")?.set_number(name, Number::Float(number))
+    })
+}
+
+/// Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is saved
+/// with the value that was set last.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name Its name; copied.
+/// @param[in] integer Its value.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_set_integer(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    integer: i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_set_integer", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        get(checkpoint, "checkpoint")?.set_number(name, Number::Integer(integer))
+    })
+}
+
+/// Tells a number of the program's: as it was set or restored last.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name Its name.
+/// @param[out] number Gets its value.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_number(
+    checkpoint: *const umbo_checkpoint,
+    name: *const c_char,
+    number: *mut f64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_number", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (number, name) = unsafe { (out(number, "number")?, text(name, "name")?) };
+        match get(checkpoint, "checkpoint")?.number(name)? {
+            Number::Float(value) => number.write(value),
+            Number::Integer(_) => return Err(other_number(name, "umbo_checkpoint_integer()")),
+        }
+        Ok(())
+    })
+}
+
+/// Tells a whole number of the program's: as it was set or restored last.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name Its name.
+/// @param[out] integer Gets its value.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
+///   umbo_checkpoint_set_number() has set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_integer(
+    checkpoint: *const umbo_checkpoint,
+    name: *const c_char,
+    integer: *mut i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_integer", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (integer, name) = unsafe { (out(integer, "integer")?, text(name, "name")?) };
+        match get(checkpoint, "checkpoint")?.number(name)? {
+            Number::Integer(value) => integer.write(value),
+            Number::Float(_) => return Err(other_number(name, "umbo_checkpoint_number()")),
+        }
+        Ok(())
+    })
+}
+
+fn other_number(name: &str, function: &str) -> Error {
+    Error::invalid("name", format!("'{name}' was set as another type; ask {function}"))
+}
+
+/// Saves everything that was added, and the strategy's step number, to a file.
+///
+/// It is saved as it is between two steps: the call waits for a step in progress. The file is replaced as
+/// a whole: whatever fails, and whenever the process is killed or the machine stops, `path` leads to the
+/// file that was there before or to the new one. Once the call has succeeded, the new one is on the disk.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] path The file, in the safetensors format.
+/// @return UMBO_OK, or, and then the file is as it was:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, or two tensors that would
+///   have one name (the message says of which objects).
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
+///   that were submitted and not applied, or in the child of a fork.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or no room on the disk.
+/// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_save(
+    checkpoint: *const umbo_checkpoint,
+    path: *const c_char,
+) -> umbo_status {
+    boundary("umbo_checkpoint_save", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        get(checkpoint, "checkpoint")?.save(Path::new(path))
+    })
+}
+
+/// Makes everything that was added what it was when a file was saved, and lets the strategy count its
+/// steps from there.
+///
+/// Replicas may be more or fewer than when it was saved.
+///
+/// @param[in] checkpoint The checkpoint, with objects of the same names, kinds, dtypes and shapes
+///   as those that were saved.
+/// @param[in] path The file.
+/// @return UMBO_OK, or, and then nothing has changed:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
+///   message lists all that is missing, unexpected, or of another dtype or shape.
+/// - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
+///   the strategy is draining, or in the child of a fork.
+/// - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
+/// - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_restore(
+    checkpoint: *mut umbo_checkpoint,
+    path: *const c_char,
+) -> umbo_status {
+    boundary("umbo_checkpoint_restore", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        get(checkpoint, "checkpoint")?.restore(Path::new(path))
+    })
+}
+
+/// Saves the variables that were added, and nothing else, for other programs.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
+/// @return As umbo_checkpoint_save().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_save_weights(
+    checkpoint: *const umbo_checkpoint,
+    path: *const c_char,
+) -> umbo_status {
+    boundary("umbo_checkpoint_save_weights", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        get(checkpoint, "checkpoint")?.save_weights(Path::new(path))
+    })
+}
+
+/// Gives variables the values of tensors in a safetensors file, whichever program has written it. All
+/// other state stays as it is, and what else is in the file is left alone.
+///
+/// @param[in] checkpoint The checkpoint that the variables were added to.
+/// @param[in] path The file.
+/// @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
+///   tensors of the same names; then `count` is 0.
+/// @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL: the
+///   same names.
+/// @param[in] count How many names there are.
+/// @return UMBO_OK, or, and then nothing has changed:
+/// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
+/// - Otherwise as umbo_checkpoint_restore().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_load_weights(
+    checkpoint: *mut umbo_checkpoint,
+    path: *const c_char,
+    names: *const *const c_char,
+    tensor_names: *const *const c_char,
+    count: i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_load_weights", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        let checkpoint = get(checkpoint, "checkpoint")?;
+        if names.is_null() {
+            if count != 0 {
+                let problem = format!("{count}, but no variables are listed; list them, or pass 0");
+                return Err(Error::invalid("count", problem));
+            }
+            return checkpoint.load_weights(Path::new(path), None);
+        }
+        // SAFETY: the caller gives arrays of this length.
+        let names = unsafe { texts(names, count, "names") }?;
+        let tensors = match tensor_names.is_null() {
+            true => names.clone(),
+            // SAFETY: the caller gives arrays of this length.
+            false => unsafe { texts(tensor_names, count, "tensor_names") }?,
+        };
+        let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
+        checkpoint.load_weights(Path::new(path), Some(&pairs))
+    })
+}
+
+/// Texts that come in as an array.
+///
+/// # Safety
+/// As for [`array`] and [`text`].
+unsafe fn texts<'a>(
+    pointers: *const *const c_char,
+    count: i64,
+    argument: &'static str,
+) -> Result<Vec<&'a str>> {
+    // SAFETY: the caller's promise is the same.
+    let pointers = unsafe { array(pointers, count, argument) }?;
+    // SAFETY: as above.
+    super::boundary::collect(pointers.iter().map(|&pointer| unsafe { text(pointer, argument) }))
+}
+
+/// Makes another handle to the same checkpoint.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_retain(
+    checkpoint: *const umbo_checkpoint,
+    retained: *mut *mut umbo_checkpoint,
+) -> umbo_status {
+    boundary("umbo_checkpoint_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(checkpoint, "checkpoint", retained) }
+    })
+}
+
+/// Releases a handle.
+///
+/// @param[in] checkpoint The handle. NULL is fine: then nothing happens.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {
+    quietly("umbo_checkpoint_release", || handle::release(checkpoint, "checkpoint"));
+}

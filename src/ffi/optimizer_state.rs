@@ -1,0 +1,173 @@
+//! Setting what an optimizer carries from apply to apply.
+
+use std::ffi::c_char;
+
+use super::boundary::boundary;
+use super::handle::get;
+use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
+use super::optimizer::usable;
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use super::text::text;
+use crate::error::{Error, Result};
+use crate::optimizer::rule::VariableProgress;
+
+/// How often an optimizer has updated a variable, and the numbers that its rule carries from one update
+/// to the next. Start from UMBO_VARIABLE_PROGRESS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_variable_progress {
+    /// sizeof(umbo_variable_progress).
+    pub struct_size: usize,
+    /// How often it was updated.
+    pub updates: i64,
+    /// For Adam, AdamW and LAMB the power of beta1, for custom rules the number of updates; otherwise 0.
+    pub first_running: f64,
+    /// For Adam, AdamW and LAMB the power of beta2; otherwise 0.
+    pub second_running: f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_variable_progress {}
+
+impl Default for umbo_variable_progress {
+    fn default() -> Self {
+        umbo_variable_progress {
+            struct_size: size_of::<Self>(),
+            updates: 0,
+            first_running: 0.0,
+            second_running: 0.0,
+        }
+    }
+}
+
+/// Sets what an optimizer keeps for a variable, as if an update had left it.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] variable The variable, of the optimizer's strategy.
+/// @param[in] name The name of the state, such as "momentum".
+/// @param[in] state The elements, which are copied: of the variable's dtype and shape.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
+///   another dtype or shape.
+/// - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// A variable that was not updated yet counts as updated once: umbo_optimizer_set_variable_progress()
+/// says how often it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_set_state(
+    optimizer: *mut umbo_optimizer,
+    variable: *const umbo_variable,
+    name: *const c_char,
+    state: *const umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_optimizer_set_state", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let (variable, state) = (get(variable, "variable")?, get(state, "state")?);
+        usable(optimizer)?.set_state(&variable, name, &state)
+    })
+}
+
+/// Tells how often an optimizer has updated a variable, and what its rule carries along.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] variable The variable, of the optimizer's strategy.
+/// @param[out] progress Gets both. Start from UMBO_VARIABLE_PROGRESS_INIT, which sets its size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_variable_progress(
+    optimizer: *const umbo_optimizer,
+    variable: *const umbo_variable,
+    progress: *mut umbo_variable_progress,
+) -> umbo_status {
+    boundary("umbo_optimizer_variable_progress", || {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let progress = unsafe { options::out(progress, "progress") }?;
+        let variable = get(variable, "variable")?;
+        let found = usable(optimizer)?.variable_progress(&variable)?;
+        progress.write(umbo_variable_progress {
+            struct_size: size_of::<umbo_variable_progress>(),
+            updates: found.updates as i64,
+            first_running: found.running[0],
+            second_running: found.running[1],
+        });
+        Ok(())
+    })
+}
+
+/// Sets how often an optimizer has updated a variable, and what its rule carries along.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] variable The variable, of the optimizer's strategy.
+/// @param[in] progress Both. With 0 updates the variable has no state that could be read.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
+///   numbers below 0 or not finite.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
+    optimizer: *mut umbo_optimizer,
+    variable: *const umbo_variable,
+    progress: *const umbo_variable_progress,
+) -> umbo_status {
+    boundary("umbo_optimizer_set_variable_progress", || {
+        super::boundary::check(progress, "progress", "a struct is expected")?;
+        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+        let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
+        let variable = get(variable, "variable")?;
+        let running = [progress.first_running, progress.second_running];
+        let updates = count(progress.updates, "progress.updates")?;
+        let progress = VariableProgress { updates, running };
+        usable(optimizer)?.set_variable_progress(&variable, progress)
+    })
+}
+
+/// Sets how many applies have taken effect, which a schedule is asked with.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] iterations Their number; 0 or more.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number below 0.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_set_iterations(
+    optimizer: *mut umbo_optimizer,
+    iterations: i64,
+) -> umbo_status {
+    boundary("umbo_optimizer_set_iterations", || {
+        let iterations = count(iterations, "iterations")?;
+        usable(optimizer)?.set_iterations(iterations)
+    })
+}
+
+/// Sets the factor that callbacks multiply their loss by, from the next run on.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] loss_scale The factor; more than 0 and finite as a float32.
+/// @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 or
+///   more.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_set_loss_scale(
+    optimizer: *mut umbo_optimizer,
+    loss_scale: f64,
+    applies: i64,
+) -> umbo_status {
+    boundary("umbo_optimizer_set_loss_scale", || {
+        let applies = count(applies, "applies")?;
+        usable(optimizer)?.set_loss_scale(loss_scale, applies)
+    })
+}
+
+fn count(number: i64, argument: &'static str) -> Result<u64> {
+    let problem = || Error::invalid(argument, format!("{number}; must be 0 or more"));
+    u64::try_from(number).map_err(|_| problem())
+}

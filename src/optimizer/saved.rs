@@ -1,0 +1,216 @@
+//! An optimizer's state as a whole: taken out, and put back.
+//!
+//! Whoever exports or imports has the step lock of the optimizer's strategy, so that no apply is prepared
+//! or at work; what sets one thing takes it.
+
+use crate::collectives::copy_to;
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::optimizer::rule::{Running, VariableProgress};
+use crate::optimizer::settings::LossScaling;
+use crate::optimizer::state::{Optimizer, State};
+use crate::strategy::Strategy;
+use crate::tensor::Tensor;
+use crate::values::variable::Variable;
+
+/// All that an optimizer carries from apply to apply. What a program sets again when it makes an
+/// optimizer (its rule's numbers, settings, groups, a schedule) is not in it.
+#[derive(Debug)]
+pub struct OptimizerState {
+    /// The learning rate; while there is a schedule, that of the last apply.
+    pub learning_rate: f64,
+    /// How many applies have taken effect.
+    pub iterations: u64,
+    /// The loss scale, if it is dynamic; otherwise it is a setting.
+    pub loss_scale: Option<DynamicLossScale>,
+    /// What is kept for each variable that was updated.
+    pub variables: Vec<VariableState>,
+}
+
+/// A loss scale that grows and shrinks by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DynamicLossScale {
+    /// What the next run's loss is multiplied with.
+    pub scale: f64,
+    /// How many applies in a row have taken effect with it.
+    pub applies: u64,
+}
+
+/// What an optimizer keeps for one variable.
+#[derive(Debug)]
+pub struct VariableState {
+    /// The variable.
+    pub variable: Variable,
+    /// How often it was updated; more than 0.
+    pub updates: u64,
+    /// The rule's running scalars.
+    pub running: Running,
+    /// The rule's slots, in its order, of the variable's dtype and shape.
+    pub slots: Vec<Tensor>,
+}
+
+/// Room for a state that is about to be put into an optimizer.
+pub struct Reserved(());
+
+impl Optimizer {
+    /// Whether the loss scale grows and shrinks by itself, and so is state.
+    pub fn has_dynamic_loss_scale(&self) -> bool {
+        self.lock().has_dynamic_loss_scale()
+    }
+
+    /// The variables that it has updated, in the order in which it met them.
+    pub fn updated_variables(&self) -> Vec<Variable> {
+        self.lock().variables.updated().map(|(variable, ..)| variable.clone()).collect()
+    }
+
+    /// A copy of all state, in host memory.
+    pub fn export(&self) -> Result<OptimizerState> {
+        let state = self.lock();
+        let variables = state.variables.updated().map(|(variable, progress, slots)| {
+            let copies = slots.iter().map(|slot| copy_to(slot, DeviceId::HOST));
+            Ok(VariableState {
+                variable: variable.clone(),
+                updates: progress.updates,
+                running: progress.running,
+                slots: copies.collect::<Result<_>>()?,
+            })
+        });
+        Ok(OptimizerState {
+            learning_rate: state.learning_rate,
+            iterations: state.iterations,
+            loss_scale: state.has_dynamic_loss_scale().then_some(DynamicLossScale {
+                scale: state.loss_scale,
+                applies: state.applies_at_scale,
+            }),
+            variables: variables.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Makes room for what [`Optimizer::import`] puts in. Changes nothing that can be seen.
+    pub fn reserve(&self, variables: &[VariableState]) -> Result<Reserved> {
+        let state = &mut *self.lock();
+        for VariableState { variable, .. } in variables {
+            state.variables.known(variable, self.rule())?;
+        }
+        Ok(Reserved(()))
+    }
+
+    /// Replaces all state by what [`Optimizer::export`] has given; a variable that is not in it is one
+    /// that was never updated. The loss scale stays as it is unless it is dynamic here and was there. A schedule stays, too,
+    /// and goes on with the iterations. With what was reserved for it, it cannot fail.
+    pub fn import(&self, from: &OptimizerState, _room: Reserved) -> Result<()> {
+        let state = &mut *self.lock();
+        state.variables.forget(self.rule())?;
+        for VariableState { variable, updates, running, slots } in &from.variables {
+            let progress = VariableProgress { updates: *updates, running: *running };
+            state.variables.put(variable, progress)?;
+            for (index, slot) in slots.iter().enumerate() {
+                state.variables.put_slot(variable, index, slot)?;
+            }
+        }
+        state.learning_rate = from.learning_rate;
+        state.iterations = from.iterations;
+        if let Some(DynamicLossScale { scale, applies }) = from.loss_scale
+            && state.has_dynamic_loss_scale()
+        {
+            state.put_loss_scale(scale, applies);
+        }
+        Ok(())
+    }
+
+    /// Replaces the state `name` of `variable`, as if an update had left it, by the elements of `value`.
+    /// NotFound for a name that the rule does not have; INVALID_ARGUMENT for another dtype or shape, and
+    /// for a variable of another strategy.
+    pub fn set_state(&self, variable: &Variable, name: &str, value: &Tensor) -> Result<()> {
+        let index = self.slot_index(name)?;
+        self.check_variable(variable)?;
+        if (value.dtype(), value.shape()) != (variable.dtype(), variable.shape()) {
+            let problem = format!(
+                "{} of shape {}; state of {variable:?} has its dtype and shape",
+                value.dtype(),
+                value.shape()
+            );
+            return Err(Error::invalid("state", problem));
+        }
+        // A copy first: the caller's memory may be the state's own.
+        let value = copy_to(value, variable.device())?;
+        self.between_steps(|state| {
+            state.variables.known(variable, self.rule())?;
+            state.variables.put_slot(variable, index, &value)?;
+            state.variables.show(variable)
+        })
+    }
+
+    /// How often `variable` was updated, and its running scalars: those before the first update if there
+    /// was none.
+    pub fn variable_progress(&self, variable: &Variable) -> Result<VariableProgress> {
+        self.check_variable(variable)?;
+        let fresh = VariableProgress { updates: 0, running: self.rule().initial_running() };
+        Ok(self.lock().variables.progress(variable).unwrap_or(fresh))
+    }
+
+    /// Sets both. With 0 updates the variable has no state that can be read.
+    pub fn set_variable_progress(
+        &self,
+        variable: &Variable,
+        progress: VariableProgress,
+    ) -> Result<()> {
+        self.check_variable(variable)?;
+        if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
+            return Err(Error::invalid("running", format!("{scalar}; must be finite")));
+        }
+        self.between_steps(|state| {
+            state.variables.known(variable, self.rule())?;
+            state.variables.put(variable, progress)
+        })
+    }
+
+    /// Sets how many applies have taken effect, which a schedule is asked with.
+    pub fn set_iterations(&self, iterations: u64) -> Result<()> {
+        self.between_steps(|state| {
+            state.iterations = iterations;
+            Ok(())
+        })
+    }
+
+    /// Sets what the next run's loss is multiplied with, and how many applies in a row have taken effect
+    /// with it. It is positive, and finite as a float32.
+    pub fn set_loss_scale(&self, scale: f64, applies: u64) -> Result<()> {
+        LossScaling::Fixed(scale).check()?;
+        self.between_steps(|state| {
+            state.put_loss_scale(scale, applies);
+            Ok(())
+        })
+    }
+
+    /// Calls `change` between two steps of the strategy, where no apply is prepared.
+    fn between_steps<R>(&self, change: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+        let strategy = Strategy::with_id(self.strategy());
+        let strategy = strategy.ok_or_else(|| {
+            Error::precondition(
+                "optimizer: its strategy was released; keep that until the last apply",
+            )
+        })?;
+        let _quiet = strategy.quiet()?;
+        change(&mut self.lock())
+    }
+
+    fn check_variable(&self, variable: &Variable) -> Result<()> {
+        if variable.spec().strategy == self.strategy() {
+            return Ok(());
+        }
+        Err(Error::invalid("variable", "made by another strategy than the optimizer's"))
+    }
+}
+
+impl State {
+    fn has_dynamic_loss_scale(&self) -> bool {
+        matches!(self.settings.loss_scaling, Some(LossScaling::Dynamic { .. }))
+    }
+
+    fn put_loss_scale(&mut self, scale: f64, applies: u64) {
+        self.loss_scale = scale;
+        self.applies_at_scale = applies;
+        self.forget_earlier_scale();
+    }
+}

@@ -1,0 +1,60 @@
+//! What gradients have accumulated over several runs: taken out, and put back.
+//!
+//! Whoever does either has the step lock of the gradients' strategy.
+
+use crate::error::{Error, Result};
+pub use crate::optimizer::accumulation::AccumulatedSum;
+use crate::optimizer::accumulation::PreparedSum;
+use crate::optimizer::gradients::Gradients;
+
+/// What the runs since the last update have contributed, however many replicas there were.
+#[derive(Debug)]
+pub struct AccumulatedRuns {
+    /// How many runs.
+    pub runs: u64,
+    /// The sum of their weights.
+    pub weight: f64,
+    /// Of the variables that one of the runs wrote, in their order.
+    pub sums: Vec<AccumulatedSum>,
+}
+
+/// The same, ready to be put into gradients.
+pub struct PreparedRuns {
+    runs: u64,
+    weight: f64,
+    sums: Vec<PreparedSum>,
+}
+
+impl Gradients {
+    /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
+    /// would be left out.
+    pub fn export(&self) -> Result<AccumulatedRuns> {
+        self.check_process()?;
+        if self.check_applied().is_err() {
+            return Err(Error::precondition(
+                "gradients: what the last run submitted has not been applied, and would be left out; \
+                 apply first",
+            ));
+        }
+        let accumulation = self.accumulation();
+        let sums = (0..self.variables().len()).map(|index| accumulation.export(index));
+        let sums = sums.filter_map(Result::transpose).collect::<Result<_>>()?;
+        Ok(AccumulatedRuns { runs: accumulation.runs, weight: accumulation.weight, sums })
+    }
+
+    /// Makes all ready for [`Gradients::import`]. Changes nothing that can be seen. The sums have been
+    /// checked to be of variables of these gradients, of float64, with rows where these are row-sparse.
+    pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
+        self.check_process()?;
+        let AccumulatedRuns { runs, weight, sums } = from;
+        let sums = self.accumulation().prepare_import(self.variables(), sums)?;
+        Ok(PreparedRuns { runs, weight, sums })
+    }
+
+    /// Replaces what is accumulated. What a run has submitted and nobody applied is dropped.
+    pub fn import(&self, from: PreparedRuns) -> Result<()> {
+        self.accumulation().import(from.runs, from.weight, from.sums)?;
+        self.set_aside();
+        Ok(())
+    }
+}

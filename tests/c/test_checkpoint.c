@@ -1,0 +1,209 @@
+/* Checkpoints: training goes on from a file with the bits that it would have had. */
+#include "check.h"
+
+#define STEPS 4
+
+/* Fails with this status, and a message with these words. */
+#define CHECK_FAILS(call, status, words) \
+    do {                                 \
+        CHECK_STATUS(call, status);      \
+        CHECK_MESSAGE(words);            \
+    } while (0)
+
+static const char file[] = "test_checkpoint.safetensors";
+
+struct model {
+    umbo_strategy *strategy;
+    umbo_variable *weights;
+    umbo_gradients *gradients;
+    umbo_optimizer *optimizer;
+    umbo_metrics *metrics;
+    umbo_tensor *seen;
+    umbo_checkpoint *checkpoint;
+};
+
+static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void *user_data,
+                        umbo_value **result) {
+    struct model *m = (struct model *)user_data;
+    umbo_view w, g;
+    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    const float *weights;
+    float *gradient;
+    int64_t index;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
+    UMBO_TRY(umbo_variable_view(m->weights, ctx, &w));
+    UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &g));
+    weights = (const float *)w.data;
+    gradient = (float *)g.mutable_data;
+    for (index = 0; index < w.shape[0]; index++) {
+        gradient[index] = weights[index] * 0.5f + (float)(position.step * (index + 1)) * 0.01f;
+    }
+    UMBO_TRY(umbo_metrics_add(m->metrics, ctx, 0, (double)gradient[0], 1));
+    return umbo_gradients_submit_weighted(m->gradients, ctx, 1);
+}
+
+static void make(struct model *m, int32_t replicas) {
+    const float start[3] = {1, 2, 3}, zeros[2] = {0, 0};
+    umbo_tensor *initial = make_floats(3, start);
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    m->strategy = make_strategy(replicas);
+    CHECK_OK(umbo_variable_create(m->strategy, "weights", initial, NULL, &m->weights));
+    umbo_tensor_release(initial);
+    options.loss_reduction = UMBO_LOSS_SUM;
+    options.accumulation_steps = 3;
+    CHECK_OK(umbo_gradients_create(m->strategy, 1, &m->weights, &options, &m->gradients));
+    CHECK_OK(umbo_optimizer_create_adam(m->strategy, NULL, &m->optimizer));
+    CHECK_OK(umbo_metrics_create(m->strategy, &m->metrics));
+    CHECK_OK(umbo_metrics_define(m->metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
+    m->seen = make_floats(2, zeros);
+    CHECK_OK(umbo_checkpoint_create(m->strategy, &m->checkpoint));
+    CHECK_OK(umbo_checkpoint_add_variable(m->checkpoint, NULL, m->weights));
+    CHECK_OK(umbo_checkpoint_add_optimizer(m->checkpoint, "optimizer", m->optimizer));
+    CHECK_OK(umbo_checkpoint_add_gradients(m->checkpoint, "gradients", m->gradients));
+    CHECK_OK(umbo_checkpoint_add_metrics(m->checkpoint, "metrics", m->metrics));
+    CHECK_OK(umbo_checkpoint_add_tensor(m->checkpoint, "seen", m->seen));
+    CHECK_OK(umbo_checkpoint_set_integer(m->checkpoint, "epoch", 0));
+    CHECK_OK(umbo_checkpoint_set_number(m->checkpoint, "best", 1.0));
+}
+
+static void release(struct model *m) {
+    umbo_checkpoint_release(m->checkpoint);
+    umbo_tensor_release(m->seen);
+    umbo_metrics_release(m->metrics);
+    umbo_optimizer_release(m->optimizer);
+    umbo_gradients_release(m->gradients);
+    umbo_variable_release(m->weights);
+    umbo_strategy_release(m->strategy);
+}
+
+static void train(struct model *m, int steps) {
+    for (; steps > 0; steps--) {
+        CHECK_OK(umbo_strategy_run(m->strategy, step, m, NULL, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(m->optimizer, m->gradients, NULL, NULL));
+    }
+}
+
+static void check_same(const struct model *a, const struct model *b) {
+    float one[3], other[3];
+    umbo_metric mean = UMBO_METRIC_INIT, other_mean = UMBO_METRIC_INIT;
+    CHECK_OK(umbo_variable_copy_to_host(a->weights, one, sizeof(one)));
+    CHECK_OK(umbo_variable_copy_to_host(b->weights, other, sizeof(other)));
+    CHECK(memcmp(one, other, sizeof(one)) == 0);
+    CHECK_OK(umbo_metrics_result(a->metrics, 0, &mean));
+    CHECK_OK(umbo_metrics_result(b->metrics, 0, &other_mean));
+    CHECK(memcmp(&mean, &other_mean, sizeof(mean)) == 0);
+}
+
+static void goes_on_from_a_file(int32_t replicas) {
+    struct model a, b;
+    umbo_view view;
+    int64_t epoch = 0;
+    double best = 0;
+    float seen[2];
+    make(&a, replicas);
+    train(&a, STEPS);
+    CHECK_OK(umbo_tensor_view(a.seen, &view));
+    ((float *)view.mutable_data)[1] = 4.5f;
+    CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", 7));
+    CHECK_OK(umbo_checkpoint_set_number(a.checkpoint, "best", -0.25));
+    CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
+    make(&b, replicas);
+    CHECK_OK(umbo_checkpoint_restore(b.checkpoint, file));
+    check_same(&a, &b);
+    CHECK_OK(umbo_checkpoint_integer(b.checkpoint, "epoch", &epoch));
+    CHECK_OK(umbo_checkpoint_number(b.checkpoint, "best", &best));
+    CHECK(epoch == 7 && best == -0.25);
+    CHECK_OK(umbo_tensor_copy_to_host(b.seen, seen, sizeof(seen)));
+    CHECK(seen[0] == 0 && seen[1] == 4.5f);
+    train(&a, STEPS);
+    train(&b, STEPS);
+    check_same(&a, &b);
+    release(&b);
+    release(&a);
+}
+
+static void what_does_not_fit_is_told(void) {
+    struct model a;
+    float before[3], after[3];
+    umbo_variable *more;
+    int64_t updates = 0;
+    const char *const names[1] = {"weights"}, *const tensors[1] = {"no such tensor"};
+    make(&a, 2);
+    train(&a, 1);
+    CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
+    train(&a, 1);
+    CHECK_OK(umbo_variable_copy_to_host(a.weights, before, sizeof(before)));
+    more = make_variable(a.strategy, 1, UMBO_AGGREGATION_SUM);
+    CHECK_OK(umbo_checkpoint_add_variable(a.checkpoint, "more", more));
+    CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, file), UMBO_STATUS_INVALID_ARGUMENT,
+                "the file has no variable 'more'");
+    CHECK_FAILS(umbo_checkpoint_add_variable(a.checkpoint, "optimizer", more),
+                UMBO_STATUS_INVALID_ARGUMENT, "a optimizer that was added before");
+    CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, "no such file"), UMBO_STATUS_NOT_FOUND,
+                "no such file");
+    CHECK_FAILS(umbo_checkpoint_save(a.checkpoint, "no/such/folder/file"), UMBO_STATUS_NOT_FOUND,
+                "no/such/folder");
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, names, tensors, 1),
+                UMBO_STATUS_INVALID_ARGUMENT, "no tensor 'no such tensor'");
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, NULL, tensors, 1),
+                UMBO_STATUS_INVALID_ARGUMENT, "count");
+    CHECK_FAILS(umbo_checkpoint_integer(a.checkpoint, "best", &updates),
+                UMBO_STATUS_INVALID_ARGUMENT, "umbo_checkpoint_number()");
+    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
+    CHECK(memcmp(before, after, sizeof(before)) == 0);
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, names, NULL, 1));
+    CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
+    CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, NULL, NULL, 0));
+    umbo_variable_release(more);
+    release(&a);
+}
+
+/* Each piece of state by itself. */
+static void state_is_set(void) {
+    struct model a;
+    const float momentum[3] = {1, 2, 3};
+    float read[3];
+    double scale = 0;
+    int64_t iterations = 0;
+    umbo_variable_progress progress = UMBO_VARIABLE_PROGRESS_INIT;
+    umbo_tensor *state = make_floats(3, momentum), *other = make_floats(2, momentum), *kept;
+    make(&a, 1);
+    CHECK_OK(umbo_optimizer_set_state(a.optimizer, a.weights, "m", state));
+    CHECK_OK(umbo_optimizer_state(a.optimizer, a.weights, "m", &kept));
+    CHECK_OK(umbo_tensor_copy_to_host(kept, read, sizeof(read)));
+    CHECK(memcmp(read, momentum, sizeof(read)) == 0);
+    progress.updates = 5;
+    progress.first_running = 0.5;
+    progress.second_running = 0.25;
+    CHECK_OK(umbo_optimizer_set_variable_progress(a.optimizer, a.weights, &progress));
+    progress.updates = 0;
+    CHECK_OK(umbo_optimizer_variable_progress(a.optimizer, a.weights, &progress));
+    CHECK(progress.updates == 5 && progress.first_running == 0.5 && progress.second_running == 0.25);
+    CHECK_OK(umbo_optimizer_set_iterations(a.optimizer, 9));
+    CHECK_OK(umbo_optimizer_iterations(a.optimizer, &iterations));
+    CHECK_OK(umbo_optimizer_set_loss_scale(a.optimizer, 8, 0));
+    CHECK_OK(umbo_optimizer_loss_scale(a.optimizer, &scale));
+    CHECK(iterations == 9 && scale == 8);
+    CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "m", other),
+                UMBO_STATUS_INVALID_ARGUMENT, "[2]");
+    CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "momentum", state),
+                UMBO_STATUS_NOT_FOUND, "adam keeps");
+    CHECK_FAILS(umbo_optimizer_set_iterations(a.optimizer, -1), UMBO_STATUS_INVALID_ARGUMENT, "-1");
+    CHECK_FAILS(umbo_optimizer_set_loss_scale(a.optimizer, 0, 0), UMBO_STATUS_INVALID_ARGUMENT, "0");
+    umbo_tensor_release(kept);
+    umbo_tensor_release(other);
+    umbo_tensor_release(state);
+    release(&a);
+}
+
+int main(void) {
+    int32_t replicas;
+    for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
+    what_does_not_fit_is_told();
+    state_is_set();
+    CHECK(remove(file) == 0);
+    return finish();
+}

@@ -1,0 +1,8 @@
+//! Checkpoints: what is in them, what does not fit, and training that goes on from one.
+
+mod files;
+mod mismatches;
+mod resume;
+mod scene;
+mod states;
+mod weights;

@@ -1,0 +1,245 @@
+//! What does not fit is refused, all of it at once, and nothing is changed.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use umbo::checkpoint::{Checkpoint, Number};
+use umbo::error::Status;
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{Gradients, LossReduction, Optimizer, apply};
+use umbo::strategy::operation::Operation;
+use umbo::strategy::variables::read;
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::DType;
+
+use crate::scene::{Feature, Folder, Scene, bytes, strategy, values, variable};
+
+#[test]
+fn all_that_differs_is_listed_at_once() {
+    let folder = Folder::new();
+    let path = folder.path("there");
+    let scene = Scene::new("momentum", Feature::Accumulation, 1);
+    scene.train(2);
+    scene.checkpoint.save(&path).unwrap();
+
+    let strategy = strategy(2);
+    let here = Checkpoint::new(&strategy);
+    let kernel = variable(&strategy, "kernel", &[3, 5], DType::Float64);
+    let bias = variable(&strategy, "bias", &[], DType::Float32);
+    here.add("model/dense/kernel", Arc::new(kernel.clone())).unwrap();
+    here.add("model/dense/bias", Arc::new(bias.clone())).unwrap();
+    here.add("more", Arc::new(variable(&strategy, "more", &[2], DType::Float32))).unwrap();
+    here.add("optimizer0", Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap()).unwrap();
+    let metrics = Metrics::new(&strategy);
+    metrics.define("loss", Kind::Sum).unwrap();
+    metrics.define("new", Kind::Sum).unwrap();
+    metrics.define("matrix", Kind::confusion(4).unwrap()).unwrap();
+    here.add("metrics", metrics).unwrap();
+    here.set_number("gradients0", Number::Integer(3)).unwrap();
+    here.set_number("epoch", Number::Float(3.0)).unwrap();
+
+    let (old_kernel, old_bias) = (read(&kernel).unwrap(), read(&bias).unwrap());
+    let error = here.restore(&path).unwrap_err();
+    assert_eq!(error.status(), Status::InvalidArgument);
+    let told = error.to_string();
+    for part in [
+        "'model/dense/kernel' is float64 here, float32 in the file",
+        "'model/dense/kernel' has [3, 5] here, [5, 3] in the file",
+        "the file has no variable 'more'",
+        "its rule is sgd here, momentum in the file",
+        "metric 'loss' is \"sum\" here, \"mean\" in the file",
+        "the file has no metric 'new'",
+        "metric 'matrix' is {\"confusion\":4} here, {\"confusion\":3} in the file",
+        "the file has a metric 'auc', which was not defined",
+        "'gradients0' is a number here, a gradients in the file",
+        "epoch: the file does not say its value",
+        "the file has a variable 'model/wide', which was not added",
+        "the file has a number 'best loss', which was not added",
+        "nothing was changed",
+    ] {
+        assert!(told.contains(part), "'{part}' is not in: {told}");
+    }
+    assert_eq!(values(&read(&kernel).unwrap()), values(&old_kernel));
+    assert_eq!(values(&read(&bias).unwrap()), values(&old_bias));
+    assert_eq!(here.number("gradients0").unwrap(), Number::Integer(3));
+    let lines = told.lines().count() - 1;
+    assert!(told.contains(&format!("{lines} mismatches")), "{told}");
+}
+
+#[test]
+fn states_of_variables_that_nobody_knows_are_told() {
+    let folder = Folder::new();
+    let path = folder.path("there");
+    let scene = Scene::new("momentum", Feature::Plain, 1);
+    scene.train(2);
+    scene.checkpoint.save(&path).unwrap();
+    let here = Checkpoint::new(&scene.strategy);
+    here.add("optimizer0", Arc::clone(&scene.trainers[0].0) as _).unwrap();
+    here.add("gradients0", Arc::clone(&scene.trainers[0].1) as _).unwrap();
+    let told = here.restore(&path).unwrap_err().to_string();
+    assert!(told.contains("for a variable 'model/wide', which is not known here"), "{told}");
+}
+
+#[test]
+fn names_differ_and_a_clash_names_both() {
+    let strategy = strategy(1);
+    let one = variable(&strategy, "w", &[2], DType::Float32);
+    let other = variable(&strategy, "w", &[3], DType::Float32);
+    let checkpoint = Checkpoint::new(&strategy);
+    checkpoint.add("w", Arc::new(one.clone())).unwrap();
+    let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap();
+    let told = checkpoint.add("w", Arc::clone(&optimizer) as _).unwrap_err().to_string();
+    assert!(told.contains("the optimizer would be saved as 'w'"), "{told}");
+    assert!(told.contains("a variable that was added before"), "{told}");
+    assert!(checkpoint.set_number("w", Number::Integer(1)).is_err());
+    for name in ["", "__metadata__", &"x".repeat(5000)] {
+        let added = checkpoint.add(name, Arc::new(other.clone()));
+        assert_eq!(added.unwrap_err().status(), Status::InvalidArgument);
+    }
+    // Gradients of a variable of the same name, which was not added.
+    let gradients = |variable: &_| {
+        let variables = vec![Clone::clone(variable)];
+        let devices = strategy.compute_devices();
+        Gradients::new(strategy.id(), devices, variables, LossReduction::Sum).unwrap()
+    };
+    checkpoint.add("gradients", gradients(&other)).unwrap();
+    let folder = Folder::new();
+    let told = checkpoint.save(&folder.path("file")).unwrap_err().to_string();
+    assert!(told.contains("two variables would be saved as 'w'"), "{told}");
+    assert!(told.contains("[2]") && told.contains("[3]"), "{told}");
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn tensors_of_one_name_are_refused_and_both_owners_named() {
+    let folder = Folder::new();
+    let scene = Scene::new("momentum", Feature::Plain, 1);
+    scene.train(1);
+    let clash = variable(&scene.strategy, "x", &[1], DType::Float32);
+    scene.checkpoint.add("optimizer0/model/wide/momentum", Arc::new(clash)).unwrap();
+    let told = scene.checkpoint.save(&folder.path("file")).unwrap_err().to_string();
+    assert!(told.contains("optimizer 'optimizer0'"), "{told}");
+    assert!(told.contains("variable 'optimizer0/model/wide/momentum'"), "{told}");
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn objects_of_other_strategies_are_refused() {
+    let (one, other) = (strategy(1), strategy(2));
+    let checkpoint = Checkpoint::new(&one);
+    let foreign = variable(&other, "w", &[2], DType::Float32);
+    assert!(checkpoint.add("w", Arc::new(foreign)).is_err());
+    assert!(checkpoint.add("m", Metrics::new(&other)).is_err());
+    let optimizer = Optimizer::new(other.id(), Box::new(Sgd), 0.1).unwrap();
+    let told = checkpoint.add("o", optimizer).unwrap_err();
+    assert_eq!(told.status(), Status::InvalidArgument);
+    assert!(told.to_string().contains("another strategy"), "{told}");
+}
+
+/// Variables of the default strategy, which steps do not cover, may be added.
+#[test]
+fn variables_of_the_default_strategy_are_restored() {
+    let (folder, strategy) = (Folder::new(), strategy(2));
+    let path = folder.path("file");
+    let default = Strategy::default_strategy();
+    let plain = variable(&default, "plain", &[4], DType::Float32);
+    let own = variable(&strategy, "own", &[2], DType::Float32);
+    let checkpoint = Checkpoint::new(&strategy);
+    checkpoint.add("plain", Arc::new(plain.clone())).unwrap();
+    checkpoint.add("own", Arc::new(own.clone())).unwrap();
+    checkpoint.save(&path).unwrap();
+    let before = values(&read(&plain).unwrap());
+    let zeros = variable(&default, "zeros", &[4], DType::Float32);
+    let twice = umbo::values::Value::Variable(zeros);
+    use umbo::collectives::Assignment;
+    umbo::strategy::variables::assign(&plain, Assignment::Add, &twice).unwrap();
+    assert_ne!(values(&read(&plain).unwrap()), before);
+    checkpoint.restore(&path).unwrap();
+    assert_eq!(values(&read(&plain).unwrap()), before);
+}
+
+#[test]
+fn what_was_submitted_is_applied_before_it_is_saved() {
+    let folder = Folder::new();
+    let scene = Scene::new("momentum", Feature::Plain, 2);
+    let (optimizer, gradients) = &scene.trainers[0];
+    let submit = |context: &ReplicaContext| {
+        gradients.submit_in(context, Some(1.0))?;
+        Ok(None)
+    };
+    scene.strategy.run(&submit, None).unwrap();
+    let error = scene.checkpoint.save(&folder.path("file")).unwrap_err();
+    assert_eq!(error.status(), Status::FailedPrecondition);
+    assert!(error.to_string().contains("gradients 'gradients0'"), "{error}");
+    assert!(folder.names().is_empty());
+    apply(optimizer, gradients).unwrap();
+    scene.checkpoint.save(&folder.path("file")).unwrap();
+    // What waits when a file is restored is dropped, and the next run may submit.
+    scene.strategy.run(&submit, None).unwrap();
+    scene.checkpoint.restore(&folder.path("file")).unwrap();
+    scene.train(1);
+}
+
+/// A step in flight is refused by name: on another thread, and on this one.
+#[test]
+fn a_step_in_flight_is_refused() {
+    let folder = Folder::new();
+    let path = folder.path("file");
+    let scene = Scene::new("adam", Feature::Plain, 2);
+    scene.train(3);
+    scene.checkpoint.save(&path).unwrap();
+    let checkpoint = &scene.checkpoint;
+    // The callbacks of step 4.
+    let inside = |context: &ReplicaContext| {
+        for refused in [checkpoint.save(&path), checkpoint.restore(&path)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+            assert!(error.to_string().contains("replica"), "{error}");
+        }
+        let (own, file) = (Arc::clone(checkpoint), path.clone());
+        let merged = move |_: &Strategy, values| {
+            for refused in [own.save(&file), own.restore(&file)] {
+                let error = refused.unwrap_err();
+                assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+                assert!(error.to_string().contains("step 4"), "{error}");
+            }
+            Ok(values)
+        };
+        context.synchronize(Operation::MergeCall { function: 1 }, None, Box::new(merged))?;
+        Ok(None)
+    };
+    scene.strategy.run(&inside, None).unwrap();
+    // Another thread, while step 5 runs.
+    std::thread::scope(|scope| {
+        let (begun, has_begun) = mpsc::channel();
+        let (end, may_end) = mpsc::channel::<()>();
+        let may_end = std::sync::Mutex::new(may_end);
+        let strategy = &scene.strategy;
+        let running = scope.spawn(move || {
+            let slow = |context: &ReplicaContext| {
+                if context.replica() == 0 {
+                    begun.send(()).unwrap();
+                    let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(60));
+                }
+                Ok(None)
+            };
+            strategy.run(&slow, None).unwrap();
+        });
+        has_begun.recv().unwrap();
+        let before = scene.bits();
+        let error = checkpoint.restore(&path).unwrap_err();
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("step 5"), "{error}");
+        assert_eq!(scene.bits(), before);
+        // Saving waits for it.
+        let saving = scope.spawn(|| checkpoint.save(&folder.path("later")));
+        drop(end);
+        running.join().unwrap();
+        saving.join().unwrap().unwrap();
+    });
+    scene.checkpoint.restore(&path).unwrap();
+    scene.checkpoint.save(&folder.path("again")).unwrap();
+    assert!(bytes(&path) == bytes(&folder.path("again")));
+}

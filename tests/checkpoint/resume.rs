@@ -1,0 +1,99 @@
+//! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with every
+//! feature, on several numbers of replicas.
+
+use crate::scene::{FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
+
+/// Steps before the file, of which some end within an accumulation, and behind it.
+const BEFORE: [u64; 3] = [0, 4, 7];
+const BEHIND: u64 = 5;
+
+fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
+    let case = format!("{rule}, {feature:?}, {replicas} replicas, {before} steps before");
+    let folder = Folder::new();
+    let (middle, end, other_end) =
+        (folder.path("middle"), folder.path("end"), folder.path("other"));
+    let uninterrupted = Scene::new(rule, feature, replicas);
+    uninterrupted.train(before);
+    uninterrupted.checkpoint.save(&middle).unwrap();
+    let resumed = Scene::new(rule, feature, replicas);
+    resumed.checkpoint.restore(&middle).unwrap();
+    assert_eq!(resumed.bits(), uninterrupted.bits(), "{case}: restored");
+    uninterrupted.train(BEHIND);
+    resumed.train(BEHIND);
+    assert_eq!(resumed.bits(), uninterrupted.bits(), "{case}: trained on");
+    // The files have all state: moments, step counts, sums, loss scales, the number of the step.
+    uninterrupted.checkpoint.save(&end).unwrap();
+    resumed.checkpoint.save(&other_end).unwrap();
+    same_bytes(&end, &other_end, &case);
+    assert!(before == 0 || bytes(&middle) != bytes(&end), "{case}: nothing changes");
+}
+
+#[test]
+fn training_goes_on_with_the_same_bits() {
+    let mut cases = 0;
+    for rule in RULES {
+        for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
+            for replicas in [1, 2, 3] {
+                for before in BEFORE {
+                    resume(rule, feature, replicas, before);
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(cases, (10 * 10 - 2) * 9);
+}
+
+/// What was there before a file is restored leaves no trace, also in objects that have trained.
+#[test]
+fn objects_that_have_trained_are_restored_as_fresh_ones() {
+    let folder = Folder::new();
+    let (middle, again) = (folder.path("middle"), folder.path("again"));
+    for feature in FEATURES {
+        let scene = Scene::new("adam", feature, 2);
+        scene.train(4);
+        scene.checkpoint.save(&middle).unwrap();
+        let there = scene.bits();
+        scene.train(5);
+        assert_ne!(scene.bits(), there);
+        scene.checkpoint.restore(&middle).unwrap();
+        assert_eq!(scene.bits(), there, "{feature:?}");
+        scene.checkpoint.save(&again).unwrap();
+        same_bytes(&middle, &again, &format!("{feature:?}"));
+    }
+}
+
+/// A file of before the first step takes back what optimizers have kept since.
+#[test]
+fn a_file_of_the_beginning_takes_all_back() {
+    let folder = Folder::new();
+    let (start, end, other) = (folder.path("start"), folder.path("end"), folder.path("other"));
+    let scene = Scene::new("adagrad", Feature::Rows, 2);
+    scene.checkpoint.save(&start).unwrap();
+    scene.train(3);
+    scene.checkpoint.save(&end).unwrap();
+    scene.checkpoint.restore(&start).unwrap();
+    scene.train(3);
+    scene.checkpoint.save(&other).unwrap();
+    same_bytes(&end, &other, "from the beginning");
+}
+
+/// State is held once, so the number of replicas does not matter to it.
+#[test]
+fn any_number_of_replicas_takes_it_over() {
+    let folder = Folder::new();
+    let (one, two) = (folder.path("one"), folder.path("two"));
+    for feature in FEATURES {
+        let three = Scene::new("adamw", feature, 3);
+        three.train(4);
+        three.checkpoint.save(&one).unwrap();
+        for replicas in [1, 2, 5] {
+            let other = Scene::new("adamw", feature, replicas);
+            other.checkpoint.restore(&one).unwrap();
+            assert_eq!(other.bits(), three.bits());
+            other.checkpoint.save(&two).unwrap();
+            same_bytes(&one, &two, &format!("{feature:?} on {replicas}"));
+            other.train(3);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! A training set-up of which every piece of state differs from step to step, and depends on the number
+//! of the step.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use umbo::checkpoint::{Checkpoint, Number};
+use umbo::device::DeviceId;
+use umbo::error::Result;
+use umbo::kernels::update::tiles::Tile;
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::custom::Custom;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, Optimizer, Settings,
+    UpdateRule, apply,
+};
+use umbo::strategy::variables::{Initial, NewVariable, create, read};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+pub const RULES: [&str; 10] = [
+    "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl", "custom",
+];
+
+/// What a training has beside its rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    Plain,
+    ClipNorm,
+    ClipValue,
+    WeightDecay,
+    /// With gradients of 16 bits of which some overflow, so that applies are skipped.
+    DynamicLossScale,
+    /// Three runs make an update.
+    Accumulation,
+    Schedule,
+    /// Rows of the table.
+    Rows,
+    RowsAccumulation,
+    /// Two optimizers apply gradients of different variables.
+    TwoOptimizers,
+}
+
+pub const FEATURES: [Feature; 10] = [
+    Feature::Plain,
+    Feature::ClipNorm,
+    Feature::ClipValue,
+    Feature::WeightDecay,
+    Feature::DynamicLossScale,
+    Feature::Accumulation,
+    Feature::Schedule,
+    Feature::Rows,
+    Feature::RowsAccumulation,
+    Feature::TwoOptimizers,
+];
+
+impl Feature {
+    fn has_rows(self) -> bool {
+        matches!(self, Feature::Rows | Feature::RowsAccumulation)
+    }
+
+    /// Whether a rule can have it.
+    pub fn fits(self, rule: &str) -> bool {
+        !(self.has_rows() && rule == "lamb")
+    }
+}
+
+pub struct Scene {
+    pub strategy: Strategy,
+    pub variables: Vec<Variable>,
+    pub trainers: Vec<(Arc<Optimizer>, Arc<Gradients>)>,
+    pub metrics: Arc<Metrics>,
+    pub checkpoint: Arc<Checkpoint>,
+}
+
+pub fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
+}
+
+pub fn shape(sizes: &[usize]) -> Shape {
+    Shape::new(sizes).unwrap()
+}
+
+pub fn variable(strategy: &Strategy, name: &str, sizes: &[usize], dtype: DType) -> Variable {
+    let elements: usize = sizes.iter().product();
+    let start = (0..elements).map(|index| 0.3 + 0.1 * index as f64);
+    let value = match dtype {
+        DType::Float64 => {
+            let values: Vec<f64> = start.collect();
+            Tensor::from_slice(&values, shape(sizes), DeviceId::HOST)
+        }
+        _ => {
+            let values: Vec<f32> = start.map(|value| value as f32).collect();
+            Tensor::from_slice(&values, shape(sizes), DeviceId::HOST)
+        }
+    };
+    let new = NewVariable {
+        name: name.into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::Mean,
+    };
+    create(Some(strategy), new, Initial::Value(&value.unwrap())).unwrap()
+}
+
+fn rule(name: &str) -> Box<dyn UpdateRule> {
+    match name {
+        "sgd" => Box::new(Sgd),
+        "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
+        "nesterov" => Box::new(Momentum::new(0.9, true).unwrap()),
+        "adagrad" => Box::new(Adagrad::new(0.1, 1e-8).unwrap()),
+        "rmsprop" => Box::new(RmsProp::new(0.9, 0.5, true, 1e-8).unwrap()),
+        "adam" => Box::new(Adam::new(0.9, 0.99, 1e-8).unwrap()),
+        "adamw" => Box::new(AdamW::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
+        "custom" => {
+            let slots = vec![
+                Slot { name: "first".into(), initial: 0.5 },
+                Slot { name: "second".into(), initial: 0.0 },
+            ];
+            let update = Box::new(drifting);
+            Box::new(Custom::new("drifting".into(), slots, 0.0, WeightDecay::L2, update).unwrap())
+        }
+        other => panic!("no rule {other}"),
+    }
+}
+
+/// A rule that makes use of the number of the update.
+fn drifting(tile: &Tile<'_>, rates: &Rates, updates: u64) {
+    for index in 0..tile.elements {
+        // SAFETY: a tile's pointers lead to as many elements as it says.
+        unsafe {
+            macro_rules! update {
+                ($real:ty) => {{
+                    let first = &mut *tile.slots[0].cast::<$real>().add(index);
+                    let second = &mut *tile.slots[1].cast::<$real>().add(index);
+                    let gradient = *tile.gradient.cast::<$real>().add(index);
+                    *first = *first * 0.5 + gradient;
+                    *second += *first / (updates + 1) as $real;
+                    let weight = &mut *tile.weights.cast::<$real>().add(index);
+                    *weight -= rates.learning_rate as $real * *second;
+                }};
+            }
+            match tile.dtype {
+                DType::Float64 => update!(f64),
+                _ => update!(f32),
+            }
+        }
+    }
+}
+
+impl Scene {
+    pub fn new(name: &str, feature: Feature, replicas: usize) -> Scene {
+        let strategy = strategy(replicas);
+        let variables = vec![
+            variable(&strategy, "dense/kernel", &[5, 3], DType::Float32),
+            variable(&strategy, "dense/bias", &[], DType::Float32),
+            variable(&strategy, "wide", &[70, 3], DType::Float64),
+            variable(&strategy, "table", &[6, 2], DType::Float32),
+        ];
+        let accumulates = matches!(feature, Feature::Accumulation | Feature::RowsAccumulation);
+        let optimizer = Optimizer::new(strategy.id(), rule(name), 0.05).unwrap();
+        let settings = match feature {
+            Feature::ClipNorm => Settings { global_clip_norm: Some(0.2), ..Settings::default() },
+            Feature::ClipValue => Settings { clip_value: Some(0.1), ..Settings::default() },
+            Feature::WeightDecay => Settings { weight_decay: Some(0.05), ..Settings::default() },
+            Feature::DynamicLossScale => Settings {
+                loss_scaling: Some(LossScaling::Dynamic {
+                    initial: 64.0,
+                    growth_factor: 2.0,
+                    growth_interval: 3,
+                    backoff_factor: 0.25,
+                    minimum: 1.0,
+                }),
+                ..Settings::default()
+            },
+            _ => Settings::default(),
+        };
+        optimizer.configure(settings).unwrap();
+        if feature == Feature::Schedule {
+            optimizer.set_schedule(Arc::new(|step| Ok(0.1 / (step + 1) as f64)));
+        }
+        let row_sparse = [false, false, false, feature.has_rows()];
+        let gradients = |variables: &[Variable], row_sparse| {
+            let options = GradientsOptions {
+                accumulation_steps: if accumulates { 3 } else { 1 },
+                row_sparse,
+                dtype: None,
+            };
+            let (devices, variables) = (strategy.compute_devices(), variables.to_vec());
+            let reduction = LossReduction::Mean;
+            Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap()
+        };
+        let trainers = match feature {
+            Feature::TwoOptimizers => {
+                let other = Optimizer::new(strategy.id(), super::scene::rule("momentum"), 0.01);
+                vec![
+                    (optimizer, gradients(&variables[..2], &[])),
+                    (other.unwrap(), gradients(&variables[2..], &[])),
+                ]
+            }
+            _ => vec![(optimizer, gradients(&variables, &row_sparse))],
+        };
+        let metrics = Metrics::new(&strategy);
+        metrics.define("loss", Kind::Mean).unwrap();
+        metrics.define("seen", Kind::Count).unwrap();
+        metrics.define("matrix", Kind::confusion(3).unwrap()).unwrap();
+        metrics.define("auc", Kind::auc(4, 0.0, 1.0).unwrap()).unwrap();
+        let checkpoint = Checkpoint::new(&strategy);
+        for variable in &variables {
+            let name = format!("model/{}", variable.name().as_str());
+            checkpoint.add(&name, Arc::new(variable.clone())).unwrap();
+        }
+        for (index, (optimizer, gradients)) in trainers.iter().enumerate() {
+            checkpoint.add(&format!("optimizer{index}"), Arc::clone(optimizer) as _).unwrap();
+            checkpoint.add(&format!("gradients{index}"), Arc::clone(gradients) as _).unwrap();
+        }
+        checkpoint.add("metrics", Arc::clone(&metrics) as _).unwrap();
+        checkpoint.set_number("epoch", Number::Integer(0)).unwrap();
+        checkpoint.set_number("best loss", Number::Float(f64::INFINITY)).unwrap();
+        Scene { strategy, variables, trainers, metrics, checkpoint }
+    }
+
+    /// Takes as many steps. Gradients follow from the weights and from the number of the step.
+    pub fn train(&self, steps: u64) {
+        for _ in 0..steps {
+            self.strategy.run(&|context: &ReplicaContext| self.step(context), None).unwrap();
+            for (optimizer, gradients) in &self.trainers {
+                apply(optimizer, gradients).unwrap();
+            }
+            let Number::Integer(epoch) = self.checkpoint.number("epoch").unwrap() else { panic!() };
+            self.checkpoint.set_number("epoch", Number::Integer(epoch + 1)).unwrap();
+            self.checkpoint.set_number("best loss", Number::Float(0.1 * epoch as f64)).unwrap();
+        }
+    }
+
+    fn step(&self, context: &ReplicaContext) -> Result<Option<umbo::values::Value>> {
+        let (number, replica) = (context.step_number(), context.replica());
+        for (optimizer, gradients) in &self.trainers {
+            let scale = optimizer.loss_scale();
+            for (index, variable) in gradients.variables().iter().enumerate() {
+                // Some variables are left out of some steps, and counted apart.
+                if (number + index as u64).is_multiple_of(4) {
+                    continue;
+                }
+                if gradients.is_row_sparse(index) {
+                    let added = gradients.add_rows_in(context, index, 2)?;
+                    let row = (number as usize + replica) % 6;
+                    let rows = [row as i64, (row as i64 + 1) % 6];
+                    let rows = Tensor::from_slice(&rows, shape(&[2]), DeviceId::HOST)?;
+                    // SAFETY: the rows are the replica's own to write.
+                    unsafe { added.indices.assume_exclusive() }.copy_from(&rows)?;
+                    fill(&added.values, |place| wave(number, replica, place) * scale);
+                    continue;
+                }
+                let weights = values(&read(variable)?);
+                let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
+                // An overflow, so that a dynamic loss scale backs off.
+                let spoilt = number % 5 == 2 && optimizer.has_dynamic_loss_scale();
+                fill(view, |place| match spoilt && place == 0 {
+                    true => f64::INFINITY,
+                    false => (weights[place] + wave(number, replica, place)) * scale,
+                });
+            }
+            gradients.submit_in(context, Some(1.0 + replica as f64 + number as f64))?;
+        }
+        let loss = wave(number, replica, 9);
+        self.metrics.add_in(context, 0, loss, 1.0)?;
+        self.metrics.add_in(context, 1, 2.0, 0.0)?;
+        self.metrics.add_label_in(context, 2, (number % 3) as i64, replica as i64 % 3)?;
+        self.metrics.add_score_in(context, 3, loss.abs().min(1.0), (number % 2) as i64)?;
+        Ok(None)
+    }
+
+    /// The bits of all variables, and what the metrics say.
+    pub fn bits(&self) -> (Vec<Vec<u64>>, Vec<u64>) {
+        let variables = self.variables.iter().map(|variable| {
+            values(&read(variable).unwrap()).into_iter().map(f64::to_bits).collect()
+        });
+        let metrics = (0..4).flat_map(|index| {
+            let metric = self.metrics.result(index).unwrap();
+            [metric.sum.to_bits(), metric.weight.to_bits()]
+        });
+        (variables.collect(), metrics.collect())
+    }
+}
+
+fn wave(step: u64, replica: usize, place: usize) -> f64 {
+    (step as f64 * 1.7 + replica as f64 * 0.6 + place as f64 * 0.37).sin()
+}
+
+/// The elements of a tensor of floats.
+pub fn values(tensor: &Tensor) -> Vec<f64> {
+    match tensor.dtype() {
+        DType::Float64 => tensor.to_vec::<f64>().unwrap(),
+        _ => tensor.to_vec::<f32>().unwrap().into_iter().map(f64::from).collect(),
+    }
+}
+
+fn fill(tensor: &Tensor, mut value: impl FnMut(usize) -> f64) {
+    let mut place = 0;
+    let mut next = || {
+        place += 1;
+        value(place - 1)
+    };
+    // SAFETY: the tensor is the replica's own to write.
+    unsafe { tensor.assume_exclusive() }.fill_with(&mut next).unwrap();
+}
+
+/// A folder for one test, removed at its end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("umbo-checkpoint-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The names of the files in it.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+/// Two files have the same bytes. If not, their headers are shown.
+#[track_caller]
+pub fn same_bytes(one: &Path, other: &Path, case: &str) {
+    let (one, other) = (bytes(one), bytes(other));
+    if one != other {
+        let header = |bytes: &[u8]| {
+            let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+            String::from_utf8_lossy(&bytes[8..8 + length]).into_owned()
+        };
+        panic!("{case}: some state differs\n{}\n{}", header(&one), header(&other));
+    }
+}

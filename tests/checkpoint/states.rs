@@ -1,0 +1,79 @@
+//! Each piece of an optimizer's state can be set by itself.
+
+use std::sync::Arc;
+
+use umbo::error::Status;
+use umbo::optimizer::rule::VariableProgress;
+use umbo::strategy::ReplicaContext;
+use umbo::strategy::variables::read;
+use umbo::tensor::{DType, Tensor};
+
+use crate::scene::{Feature, Scene, strategy, values, variable};
+
+/// Moments, step counts, iterations and loss scale, set one by one in fresh objects.
+#[test]
+fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
+    for (rule, feature) in [
+        ("adam", Feature::Plain),
+        ("lamb", Feature::DynamicLossScale),
+        ("custom", Feature::Schedule),
+    ] {
+        let (from, to) = (Scene::new(rule, feature, 2), Scene::new(rule, feature, 2));
+        from.train(4);
+        let (source, target) = (&from.trainers[0].0, &to.trainers[0].0);
+        for (there, here) in from.variables.iter().zip(&to.variables) {
+            umbo::strategy::variables::assign(
+                here,
+                umbo::collectives::Assignment::Assign,
+                &umbo::values::Value::Tensor(read(there).unwrap()),
+            )
+            .unwrap();
+            for slot in source.rule().slots() {
+                let state = source.state(there, &slot.name).unwrap();
+                target.set_state(here, &slot.name, &state).unwrap();
+            }
+            target.set_variable_progress(here, source.variable_progress(there).unwrap()).unwrap();
+        }
+        target.set_iterations(source.iterations()).unwrap();
+        let state = source.export().unwrap();
+        if let Some(scale) = state.loss_scale {
+            target.set_loss_scale(scale.scale, scale.applies).unwrap();
+        }
+        // The number of the step, on which the gradients depend.
+        to.strategy.quiet().unwrap().set_steps(from.strategy.quiet().unwrap().steps());
+        from.train(4);
+        to.train(4);
+        assert_eq!(from.bits().0, to.bits().0, "{rule}, {feature:?}");
+    }
+}
+
+#[test]
+fn states_are_checked() {
+    let scene = Scene::new("momentum", Feature::Plain, 2);
+    let (optimizer, wide) = (&scene.trainers[0].0, &scene.variables[2]);
+    let value = Tensor::zeros(DType::Float64, wide.shape(), wide.device()).unwrap();
+    let status = |result: umbo::error::Result<()>| result.unwrap_err().status();
+    assert_eq!(status(optimizer.set_state(wide, "m", &value)), Status::NotFound);
+    let other = &scene.variables[0];
+    assert_eq!(status(optimizer.set_state(other, "momentum", &value)), Status::InvalidArgument);
+    let strategy = strategy(1);
+    let foreign = variable(&strategy, "f", &[70, 3], DType::Float64);
+    assert_eq!(status(optimizer.set_state(&foreign, "momentum", &value)), Status::InvalidArgument);
+    let progress = VariableProgress { updates: 1, running: [f64::NAN, 0.0] };
+    assert_eq!(status(optimizer.set_variable_progress(wide, progress)), Status::InvalidArgument);
+    for scale in [0.0, -1.0, f64::NAN, 1e300] {
+        assert_eq!(status(optimizer.set_loss_scale(scale, 0)), Status::InvalidArgument);
+    }
+    // Before the first update there is no state; what is set is seen.
+    assert!(optimizer.state(wide, "momentum").is_err());
+    optimizer.set_state(wide, "momentum", &value).unwrap();
+    assert_eq!(values(&optimizer.state(wide, "momentum").unwrap()), [0.0; 210]);
+    assert_eq!(optimizer.variable_progress(wide).unwrap().updates, 1);
+    // Not inside of a step.
+    let inner = Arc::clone(optimizer);
+    let inside = move |_: &ReplicaContext| {
+        assert_eq!(status(inner.set_iterations(3)), Status::FailedPrecondition);
+        Ok(None)
+    };
+    scene.strategy.run(&inside, None).unwrap();
+}
