@@ -10,7 +10,8 @@
  * tensors and numbers. A program that begins makes the same objects, adds them by the same names,
  * and restores the file: training then goes on with the bits that it would have had. Files are in
  * the safetensors format, which other programs read. docs/checkpoints.md describes what Umbo says
- * in them. The caller releases a checkpoint, which keeps what was added alive.
+ * in them. A manager keeps several files in a folder and can write them in the background. The
+ * caller releases checkpoints, which keep what was added alive, and managers.
  *
  * Threads: all functions on one checkpoint may be called at the same time. Saving and restoring
  * wait for each other, and saving waits for the strategy's step.
@@ -42,6 +43,21 @@
  *   whichever program has written it.
  * - umbo_checkpoint_retain(): Makes another handle to the same checkpoint.
  * - umbo_checkpoint_release(): Releases a handle.
+ * - umbo_checkpoint_manager_create(): Makes a manager, which keeps the checkpoints of one training
+ *   in a folder: the newest ones, and the best by a metric.
+ * - umbo_checkpoint_manager_save(): Saves a checkpoint if one is due, and removes what is not kept
+ *   any more.
+ * - umbo_checkpoint_manager_save_rated(): As umbo_checkpoint_manager_save(), with the metric that
+ *   the best checkpoints are the best by.
+ * - umbo_checkpoint_manager_wait(): Waits until all checkpoints are on the disk.
+ * - umbo_checkpoint_manager_restore_latest(): Restores the newest checkpoint, if there is one.
+ * - umbo_checkpoint_manager_restore_best(): Restores the checkpoint with the best metric, if there
+ *   is one.
+ * - umbo_checkpoint_manager_latest(): Tells which checkpoint is the newest.
+ * - umbo_checkpoint_manager_best(): Tells which checkpoint has the best metric.
+ * - umbo_checkpoint_manager_path(): Tells where the checkpoint of a step is, or would be.
+ * - umbo_checkpoint_manager_retain(): Makes another handle to the same manager.
+ * - umbo_checkpoint_manager_release(): Releases a handle.
  *
  * Example:
  * ```c
@@ -64,6 +80,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
 
 /**
  * Makes a checkpoint, which holds nothing but the strategy's step number yet.
@@ -296,6 +313,190 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_retain(
  * @param[in] checkpoint The handle. NULL is fine: then nothing happens.
  */
 UMBO_API void umbo_checkpoint_release(const umbo_checkpoint *checkpoint);
+
+/** Steps, or time, do not make a checkpoint due. */
+#define UMBO_NEVER (-1)
+
+/** The step of a checkpoint that there is not. */
+#define UMBO_NO_CHECKPOINT (-1)
+
+/**
+ * Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
+ */
+typedef struct umbo_checkpoint_manager_options {
+  /** sizeof(umbo_checkpoint_manager_options). */
+  size_t struct_size;
+  /** How many of the newest are kept; at least 1. By default 5. */
+  int64_t keep;
+  /** How many of those with the best metric are kept beside the newest. By default 0. */
+  int64_t keep_best;
+  /** 1: a larger metric is better. 0, the default: a smaller one. */
+  int32_t larger_is_better;
+  /**
+   * 1, the default: a thread of the library's writes files while training goes on. 0: the calls
+   * that save do.
+   */
+  int32_t in_background;
+  /**
+   * A checkpoint is due when so many steps have passed since the last one; at least 1, which is
+   * the default. UMBO_NEVER: steps do not matter.
+   */
+  int64_t every_steps;
+  /**
+   * A checkpoint is due when so many seconds have passed since the last one, or since the manager
+   * was made. UMBO_NEVER, the default: time does not matter.
+   */
+  double every_seconds;
+} umbo_checkpoint_manager_options;
+
+/** The starting value of a umbo_checkpoint_manager_options. */
+#define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
+  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NEVER }
+
+/** UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT, to be assigned. */
+static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_default(void) {
+  umbo_checkpoint_manager_options value = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and
+ * the best by a metric. What is known of a file is in its name and in the file itself.
+ *
+ * Only one manager, in whatever process, writes to a folder at a time.
+ *
+ * @param[in] checkpoint What is saved. The manager keeps it alive.
+ * @param[in] folder The folder, which is made if it is not there.
+ * @param[in] options Which are kept, and when one is due; `options` may be NULL: all defaults.
+ * @param[out] manager A new handle. The caller releases it; the last release waits for what is
+ * being
+ *   written.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or options out of range.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
+    umbo_checkpoint *checkpoint, const char *folder,
+    const umbo_checkpoint_manager_options *options, umbo_checkpoint_manager **manager);
+
+/**
+ * Saves a checkpoint if one is due, and removes what is not kept any more.
+ *
+ * The state is copied as it is between two steps. In the background the call returns then. At most
+ * two copies are on their way to the disk, one that is being written and one that waits; if there
+ * are two already the call waits first. A failure in the background is returned by the next call.
+ *
+ * @param[in] manager The manager.
+ * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+ * @param[in] force 1: save in any case. 0: if one is due.
+ * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
+ * @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that
+ * could
+ *   not be written in the background: the message names its step.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
+    umbo_checkpoint_manager *manager, int64_t step, int32_t force, int32_t *saved);
+
+/**
+ * As umbo_checkpoint_manager_save(), with the metric that the best checkpoints are the best by.
+ *
+ * @param[in] manager The manager.
+ * @param[in] step As there.
+ * @param[in] metric The metric. One that is NaN is never among the best.
+ * @param[in] force As there.
+ * @param[out] saved As there; `saved` may be NULL.
+ * @return As umbo_checkpoint_manager_save().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save_rated(
+    umbo_checkpoint_manager *manager, int64_t step, double metric, int32_t force, int32_t *saved);
+
+/**
+ * Waits until all checkpoints are on the disk.
+ *
+ * @param[in] manager The manager.
+ * @return UMBO_OK, or the failure of one that could not be written.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_manager *manager);
+
+/**
+ * Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one
+ * before it, which the log tells.
+ *
+ * @param[in] manager The manager.
+ * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
+ * @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are
+ * damaged.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
+    umbo_checkpoint_manager *manager, int64_t *step);
+
+/**
+ * Restores the checkpoint with the best metric, if there is one.
+ *
+ * @param[in] manager The manager.
+ * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
+ *   changed.
+ * @return UMBO_OK, or what umbo_checkpoint_restore() returns.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
+    umbo_checkpoint_manager *manager, int64_t *step);
+
+/**
+ * Tells which checkpoint is the newest. It waits for what is being written.
+ *
+ * @param[in] manager The manager.
+ * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - the failure of a checkpoint that could not be written, or of reading the folder.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
+    const umbo_checkpoint_manager *manager, int64_t *step);
+
+/**
+ * Tells which checkpoint has the best metric. It waits for what is being written.
+ *
+ * @param[in] manager The manager.
+ * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
+ * @return As umbo_checkpoint_manager_latest().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
+    const umbo_checkpoint_manager *manager, int64_t *step);
+
+/**
+ * Tells where the checkpoint of a step is, or would be.
+ *
+ * @param[in] manager The manager.
+ * @param[in] step The step; 0 or more.
+ * @param[out] buffer Gets the path and its NUL, if there is room.
+ * @param[in] capacity The bytes of `buffer`.
+ * @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
+ * - UMBO_STATUS_OUT_OF_RANGE: too little room.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_path(
+    const umbo_checkpoint_manager *manager, int64_t step, char *buffer, size_t capacity,
+    size_t *length);
+
+/**
+ * Makes another handle to the same manager.
+ *
+ * @param[in] manager The manager.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_retain(
+    const umbo_checkpoint_manager *manager, umbo_checkpoint_manager **retained);
+
+/**
+ * Releases a handle. The last one waits for what is being written.
+ *
+ * @param[in] manager The handle. NULL is fine: then nothing happens.
+ */
+UMBO_API void umbo_checkpoint_manager_release(const umbo_checkpoint_manager *manager);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -367,6 +367,9 @@ typedef struct umbo_cancellation umbo_cancellation;
 /** Objects that are saved and restored together, by name. */
 typedef struct umbo_checkpoint umbo_checkpoint;
 
+/** Which checkpoints of a training are kept, and who writes them. */
+typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
+
 /** The processes of a cluster, and which of them this one is. */
 typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
@@ -454,7 +457,9 @@ UMBO_ENUM(umbo_handle_type) {
   /** `umbo_metrics`. */
   UMBO_HANDLE_METRICS = 17,
   /** `umbo_checkpoint`. */
-  UMBO_HANDLE_CHECKPOINT = 18
+  UMBO_HANDLE_CHECKPOINT = 18,
+  /** `umbo_checkpoint_manager`. */
+  UMBO_HANDLE_CHECKPOINT_MANAGER = 19
 };
 
 /** How important a log message is. */

@@ -54,11 +54,15 @@ impl AtomicFile {
             let file = match created {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(failed(&partial, "creating it", &error)),
+                Err(error) => {
+                    // It may have been made all the same, and what failed came behind that.
+                    let _ = fs::remove_file(&partial);
+                    return Err(failed(&partial, "creating it", &error));
+                }
             };
             // Another process may take the file for left over between its creation and its lock.
             let ours = match file.try_lock() {
-                Ok(()) => file.metadata().is_ok_and(|metadata| metadata.nlink() > 0),
+                Ok(()) => file.metadata().map_or(true, |metadata| metadata.nlink() > 0),
                 Err(TryLockError::WouldBlock) => false,
                 // A file system without locks: nobody can lock what is left over, either.
                 Err(TryLockError::Error(_)) => true,

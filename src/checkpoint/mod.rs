@@ -6,13 +6,16 @@
 //!   `writer`, [`reader`]: files.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together.
+//! - [`manager`]: which files are kept, and `background`: who writes them.
 //! - [`weights`]: variables alone, to and from the files of others.
 //!
 //! The format is described in `docs/checkpoints.md`.
 
 pub mod atomic;
+mod background;
 pub mod bundle;
 mod header;
+pub mod manager;
 pub mod mismatch;
 mod objects;
 pub mod reader;
@@ -21,4 +24,5 @@ pub mod weights;
 mod writer;
 
 pub use bundle::{CallersTensor, Checkpoint, Number};
+pub use manager::{Manager, ManagerOptions};
 pub use saveable::Saveable;

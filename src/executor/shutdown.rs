@@ -14,6 +14,7 @@ pub fn shut_down() -> Result<()> {
     for (purpose, threads) in [
         (Purpose::Replica, "replica threads: release their strategies"),
         (Purpose::Prefetch, "prefetching threads: release their iterators"),
+        (Purpose::Checkpoint, "threads that write checkpoints: release their managers"),
         (Purpose::Pool, "threads of parallel maps: release their iterators"),
     ] {
         match thread::alive(purpose) {

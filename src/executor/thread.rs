@@ -52,10 +52,12 @@ pub enum Purpose {
     Prefetch,
     /// Shares heavy computations that wait for nobody.
     Compute,
+    /// Writes checkpoints while training goes on.
+    Checkpoint,
 }
 
 /// How many threads of each purpose are alive.
-static ALIVE: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
+static ALIVE: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 
 /// How many threads of this purpose are alive in this process.
 pub fn alive(purpose: Purpose) -> usize {

@@ -55,6 +55,7 @@
 pub(crate) mod boundary;
 pub(crate) mod callback;
 pub mod checkpoint;
+pub mod checkpoint_manager;
 pub mod cluster_resolver;
 pub mod collective;
 pub mod convert;
@@ -106,6 +107,7 @@ pub mod view;
 
 pub use callback::umbo_destroy_fn;
 pub use checkpoint::*;
+pub use checkpoint_manager::*;
 pub use cluster_resolver::*;
 pub use collective::*;
 pub use convert::*;

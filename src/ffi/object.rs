@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Manager};
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
 use crate::ffi::equivalence::CheckedStep;
@@ -58,6 +58,8 @@ pub const UMBO_HANDLE_EQUIVALENCE: umbo_handle_type = 16;
 pub const UMBO_HANDLE_METRICS: umbo_handle_type = 17;
 /// `umbo_checkpoint`.
 pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 18;
+/// `umbo_checkpoint_manager`.
+pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 19;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -83,10 +85,11 @@ pub enum Kind {
     Equivalence = 16,
     Metrics = 17,
     Checkpoint = 18,
+    CheckpointManager = 19,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 18] = [
+    const ALL: [(Kind, &'static str); 19] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -105,6 +108,7 @@ impl Kind {
         (Kind::Equivalence, "an equivalence"),
         (Kind::Metrics, "metrics"),
         (Kind::Checkpoint, "a checkpoint"),
+        (Kind::CheckpointManager, "a checkpoint manager"),
     ];
 
     /// The kind with this number, if there is one.
@@ -128,7 +132,9 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CHECKPOINT ({last})"),
+            format!(
+                "{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CHECKPOINT_MANAGER ({last})"
+            ),
         )
     })
 }
@@ -203,6 +209,7 @@ objects! {
     Equivalence: umbo_equivalence => Arc<CheckedStep>;
     Metrics: umbo_metrics => Arc<Metrics>;
     Checkpoint: umbo_checkpoint => Arc<Checkpoint>;
+    CheckpointManager: umbo_checkpoint_manager => Arc<Manager>;
 }
 
 /// Elements of one type on one device, with strides.
@@ -292,5 +299,10 @@ pub struct umbo_metrics {
 
 /// Objects that are saved and restored together, by name.
 pub struct umbo_checkpoint {
+    _opaque: [u8; 0],
+}
+
+/// Which checkpoints of a training are kept, and who writes them.
+pub struct umbo_checkpoint_manager {
     _opaque: [u8; 0],
 }

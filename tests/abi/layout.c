@@ -287,6 +287,15 @@ FIELD(umbo_class_metric, precision, 32);
 FIELD(umbo_class_metric, recall, 40);
 FIELD(umbo_class_metric, f1, 48);
 
+SIZE(umbo_checkpoint_manager_options, 48);
+FIELD(umbo_checkpoint_manager_options, struct_size, 0);
+FIELD(umbo_checkpoint_manager_options, keep, 8);
+FIELD(umbo_checkpoint_manager_options, keep_best, 16);
+FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
+FIELD(umbo_checkpoint_manager_options, in_background, 28);
+FIELD(umbo_checkpoint_manager_options, every_steps, 32);
+FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
+
 SIZE(umbo_progress, 64);
 FIELD(umbo_progress, struct_size, 0);
 FIELD(umbo_progress, steps, 8);

@@ -1,6 +1,7 @@
 //! Checkpoints: what is in them, what does not fit, and training that goes on from one.
 
 mod files;
+mod manager;
 mod mismatches;
 mod resume;
 mod scene;

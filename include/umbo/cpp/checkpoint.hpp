@@ -102,6 +102,88 @@ public:
     }
 };
 
+// Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
+struct checkpoint_manager_options {
+    std::int64_t keep = 5;
+    std::int64_t keep_best = 0;
+    bool larger_is_better = false;
+    bool in_background = true;
+    std::int64_t every_steps = 1;
+    double every_seconds = UMBO_NEVER;
+};
+
+// Keeps the checkpoints of a training in a folder.
+class checkpoint_manager : public handle<umbo_checkpoint_manager> {
+public:
+    using handle::handle;
+
+    static returned<checkpoint_manager> create(const checkpoint &of, const std::string &folder,
+                                               const checkpoint_manager_options &how = {}) {
+        auto options = detail::sized<umbo_checkpoint_manager_options>();
+        options.keep = how.keep;
+        options.keep_best = how.keep_best;
+        options.larger_is_better = how.larger_is_better ? 1 : 0;
+        options.in_background = how.in_background ? 1 : 0;
+        options.every_steps = how.every_steps;
+        options.every_seconds = how.every_seconds;
+        umbo_checkpoint_manager *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_create(of.get(), folder.c_str(), &options, &out));
+        return checkpoint_manager(out);
+    }
+
+    // If one is due, or in any case; whether it was saved.
+    returned<bool> save(std::int64_t step, bool force = false) const {
+        std::int32_t out = 0;
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, force ? 1 : 0, &out));
+        return out != 0;
+    }
+
+    // With what the best are the best by.
+    returned<bool> save_rated(std::int64_t step, double metric, bool force = false) const {
+        std::int32_t out = 0;
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save_rated(get(), step, metric, force ? 1 : 0, &out));
+        return out != 0;
+    }
+
+    // Until all are on the disk.
+    returned<void> wait() const { return check(umbo_checkpoint_manager_wait(get())); }
+
+    // The step, or UMBO_NO_CHECKPOINT.
+    returned<std::int64_t> restore_latest() const {
+        return step_of<umbo_checkpoint_manager *>(&umbo_checkpoint_manager_restore_latest);
+    }
+
+    // The step, or UMBO_NO_CHECKPOINT.
+    returned<std::int64_t> restore_best() const {
+        return step_of<umbo_checkpoint_manager *>(&umbo_checkpoint_manager_restore_best);
+    }
+
+    returned<std::int64_t> latest() const {
+        return step_of<const umbo_checkpoint_manager *>(&umbo_checkpoint_manager_latest);
+    }
+
+    returned<std::int64_t> best() const {
+        return step_of<const umbo_checkpoint_manager *>(&umbo_checkpoint_manager_best);
+    }
+
+    // Where the checkpoint of a step is, or would be.
+    returned<std::string> path(std::int64_t step) const {
+        std::string out(4096 + 64, '\0');
+        std::size_t length = 0;
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_path(get(), step, &out[0], out.size(), &length));
+        out.resize(length);
+        return out;
+    }
+
+private:
+    template <class Raw>
+    returned<std::int64_t> step_of(umbo_status (*ask)(Raw, std::int64_t *)) const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(ask(get(), &out));
+        return out;
+    }
+};
+
 UMBO_DETAIL_END
 
 #endif

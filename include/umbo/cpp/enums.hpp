@@ -57,6 +57,7 @@ enum class handle_type : std::int32_t {
     equivalence = UMBO_HANDLE_EQUIVALENCE,
     metrics = UMBO_HANDLE_METRICS,
     checkpoint = UMBO_HANDLE_CHECKPOINT,
+    checkpoint_manager = UMBO_HANDLE_CHECKPOINT_MANAGER,
 };
 
 constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-pub const HANDLES: [&str; 18] = [
+pub const HANDLES: [&str; 19] = [
     "tensor",
     "value",
     "strategy",
@@ -28,6 +28,7 @@ pub const HANDLES: [&str; 18] = [
     "variable_request",
     "metrics",
     "checkpoint",
+    "checkpoint_manager",
 ];
 
 /// Numbers that are not 1.

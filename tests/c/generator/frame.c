@@ -24,6 +24,7 @@ static struct {
     umbo_variable_request *variable_request;
     umbo_metrics *metrics;
     umbo_checkpoint *checkpoint;
+    umbo_checkpoint_manager *checkpoint_manager;
 } good;
 
 static float numbers[1] = {1};
@@ -226,6 +227,7 @@ int main(void) {
     CHECK_OK(umbo_metrics_create(good.strategy, &good.metrics));
     CHECK_OK(umbo_metrics_define(good.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, NULL));
     CHECK_OK(umbo_checkpoint_create(good.strategy, &good.checkpoint));
+    CHECK_OK(umbo_checkpoint_manager_create(good.checkpoint, "null_checkpoints", NULL, &good.checkpoint_manager));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
 
     good.equivalence = check_three_examples();
@@ -236,6 +238,7 @@ int main(void) {
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_checkpoint_manager_release(good.checkpoint_manager);
     umbo_checkpoint_release(good.checkpoint);
     umbo_metrics_release(good.metrics);
     umbo_equivalence_release(good.equivalence);

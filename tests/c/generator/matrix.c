@@ -45,6 +45,7 @@ struct objects {
     umbo_variable_request *variable_request;
     umbo_metrics *metrics;
     umbo_checkpoint *checkpoint;
+    umbo_checkpoint_manager *checkpoint_manager;
     umbo_variable *table;
     umbo_value *structure;
     umbo_value *variable_value;
@@ -372,6 +373,8 @@ static void make_objects(struct objects *good) {
     CHECK_OK(umbo_cancellation_create(&good->cancellation));
     good->metrics = make_metrics(good->strategy);
     good->checkpoint = make_checkpoint(good);
+    CHECK_OK(umbo_checkpoint_manager_create(good->checkpoint, "matrix_checkpoints", NULL,
+                                            &good->checkpoint_manager));
     CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));
@@ -408,6 +411,7 @@ static void release_objects(struct objects *good, size_t gone) {
     RELEASE(value, variable_value);
     RELEASE(value, structure);
     RELEASE(variable, table);
+    RELEASE(checkpoint_manager, checkpoint_manager);
     RELEASE(checkpoint, checkpoint);
     RELEASE(metrics, metrics);
     RELEASE(cluster_resolver, cluster_resolver);

@@ -81,6 +81,8 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_optimizer_set_state", "name", "\"momentum\""),
     ("umbo_checkpoint_number", "name", "\"number\""),
     ("umbo_checkpoint_integer", "name", "\"integer\""),
+    ("umbo_checkpoint_manager_create", "folder", "\"matrix_checkpoints_2\""),
+    ("umbo_checkpoint_manager_path", "capacity", "sizeof(buffer)"),
     ("umbo_checkpoint_save", "path", "OTHER_FILE"),
     ("umbo_checkpoint_save_weights", "path", "OTHER_FILE"),
     ("umbo_checkpoint_restore", "path", "CHECKPOINT_FILE"),

@@ -22,7 +22,7 @@
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
-#define KINDS (UMBO_HANDLE_CHECKPOINT + 1)
+#define KINDS (UMBO_HANDLE_CHECKPOINT_MANAGER + 1)
 /* Elements of arrays that go in, and of arrays that come out. */
 #define MOST_ITEMS 8
 #define MOST_ROOM 16
@@ -247,6 +247,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_EQUIVALENCE: umbo_equivalence_release(handle); break;
         case UMBO_HANDLE_METRICS: umbo_metrics_release(handle); break;
         case UMBO_HANDLE_CHECKPOINT: umbo_checkpoint_release(handle); break;
+        case UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_checkpoint_manager_release(handle); break;
         default: break;
     }
 }

@@ -110,7 +110,9 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
     };
     match pointee {
         "const char" if name == "position" => return Some("place(f)".to_owned()),
-        "const char" if name == "path" => return Some("path(f)".to_owned()),
+        "const char" if matches!(name.as_str(), "path" | "folder") => {
+            return Some("path(f)".to_owned());
+        }
         "const char" => return Some("text(f)".to_owned()),
         "const char * const" => return Some("texts(f)".to_owned()),
         "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),

@@ -1,0 +1,249 @@
+//! A thread that writes copies of state while training goes on.
+//!
+//! At most two copies exist: the one that is being written, and one that waits. Who would make a third
+//! waits first. The thread starts with the first copy, and ends with its owner, once all is written.
+
+use std::sync::Arc;
+
+use crate::checkpoint::writer::Snapshot;
+use crate::error::{Error, Result, Status};
+use crate::executor::fork::{Origin, lock_of_object};
+use crate::executor::lock::{Condvar, Mutex, MutexGuard};
+use crate::executor::thread::{self, Handle, Options, Purpose};
+use crate::observe::log::{self, Level};
+
+/// Writes the copy of a step.
+pub(super) type Write = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
+
+/// The thread, and what is on its way to it.
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<Handle>>,
+    origin: Origin,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// A copy waits, or the thread is to end.
+    wanted: Condvar,
+    /// The thread has taken a copy, or has written one.
+    moved: Condvar,
+    write: Box<Write>,
+}
+
+#[derive(Default)]
+struct State {
+    /// A place is taken by who is about to hand a copy over.
+    reserved: bool,
+    waiting: Option<(u64, Snapshot)>,
+    writing: bool,
+    /// What failed and was not told yet: the step, and what it was.
+    failure: Option<(u64, Status, String)>,
+    end: bool,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        !self.reserved && self.waiting.is_none() && !self.writing
+    }
+}
+
+impl Background {
+    /// A thread that writes with `write`.
+    pub fn new(write: Box<Write>) -> Background {
+        let (wanted, moved) = (Condvar::default(), Condvar::default());
+        let shared = Arc::new(Shared { state: Mutex::default(), wanted, moved, write });
+        Background { shared, thread: Mutex::default(), origin: Origin::here() }
+    }
+
+    /// Tells a failure that was not told yet.
+    pub fn check(&self) -> Result<()> {
+        tell(&mut *self.state()?)
+    }
+
+    /// Waits until no copy waits, and keeps that place as long as the result lives.
+    pub fn make_room(&self) -> Result<Room<'_>> {
+        self.ensure_thread()?;
+        let mut state = self.state()?;
+        while state.reserved || state.waiting.is_some() {
+            state = self.shared.moved.wait(state);
+        }
+        state.reserved = true;
+        Ok(Room(self))
+    }
+
+    /// Waits until all is written, and tells what failed.
+    pub fn wait(&self) -> Result<()> {
+        let mut state = self.state()?;
+        while !state.is_idle() {
+            state = self.shared.moved.wait(state);
+        }
+        tell(&mut state)
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let forked = "manager: it was made before this process was forked, and the thread that writes is \
+                      the parent's; make a new one in this process";
+        if !self.origin.is_here() {
+            return Err(Error::precondition(forked));
+        }
+        lock_of_object(self.origin, &self.shared.state, forked)
+    }
+
+    fn ensure_thread(&self) -> Result<()> {
+        drop(self.state()?);
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let options = Options::new("umbo-checkpoint".to_owned(), Purpose::Checkpoint);
+            *thread = Some(thread::spawn(&options, move || shared.serve())?);
+        }
+        Ok(())
+    }
+}
+
+/// The place of the copy that is about to be handed over.
+pub(super) struct Room<'a>(&'a Background);
+
+impl Room<'_> {
+    /// Gives a copy to the thread.
+    pub fn hand_over(self, step: u64, snapshot: Snapshot) {
+        self.0.shared.state.lock().waiting = Some((step, snapshot));
+        self.0.shared.wanted.notify_all();
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.shared.state.lock().reserved = false;
+        self.0.shared.moved.notify_all();
+    }
+}
+
+fn tell(state: &mut State) -> Result<()> {
+    let Some((step, status, message)) = state.failure.take() else { return Ok(()) };
+    let message = format!("the checkpoint of step {step} was not written: {message}");
+    Err(match status {
+        Status::ResourceExhausted => Error::ResourceExhausted(message),
+        Status::PermissionDenied => Error::PermissionDenied(message),
+        Status::NotFound => Error::NotFound(message),
+        Status::Internal => Error::Internal(message),
+        _ => Error::Unavailable(message),
+    })
+}
+
+impl Shared {
+    /// Writes what comes, until the owner ends.
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some((step, snapshot)) = state.waiting.take() {
+                state.writing = true;
+                drop(state);
+                self.moved.notify_all();
+                let failure = (self.write)(step, snapshot).err();
+                if let Some(error) = &failure {
+                    // The sink is the caller's code: not under the lock.
+                    log::log(Level::Error, || format!("checkpoint of step {step}: {error}"));
+                }
+                state = self.state.lock();
+                state.writing = false;
+                if let Some(error) = failure {
+                    state.failure = Some((step, error.status(), error.to_string()));
+                }
+                self.moved.notify_all();
+            } else if state.end {
+                return;
+            } else {
+                state = self.wanted.wait(state);
+            }
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if !self.origin.is_here() {
+            // The thread is the parent's.
+            return;
+        }
+        self.shared.state.lock().end = true;
+        self.shared.wanted.notify_all();
+        if let Some(thread) = self.thread.get_mut().take()
+            && thread.join().is_err()
+        {
+            log::log(Level::Error, || "the thread that writes checkpoints panicked".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// A thread whose writes end when they are told to, and what it says when one begins.
+    fn slow() -> (Background, Receiver<u64>, Sender<()>) {
+        let (begun, begins) = channel();
+        let (end, ends) = channel();
+        let ends = Mutex::new(ends);
+        let write = move |step, _| {
+            begun.send(step).unwrap();
+            ends.lock().recv().map_err(|_| Error::Internal("nobody ends it".into()))
+        };
+        (Background::new(Box::new(write)), begins, end)
+    }
+
+    #[test]
+    fn at_most_one_copy_waits() {
+        let (background, begins, end) = slow();
+        let save = |step| background.make_room().unwrap().hand_over(step, Snapshot::default());
+        save(1);
+        assert_eq!(begins.recv(), Ok(1));
+        // This one waits, and returns; there is no room for a third.
+        save(2);
+        assert!(background.shared.state.lock().waiting.is_some());
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| {
+                let room = background.make_room().unwrap();
+                // The second one was taken, which comes after the first was written.
+                let is_free = background.shared.state.lock().waiting.is_none();
+                room.hand_over(3, Snapshot::default());
+                is_free
+            });
+            end.send(()).unwrap();
+            assert!(third.join().unwrap());
+        });
+        assert_eq!(begins.recv(), Ok(2));
+        end.send(()).unwrap();
+        end.send(()).unwrap();
+        background.wait().unwrap();
+        assert_eq!(begins.recv(), Ok(3));
+    }
+
+    /// Who makes no copy after all gives the place back.
+    #[test]
+    fn a_place_that_is_given_up_is_free() {
+        let (background, begins, end) = slow();
+        for _ in 0..3 {
+            drop(background.make_room().unwrap());
+        }
+        background.wait().unwrap();
+        background.make_room().unwrap().hand_over(4, Snapshot::default());
+        end.send(()).unwrap();
+        // The end writes what waits.
+        drop(background);
+        assert_eq!(begins.recv(), Ok(4));
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let (background, _begins, end) = slow();
+        drop(end);
+        background.make_room().unwrap().hand_over(5, Snapshot::default());
+        let told = background.wait().unwrap_err().to_string();
+        assert!(told.contains("step 5"), "{told}");
+        background.check().unwrap();
+    }
+}

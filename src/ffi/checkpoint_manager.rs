@@ -1,0 +1,349 @@
+//! Which checkpoints of a training are kept, and when they are written.
+
+use std::ffi::c_char;
+use std::path::Path;
+use std::time::Duration;
+
+use super::boundary::{Out, boundary, flag, out, quietly};
+use super::handle::{self, get, make};
+use super::object::{umbo_checkpoint, umbo_checkpoint_manager};
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use super::text::{text, write_text};
+use crate::checkpoint::{Manager, ManagerOptions};
+use crate::error::{Error, Result};
+
+/// Steps, or time, do not make a checkpoint due.
+pub const UMBO_NEVER: i64 = -1;
+
+/// The step of a checkpoint that there is not.
+pub const UMBO_NO_CHECKPOINT: i64 = -1;
+
+/// Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_checkpoint_manager_options {
+    /// sizeof(umbo_checkpoint_manager_options).
+    pub struct_size: usize,
+    /// How many of the newest are kept; at least 1. By default 5.
+    pub keep: i64,
+    /// How many of those with the best metric are kept beside the newest. By default 0.
+    pub keep_best: i64,
+    /// 1: a larger metric is better. 0, the default: a smaller one.
+    pub larger_is_better: i32,
+    /// 1, the default: a thread of the library's writes files while training goes on. 0: the calls
+    /// that save do.
+    pub in_background: i32,
+    /// A checkpoint is due when so many steps have passed since the last one; at least 1, which is
+    /// the default. UMBO_NEVER: steps do not matter.
+    pub every_steps: i64,
+    /// A checkpoint is due when so many seconds have passed since the last one, or since the manager
+    /// was made. UMBO_NEVER, the default: time does not matter.
+    pub every_seconds: f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_checkpoint_manager_options {}
+
+impl Default for umbo_checkpoint_manager_options {
+    fn default() -> Self {
+        umbo_checkpoint_manager_options {
+            struct_size: size_of::<Self>(),
+            keep: 5,
+            keep_best: 0,
+            larger_is_better: 0,
+            in_background: 1,
+            every_steps: 1,
+            every_seconds: UMBO_NEVER as f64,
+        }
+    }
+}
+
+/// Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and the
+/// best by a metric. What is known of a file is in its name and in the file itself.
+///
+/// Only one manager, in whatever process, writes to a folder at a time.
+///
+/// @param[in] checkpoint What is saved. The manager keeps it alive.
+/// @param[in] folder The folder, which is made if it is not there.
+/// @param[in] options Which are kept, and when one is due; `options` may be NULL: all defaults.
+/// @param[out] manager A new handle. The caller releases it; the last release waits for what is being
+///   written.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or options out of range.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_create(
+    checkpoint: *mut umbo_checkpoint,
+    folder: *const c_char,
+    options: *const umbo_checkpoint_manager_options,
+    manager: *mut *mut umbo_checkpoint_manager,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_create", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (manager, folder) = unsafe { (out(manager, "manager")?, text(folder, "folder")?) };
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options: umbo_checkpoint_manager_options =
+            unsafe { options::read(options, "options") }?;
+        let checkpoint = get(checkpoint, "checkpoint")?;
+        if folder.is_empty() {
+            return Err(Error::invalid("folder", "empty; name a folder, such as \".\""));
+        }
+        let options = options_from(&options)?;
+        manager.write(make(Manager::new(checkpoint, Path::new(folder), options)?)?);
+        Ok(())
+    })
+}
+
+fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
+    let count = |count: i64, argument: &'static str| {
+        let problem = || Error::invalid(argument, format!("{count}; must be 0 or more"));
+        usize::try_from(count).map_err(|_| problem())
+    };
+    let every_steps = match options.every_steps {
+        UMBO_NEVER => None,
+        steps @ 1.. => Some(steps as u64),
+        steps => {
+            let problem = format!("{steps}; must be at least 1, or UMBO_NEVER (-1)");
+            return Err(Error::invalid("options.every_steps", problem));
+        }
+    };
+    let seconds = options.every_seconds;
+    let every = if seconds == UMBO_NEVER as f64 {
+        None
+    } else {
+        let every = Duration::try_from_secs_f64(seconds).map_err(|_| {
+            let problem = format!("{seconds}; must be 0 or more, or UMBO_NEVER (-1)");
+            Error::invalid("options.every_seconds", problem)
+        })?;
+        Some(every)
+    };
+    Ok(ManagerOptions {
+        keep: count(options.keep, "options.keep")?,
+        keep_best: count(options.keep_best, "options.keep_best")?,
+        larger_is_better: flag(options.larger_is_better, "options.larger_is_better")?,
+        every_steps,
+        every,
+        in_background: flag(options.in_background, "options.in_background")?,
+    })
+}
+
+/// Saves a checkpoint if one is due, and removes what is not kept any more.
+///
+/// The state is copied as it is between two steps. In the background the call returns then. At most two
+/// copies are on their way to the disk, one that is being written and one that waits; if there are two
+/// already the call waits first. A failure in the background is returned by the next call.
+///
+/// @param[in] manager The manager.
+/// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+/// @param[in] force 1: save in any case. 0: if one is due.
+/// @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
+/// @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that could
+///   not be written in the background: the message names its step.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_save(
+    manager: *mut umbo_checkpoint_manager,
+    step: i64,
+    force: i32,
+    saved: *mut i32,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_save", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { save(manager, step, None, force, saved) }
+    })
+}
+
+/// As umbo_checkpoint_manager_save(), with the metric that the best checkpoints are the best by.
+///
+/// @param[in] manager The manager.
+/// @param[in] step As there.
+/// @param[in] metric The metric. One that is NaN is never among the best.
+/// @param[in] force As there.
+/// @param[out] saved As there; `saved` may be NULL.
+/// @return As umbo_checkpoint_manager_save().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_save_rated(
+    manager: *mut umbo_checkpoint_manager,
+    step: i64,
+    metric: f64,
+    force: i32,
+    saved: *mut i32,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_save_rated", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { save(manager, step, Some(metric), force, saved) }
+    })
+}
+
+/// # Safety
+/// `saved` is NULL or a place for the output.
+unsafe fn save(
+    manager: *mut umbo_checkpoint_manager,
+    step: i64,
+    metric: Option<f64>,
+    force: i32,
+    saved: *mut i32,
+) -> Result<()> {
+    let saved = match saved.is_null() {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => Some(unsafe { out(saved, "saved") }?),
+    };
+    let step = checked_step(step)?;
+    let done = get(manager, "manager")?.save(step, metric, flag(force, "force")?)?;
+    if let Some(saved) = saved {
+        saved.write(done.into());
+    }
+    Ok(())
+}
+
+fn checked_step(step: i64) -> Result<u64> {
+    let problem = || Error::invalid("step", format!("{step}; must be 0 or more"));
+    u64::try_from(step).map_err(|_| problem())
+}
+
+/// Waits until all checkpoints are on the disk.
+///
+/// @param[in] manager The manager.
+/// @return UMBO_OK, or the failure of one that could not be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
+    manager: *mut umbo_checkpoint_manager,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_wait", || get(manager, "manager")?.wait())
+}
+
+/// Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one
+/// before it, which the log tells.
+///
+/// @param[in] manager The manager.
+/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
+/// @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are damaged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
+    manager: *mut umbo_checkpoint_manager,
+    step: *mut i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_restore_latest", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let step = unsafe { out(step, "step") }?;
+        write_step(step, get(manager, "manager")?.restore_latest()?);
+        Ok(())
+    })
+}
+
+/// Restores the checkpoint with the best metric, if there is one.
+///
+/// @param[in] manager The manager.
+/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
+///   changed.
+/// @return UMBO_OK, or what umbo_checkpoint_restore() returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
+    manager: *mut umbo_checkpoint_manager,
+    step: *mut i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_restore_best", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let step = unsafe { out(step, "step") }?;
+        write_step(step, get(manager, "manager")?.restore_best()?);
+        Ok(())
+    })
+}
+
+/// Tells which checkpoint is the newest. It waits for what is being written.
+///
+/// @param[in] manager The manager.
+/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - the failure of a checkpoint that could not be written, or of reading the folder.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
+    manager: *const umbo_checkpoint_manager,
+    step: *mut i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_latest", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let step = unsafe { out(step, "step") }?;
+        write_step(step, get(manager, "manager")?.latest()?);
+        Ok(())
+    })
+}
+
+/// Tells which checkpoint has the best metric. It waits for what is being written.
+///
+/// @param[in] manager The manager.
+/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
+/// @return As umbo_checkpoint_manager_latest().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_best(
+    manager: *const umbo_checkpoint_manager,
+    step: *mut i64,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_best", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let step = unsafe { out(step, "step") }?;
+        write_step(step, get(manager, "manager")?.best()?);
+        Ok(())
+    })
+}
+
+fn write_step(to: Out<i64>, step: Option<u64>) {
+    to.write(step.map_or(UMBO_NO_CHECKPOINT, |step| step as i64));
+}
+
+/// Tells where the checkpoint of a step is, or would be.
+///
+/// @param[in] manager The manager.
+/// @param[in] step The step; 0 or more.
+/// @param[out] buffer Gets the path and its NUL, if there is room.
+/// @param[in] capacity The bytes of `buffer`.
+/// @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
+/// - UMBO_STATUS_OUT_OF_RANGE: too little room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_path(
+    manager: *const umbo_checkpoint_manager,
+    step: i64,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_path", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let length = unsafe { out(length, "length") }?;
+        super::boundary::check(buffer, "buffer", "room for the path is expected")?;
+        let path = get(manager, "manager")?.path(checked_step(step)?);
+        let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
+        // SAFETY: checked, and the caller promises room for `capacity` bytes.
+        unsafe { write_text(path, buffer, capacity, length) }
+    })
+}
+
+/// Makes another handle to the same manager.
+///
+/// @param[in] manager The manager.
+/// @param[out] retained The new handle. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_retain(
+    manager: *const umbo_checkpoint_manager,
+    retained: *mut *mut umbo_checkpoint_manager,
+) -> umbo_status {
+    boundary("umbo_checkpoint_manager_retain", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        unsafe { handle::retain(manager, "manager", retained) }
+    })
+}
+
+/// Releases a handle. The last one waits for what is being written.
+///
+/// @param[in] manager The handle. NULL is fine: then nothing happens.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {
+    quietly("umbo_checkpoint_manager_release", || handle::release(manager, "manager"));
+}
