@@ -6,8 +6,8 @@
  * @file checkpoint.h
  * @brief Checkpoints: what training needs to go on later, in one file.
  *
- * Objects are added by name: variables, optimizers, gradients, metrics, and the program's own
- * tensors and numbers. A program that begins makes the same objects, adds them by the same names,
+ * Objects are added by name: variables, optimizers, gradients, metrics, iterators, and the program's
+ * own tensors and numbers. A program that begins makes the same objects, adds them by the same names,
  * and restores the file: training then goes on with the bits that it would have had. Files are in
  * the safetensors format, which other programs read. docs/checkpoints.md describes what Umbo says
  * in them. A manager keeps several files in a folder and can write them in the background. The
@@ -25,6 +25,7 @@
  * - umbo_checkpoint_add_gradients(): Adds gradients: what several runs have accumulated with
  *   `accumulation_steps`.
  * - umbo_checkpoint_add_metrics(): Adds metrics: what they have accumulated.
+ * - umbo_checkpoint_add_iterator(): Adds an iterator: how far its pass over the data has come.
  * - umbo_checkpoint_add_tensor(): Adds a tensor of the program's.
  * - umbo_checkpoint_set_number(): Sets a number of the program's, such as a loss, and adds it if
  *   it was not there.
@@ -74,6 +75,7 @@
  * ```
  */
 
+#include <umbo/dataset.h>
 #include <umbo/metrics.h>
 #include <umbo/optimizer.h>
 
@@ -150,6 +152,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_gradients(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
     umbo_checkpoint *checkpoint, const char *name, umbo_metrics *metrics);
+
+/**
+ * Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
+ *
+ * Save on the thread that takes the elements, between two steps: then the place is the one behind
+ * the step's element.
+ *
+ * @param[in] checkpoint The checkpoint.
+ * @param[in] name By which name it is saved; copied.
+ * @param[in] iterator The iterator. When it is restored, it is one over a pipeline that was made in
+ *   the same way, over the same data.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_iterator(
+    umbo_checkpoint *checkpoint, const char *name, umbo_iterator *iterator);
 
 /**
  * Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
@@ -254,7 +272,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  * @param[in] path The file.
  * @return UMBO_OK, or, and then nothing has changed:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
- *   message lists all that is missing, unexpected, or of another dtype or shape.
+ *   message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
+ *   other data.
  * - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names
  * it),
  *   the strategy is draining, or in the child of a fork.
@@ -262,6 +281,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  * - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+ * - what functions of an iterator's pipeline return, if elements have to be made again.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
     umbo_checkpoint *checkpoint, const char *path);

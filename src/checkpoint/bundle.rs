@@ -7,15 +7,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::mismatch::{Mismatch, as_error};
+pub use crate::checkpoint::objects::iterator::SavedIterator;
 pub use crate::checkpoint::objects::number::Number;
 use crate::checkpoint::objects::number::NumberCell;
 pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::saveable::{Changes, Names, Record, Saveable, Saved, full_name};
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, full_name};
 use crate::checkpoint::writer::Snapshot;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::executor::fork::{Origin, lock_of_object};
 use crate::executor::lock::{Mutex, MutexGuard};
+use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
 
@@ -146,26 +148,25 @@ impl Checkpoint {
         Ok(self.entries()?.clone())
     }
 
-    /// Copies all state, between two steps: waits for the one in progress.
+    /// Copies all state, between two steps: waits for the one in progress. The places of iterators are
+    /// asked for before that, so the thread that takes elements and runs steps is the one to call this.
     ///
     /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
     /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        let quiet = self.strategy.quiet()?;
         let entries = self.copied_entries()?;
-        let names = names_of(&entries)?;
-        let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
-        for Entry { name, object } in &entries {
-            let mut record = Record::default();
-            let object = object.saveable();
-            let saved = object.save(&names, &mut record);
-            saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
-            record.property("kind", object.kind());
-            for (part, tensor) in record.tensors {
-                snapshot.tensors.push((full_name(name, part.as_deref()), tensor));
-            }
-            snapshot.objects.insert(name.clone(), Json::Object(record.properties));
-        }
+        let mut snapshot = Snapshot::default();
+        let save = |calls_back: bool, snapshot: &mut Snapshot| {
+            let names = names_of(&entries)?;
+            let chosen = |entry: &&Entry| entry.object.saveable().may_call_back() == calls_back;
+            entries.iter().filter(chosen).try_for_each(|entry| save_entry(entry, &names, snapshot))
+        };
+        // Refused in a step before anything is asked; and what calls back must not wait for itself.
+        drop(self.strategy.quiet()?);
+        save(true, &mut snapshot)?;
+        let quiet = self.strategy.quiet()?;
+        save(false, &mut snapshot)?;
+        snapshot.steps = quiet.steps();
         drop(quiet);
         check_distinct(&snapshot, &entries)?;
         snapshot.sort();
@@ -190,7 +191,7 @@ impl Checkpoint {
     /// As [`Checkpoint::restore`], from a file that is open.
     pub fn restore_from(&self, file: &CheckpointFile) -> Result<()> {
         let own = file.own()?;
-        let mut quiet = self.strategy.quiet_now()?;
+        drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries()?;
         let names = names_of(&entries)?;
         let mut mismatches = Vec::new();
@@ -201,14 +202,20 @@ impl Checkpoint {
             let Some(properties) = found else { continue };
             let (taken, mismatches) = (&mut taken, &mut mismatches);
             let mut saved = Saved { file, object: name, properties, taken, mismatches };
-            prepared.push(object.saveable().prepare(&names, &mut saved)?);
+            prepared.push((&name[..], object.saveable().prepare(&names, &mut saved)?));
         }
         tell_unexpected(file, &entries, &taken, &mut mismatches)?;
+        let mut begun = Begun(prepared);
+        begun.begin(&mut mismatches)?;
         if let Some(error) = as_error(file.path(), &mismatches) {
             return Err(error);
         }
-        self.changing(&quiet, &entries, |changes| {
-            prepared.into_iter().try_for_each(|prepared| prepared.commit(changes))
+        let mut quiet = self.strategy.quiet_now()?;
+        let default = self.default_of(&entries);
+        let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+        // Nothing is refused from here on.
+        self.changing(&quiet, default.as_ref(), |changes| {
+            begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
         })?;
         quiet.set_steps(own.steps);
         Ok(())
@@ -220,25 +227,29 @@ impl Checkpoint {
         change: impl FnOnce(&Changes<'_>) -> Result<R>,
     ) -> Result<R> {
         let quiet = self.strategy.quiet_now()?;
-        let entries = self.copied_entries()?;
-        self.changing(&quiet, &entries, change)
+        let default = self.default_of(&self.copied_entries()?);
+        let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
+        self.changing(&quiet, default.as_ref(), change)
+    }
+
+    /// The default strategy, if it has one of the variables and is not the checkpoint's own.
+    fn default_of(&self, entries: &[Entry]) -> Option<Strategy> {
+        let own = self.strategy.id();
+        let others = |entry: &Entry| entry.object.saveable().strategy().is_some_and(|of| of != own);
+        entries.iter().any(others).then(Strategy::default_strategy)
     }
 
     fn changing<R>(
         &self,
         quiet: &Quiet<'_>,
-        entries: &[Entry],
+        default: Option<&Quiet<'_>>,
         change: impl FnOnce(&Changes<'_>) -> Result<R>,
     ) -> Result<R> {
         let strategy = self.strategy.id();
-        let others =
-            |entry: &Entry| entry.object.saveable().strategy().is_some_and(|of| of != strategy);
-        let default = entries.iter().any(others).then(Strategy::default_strategy);
-        let default_quiet = default.as_ref().map(Strategy::quiet_now).transpose()?;
         let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
             change(&Changes { own, default, strategy })
         };
-        quiet.changing(|own| match &default_quiet {
+        quiet.changing(|own| match default {
             Some(default) => default.changing(|default| both(own, Some(default))),
             None => both(own, None),
         })
@@ -256,6 +267,55 @@ impl Checkpoint {
             })
             .collect())
     }
+}
+
+/// Objects that are being restored. What was begun is undone unless it is taken.
+struct Begun<'a>(Vec<(&'a str, Box<dyn Prepared + 'a>)>);
+
+impl<'a> Begun<'a> {
+    /// Begins all of them. What does not fit is told.
+    fn begin(&mut self, mismatches: &mut Vec<Mismatch>) -> Result<()> {
+        for (name, prepared) in &mut self.0 {
+            match prepared.begin() {
+                Err(error) if error.status() == Status::InvalidArgument => {
+                    let (object, problem) = ((*name).to_owned(), error.to_string());
+                    mismatches.push(Mismatch::Other { object, problem });
+                }
+                begun => begun.map_err(|error| error.within(format!("'{name}'")))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take(mut self) -> Vec<(&'a str, Box<dyn Prepared + 'a>)> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        for (name, prepared) in &mut self.0 {
+            if let Err(error) = prepared.undo() {
+                log::log(Level::Error, || {
+                    format!("checkpoint: '{name}' could not go back to where it was: {error}")
+                });
+            }
+        }
+    }
+}
+
+/// Adds the state of one object.
+fn save_entry(entry: &Entry, names: &Names, snapshot: &mut Snapshot) -> Result<()> {
+    let Entry { name, object } = entry;
+    let (object, mut record) = (object.saveable(), Record::default());
+    let saved = object.save(names, &mut record);
+    saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+    record.property("kind", object.kind());
+    for (part, tensor) in record.tensors {
+        snapshot.tensors.push((full_name(name, part.as_deref()), tensor));
+    }
+    snapshot.objects.insert(name.clone(), Json::Object(record.properties));
+    Ok(())
 }
 
 impl std::fmt::Debug for Checkpoint {

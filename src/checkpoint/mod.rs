@@ -23,6 +23,6 @@ pub mod saveable;
 pub mod weights;
 mod writer;
 
-pub use bundle::{CallersTensor, Checkpoint, Number};
+pub use bundle::{CallersTensor, Checkpoint, Number, SavedIterator};
 pub use manager::{Manager, ManagerOptions};
 pub use saveable::Saveable;

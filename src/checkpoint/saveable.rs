@@ -13,7 +13,8 @@ use crate::values::variable::Variable;
 
 /// An object whose state can be saved and restored.
 ///
-/// Both happen while no step of the object's strategy is in progress and none can begin.
+/// What steps change is saved and put in while no step of the object's strategy is in progress and none
+/// can begin.
 pub trait Saveable: Send + Sync {
     /// What it is, in one or two words; the file says it, too.
     fn kind(&self) -> &'static str;
@@ -24,6 +25,12 @@ pub trait Saveable: Send + Sync {
     /// The variables that it keeps something for, and by whose names it saves that.
     fn variables(&self) -> Vec<Variable> {
         Vec::new()
+    }
+
+    /// Whether saving or restoring it may call the caller's functions, which may wait for steps. Then
+    /// both happen while steps can be taken.
+    fn may_call_back(&self) -> bool {
+        false
     }
 
     /// Copies the state to `record`.
@@ -40,6 +47,17 @@ pub trait Saveable: Send + Sync {
 
 /// A state that was read, and that is about to be put in.
 pub trait Prepared {
+    /// What can only fail by being done, such as going to a place in a dataset. INVALID_ARGUMENT is a
+    /// difference; then the object is as it was.
+    fn begin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Undoes what was begun.
+    fn undo(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Puts it in. Fails by a defect of this library alone.
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
 }

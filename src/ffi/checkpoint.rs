@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::boundary::{array, boundary, out, quietly};
 use super::handle::{self, get, make};
 use super::object::{
-    umbo_checkpoint, umbo_gradients, umbo_metrics, umbo_optimizer, umbo_strategy, umbo_tensor,
-    umbo_variable,
+    umbo_checkpoint, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
+    umbo_tensor, umbo_variable,
 };
 use super::status::umbo_status;
 use super::text::{optional_text, text};
-use crate::checkpoint::{CallersTensor, Checkpoint, Number};
+use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 use crate::error::{Error, Result};
 
 /// Makes a checkpoint, which holds nothing but the strategy's step number yet.
@@ -128,6 +128,31 @@ pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
         let name = unsafe { text(name, "name") }?;
         let metrics = get(metrics, "metrics")?;
         get(checkpoint, "checkpoint")?.add(name, metrics)
+    })
+}
+
+/// Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
+///
+/// Save on the thread that takes the elements, between two steps: then the place is the one behind the
+/// step's element.
+///
+/// @param[in] checkpoint The checkpoint.
+/// @param[in] name By which name it is saved; copied.
+/// @param[in] iterator The iterator. When it is restored, it is one over a pipeline that was made in
+///   the same way, over the same data.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
+    checkpoint: *mut umbo_checkpoint,
+    name: *const c_char,
+    iterator: *mut umbo_iterator,
+) -> umbo_status {
+    boundary("umbo_checkpoint_add_iterator", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(name, "name") }?;
+        let iterator = SavedIterator(get(iterator, "iterator")?);
+        get(checkpoint, "checkpoint")?.add(name, Arc::new(iterator))
     })
 }
 
@@ -293,13 +318,15 @@ pub unsafe extern "C" fn umbo_checkpoint_save(
 /// @param[in] path The file.
 /// @return UMBO_OK, or, and then nothing has changed:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
-///   message lists all that is missing, unexpected, or of another dtype or shape.
+///   message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
+///   other data.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
 ///   the strategy is draining, or in the child of a fork.
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
 /// - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+/// - what functions of an iterator's pipeline return, if elements have to be made again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_restore(
     checkpoint: *mut umbo_checkpoint,

@@ -3,8 +3,9 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use umbo::checkpoint::{Checkpoint, Number};
+use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
 use umbo::error::Status;
+use umbo::input::{Dataset, PassIterator};
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::optimizer::sgd::Sgd;
@@ -242,4 +243,42 @@ fn a_step_in_flight_is_refused() {
     scene.checkpoint.restore(&path).unwrap();
     scene.checkpoint.save(&folder.path("again")).unwrap();
     assert!(bytes(&path) == bytes(&folder.path("again")));
+}
+
+/// An iterator over other data is told with all else, and one that had moved already goes back.
+#[test]
+fn iterators_go_back_if_anything_does_not_fit() {
+    let folder = Folder::new();
+    let path = folder.path("there");
+    let numbers = |stop| Arc::new(Dataset::range(0, stop, 1).unwrap().iterator().unwrap());
+    let strategy = strategy(1);
+    let of = |first: &Arc<PassIterator>, second: &Arc<PassIterator>| {
+        let checkpoint = Checkpoint::new(&strategy);
+        for (name, iterator) in [("first", first), ("second", second)] {
+            checkpoint.add(name, Arc::new(SavedIterator(Arc::clone(iterator)))).unwrap();
+        }
+        checkpoint
+    };
+    let next = |iterator: &PassIterator| {
+        let element = iterator.next().unwrap().unwrap();
+        element.tensor_of(0).unwrap().to_vec::<i64>().unwrap()[0]
+    };
+    let (first, second) = (numbers(10), numbers(10));
+    let there = of(&first, &second);
+    for _ in 0..4 {
+        next(&first);
+        next(&second);
+    }
+    there.save(&path).unwrap();
+    let (same, other) = (numbers(10), numbers(11));
+    assert_eq!((next(&same), next(&other)), (0, 0));
+    let here = of(&same, &other);
+    here.set_number("missing", Number::Integer(0)).unwrap();
+    let told = here.restore(&path).unwrap_err();
+    assert_eq!(told.status(), Status::InvalidArgument);
+    assert!(told.to_string().contains("2 mismatches"), "{told}");
+    assert!(told.to_string().contains("second: "), "{told}");
+    assert_eq!((next(&same), next(&other)), (1, 1));
+    of(&same, &second).restore(&path).unwrap();
+    assert_eq!((next(&same), next(&second)), (4, 4));
 }

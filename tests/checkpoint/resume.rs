@@ -4,7 +4,7 @@
 use crate::scene::{FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
 
 /// Steps before the file, of which some end within an accumulation, and behind it.
-const BEFORE: [u64; 3] = [0, 4, 7];
+const BEFORE: [u64; 2] = [4, 7];
 const BEHIND: u64 = 5;
 
 fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
@@ -25,7 +25,7 @@ fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
     uninterrupted.checkpoint.save(&end).unwrap();
     resumed.checkpoint.save(&other_end).unwrap();
     same_bytes(&end, &other_end, &case);
-    assert!(before == 0 || bytes(&middle) != bytes(&end), "{case}: nothing changes");
+    assert!(bytes(&middle) != bytes(&end), "{case}: nothing changes");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn training_goes_on_with_the_same_bits() {
             }
         }
     }
-    assert_eq!(cases, (10 * 10 - 2) * 9);
+    assert_eq!(cases, (10 * 10 - 2) * 3 * 2);
 }
 
 /// What was there before a file is restored leaves no trace, also in objects that have trained.

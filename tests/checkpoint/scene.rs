@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use umbo::checkpoint::{Checkpoint, Number};
+use umbo::checkpoint::{Checkpoint, Number, SavedIterator};
 use umbo::device::DeviceId;
 use umbo::error::Result;
+use umbo::input::{Dataset, PassIterator, ShuffleOptions, distribute_dataset};
 use umbo::kernels::update::tiles::Tile;
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
@@ -82,6 +83,8 @@ pub struct Scene {
     pub variables: Vec<Variable>,
     pub trainers: Vec<(Arc<Optimizer>, Arc<Gradients>)>,
     pub metrics: Arc<Metrics>,
+    /// Global batches of numbers, shuffled anew in each of some passes.
+    pub iterator: Arc<PassIterator>,
     pub checkpoint: Arc<Checkpoint>,
 }
 
@@ -219,7 +222,13 @@ impl Scene {
         metrics.define("seen", Kind::Count).unwrap();
         metrics.define("matrix", Kind::confusion(3).unwrap()).unwrap();
         metrics.define("auc", Kind::auc(4, 0.0, 1.0).unwrap()).unwrap();
+        let shuffle = ShuffleOptions { buffer_size: 7, seed: 3, keep_order_each_pass: false };
+        let numbers = Dataset::range(1, 18, 1).unwrap().shuffle(&shuffle).unwrap();
+        let batches = numbers.repeat(-1).unwrap().batch(5, false).unwrap();
+        let batches = distribute_dataset(&strategy, &batches, &Default::default()).unwrap();
+        let iterator = Arc::new(batches.iterator().unwrap());
         let checkpoint = Checkpoint::new(&strategy);
+        checkpoint.add("pass", Arc::new(SavedIterator(Arc::clone(&iterator)))).unwrap();
         for variable in &variables {
             let name = format!("model/{}", variable.name().as_str());
             checkpoint.add(&name, Arc::new(variable.clone())).unwrap();
@@ -231,13 +240,14 @@ impl Scene {
         checkpoint.add("metrics", Arc::clone(&metrics) as _).unwrap();
         checkpoint.set_number("epoch", Number::Integer(0)).unwrap();
         checkpoint.set_number("best loss", Number::Float(f64::INFINITY)).unwrap();
-        Scene { strategy, variables, trainers, metrics, checkpoint }
+        Scene { strategy, variables, trainers, metrics, iterator, checkpoint }
     }
 
     /// Takes as many steps. Gradients follow from the weights and from the number of the step.
     pub fn train(&self, steps: u64) {
         for _ in 0..steps {
-            self.strategy.run(&|context: &ReplicaContext| self.step(context), None).unwrap();
+            let element = self.iterator.next().unwrap();
+            self.strategy.run(&|context: &ReplicaContext| self.step(context), element).unwrap();
             for (optimizer, gradients) in &self.trainers {
                 apply(optimizer, gradients).unwrap();
             }
@@ -249,6 +259,9 @@ impl Scene {
 
     fn step(&self, context: &ReplicaContext) -> Result<Option<umbo::values::Value>> {
         let (number, replica) = (context.step_number(), context.replica());
+        let part = context.arguments()?.unwrap();
+        let examples = part.tensor_of(0)?.to_vec::<i64>()?;
+        let sum = examples.iter().sum::<i64>() as f64 / 50.0;
         for (optimizer, gradients) in &self.trainers {
             let scale = optimizer.loss_scale();
             for (index, variable) in gradients.variables().iter().enumerate() {
@@ -272,7 +285,7 @@ impl Scene {
                 let spoilt = number % 5 == 2 && optimizer.has_dynamic_loss_scale();
                 fill(view, |place| match spoilt && place == 0 {
                     true => f64::INFINITY,
-                    false => (weights[place] + wave(number, replica, place)) * scale,
+                    false => (weights[place] + sum + wave(number, replica, place)) * scale,
                 });
             }
             gradients.submit_in(context, Some(1.0 + replica as f64 + number as f64))?;

@@ -39,6 +39,7 @@ fn state_that_is_set_piece_by_piece_gives_the_same_bits() {
         if let Some(scale) = state.loss_scale {
             target.set_loss_scale(scale.scale, scale.applies).unwrap();
         }
+        to.iterator.restore_position(&from.iterator.save_position().unwrap()).unwrap();
         // The number of the step, on which the gradients depend.
         to.strategy.quiet().unwrap().set_steps(from.strategy.quiet().unwrap().steps());
         from.train(4);

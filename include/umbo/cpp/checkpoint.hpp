@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <umbo/cpp/dataset.hpp>
 #include <umbo/cpp/metrics.hpp>
 #include <umbo/cpp/optimizer.hpp>
 
@@ -42,6 +43,11 @@ public:
 
     returned<void> add(const std::string &name, const metrics &saved) const {
         return check(umbo_checkpoint_add_metrics(get(), name.c_str(), saved.get()));
+    }
+
+    // How far its pass has come.
+    returned<void> add(const std::string &name, const iterator &saved) const {
+        return check(umbo_checkpoint_add_iterator(get(), name.c_str(), saved.get()));
     }
 
     // It is restored in place: nobody uses it meanwhile.

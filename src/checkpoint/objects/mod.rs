@@ -1,6 +1,7 @@
 //! What can be in a checkpoint, one file each.
 
 pub(super) mod gradients;
+pub(super) mod iterator;
 pub(super) mod metrics;
 pub(super) mod number;
 pub(super) mod optimizer;

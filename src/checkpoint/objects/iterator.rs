@@ -1,0 +1,65 @@
+//! Iterators: the place of a pass over a dataset.
+
+use std::sync::Arc;
+
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, Unfit};
+use crate::error::Result;
+use crate::input::PassIterator;
+
+/// An iterator, shared with the program.
+pub struct SavedIterator(pub Arc<PassIterator>);
+
+impl Saveable for SavedIterator {
+    fn kind(&self) -> &'static str {
+        "iterator"
+    }
+
+    fn strategy(&self) -> Option<u64> {
+        None
+    }
+
+    fn may_call_back(&self) -> bool {
+        true
+    }
+
+    fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
+        record.property("position", self.0.save_position()?);
+        Ok(())
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        _names: &Names,
+        saved: &mut Saved<'_>,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
+        Ok(match position {
+            Some(position) => Box::new(NewPlace { iterator: &self.0, position, before: None }),
+            None => Box::new(Unfit),
+        })
+    }
+}
+
+struct NewPlace<'a> {
+    iterator: &'a PassIterator,
+    position: String,
+    /// Where the iterator was, once it is somewhere else.
+    before: Option<String>,
+}
+
+impl Prepared for NewPlace<'_> {
+    fn begin(&mut self) -> Result<()> {
+        let before = self.iterator.save_position()?;
+        self.iterator.restore_position(&self.position)?;
+        self.before = Some(before);
+        Ok(())
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        self.before.take().map_or(Ok(()), |before| self.iterator.restore_position(&before))
+    }
+
+    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+        Ok(())
+    }
+}
