@@ -3,6 +3,7 @@
 mod bench;
 mod devices;
 mod doctor;
+mod gpu;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

@@ -115,7 +115,7 @@ impl Options {
 }
 
 /// `64`, `4K`, `64M` or `1G`.
-fn size(text: &str) -> std::result::Result<usize, String> {
+pub fn size(text: &str) -> std::result::Result<usize, String> {
     let (digits, shift) = match text.char_indices().next_back() {
         Some((end, 'K' | 'k')) => (&text[..end], 10),
         Some((end, 'M' | 'm')) => (&text[..end], 20),

@@ -4,7 +4,7 @@ mod copies;
 mod gather;
 mod input;
 mod machine;
-mod memory;
+pub mod memory;
 mod model;
 mod plot;
 mod probe;

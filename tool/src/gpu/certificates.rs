@@ -1,0 +1,236 @@
+//! Kernels of every kind on values that are hard on them, beside the same on the CPU.
+
+use umbo::collectives::{self, Assignment, ReduceOp};
+use umbo::device::DeviceId;
+use umbo::error::Result;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    GradientMode, Gradients, LossReduction, Optimizer, Settings, UpdateRule, apply,
+};
+use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::{Options, Strategy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use super::Checked;
+
+/// Numbers of every kind but NaN, whose payload is nobody's promise, in an order that mixes them.
+fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
+    let edges =
+        [0.0, -0.0, 1.0, -1.0, 1e-45, 3e-39, 1.2e-38, 65504.0, 3.4e38, -1e-7, 0.1, 1.0 / 3.0];
+    (0..count as u64)
+        .map(|at| {
+            let mixed = (at + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23) ^ salt;
+            match mixed % 5 {
+                0 => edges[(mixed >> 8) as usize % edges.len()],
+                _ => f64::from((mixed >> 32) as i32) / 3e8,
+            }
+        })
+        .collect()
+}
+
+const DTYPES: [DType; 12] = [
+    DType::Float16,
+    DType::BFloat16,
+    DType::Float32,
+    DType::Float64,
+    DType::Int8,
+    DType::UInt8,
+    DType::Int16,
+    DType::UInt16,
+    DType::Int32,
+    DType::UInt32,
+    DType::Int64,
+    DType::UInt64,
+];
+
+/// A tensor on the host of hard numbers, or of hard bits for integers.
+fn hard(dtype: DType, shape: Shape, salt: u64) -> Result<Tensor> {
+    let numbers = hard_numbers(shape.elements(), salt);
+    let bytes: Vec<u8> = match dtype {
+        DType::Float64 => numbers.iter().flat_map(|number| number.to_ne_bytes()).collect(),
+        DType::Float32 => {
+            numbers.iter().flat_map(|number| (*number as f32).to_ne_bytes()).collect()
+        }
+        // The upper half of a float32 is a bfloat16; cut to its lower exponents, half a float16.
+        DType::BFloat16 => numbers
+            .iter()
+            .flat_map(|number| (((*number as f32).to_bits() >> 16) as u16).to_ne_bytes())
+            .collect(),
+        DType::Float16 => numbers
+            .iter()
+            .flat_map(|number| ((number.to_bits() >> 40) as u16 & 0xBBFF).to_ne_bytes())
+            .collect(),
+        _ => numbers
+            .iter()
+            .flat_map(|number| number.to_bits().to_ne_bytes()[8 - dtype.size()..].to_vec())
+            .collect(),
+    };
+    Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST)
+}
+
+fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; tensor.shape().bytes(tensor.dtype())?];
+    tensor.copy_to_host(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Compares everything on `device`.
+pub fn check(device: DeviceId) -> Result<Checked> {
+    let mut checked = Checked::default();
+    for dtype in DTYPES {
+        values(&mut checked, device, dtype)?;
+    }
+    for (name, rule) in rules()? {
+        for (clip, dtype) in
+            [(None, DType::Float32), (Some(0.5), DType::Float32), (None, DType::Float64)]
+        {
+            let there = train(device, rule()?, clip, dtype)?;
+            let here = train(DeviceId::HOST, rule()?, clip, dtype)?;
+            let what = || format!("{name} on {dtype}, clipping {clip:?}");
+            checked.compare(what, &there, &here);
+        }
+    }
+    Ok(checked)
+}
+
+/// Copies, sums and means.
+fn values(checked: &mut Checked, device: DeviceId, dtype: DType) -> Result<()> {
+    for rows in [1usize, 33, 200] {
+        let shape = Shape::new(&[rows, 5, 3])?;
+        let here: Vec<Tensor> =
+            (0..3).map(|salt| hard(dtype, shape, salt)).collect::<Result<_>>()?;
+        let there: Vec<Tensor> =
+            here.iter().map(|tensor| tensor.copied_to(device)).collect::<Result<_>>()?;
+        let odd = |tensor: &Tensor| tensor.transpose(&[2, 0, 1])?.slice(2, 1, 5, 2);
+        let copies = (bytes(&odd(&there[0])?)?, bytes(&odd(&here[0])?)?);
+        checked.compare(|| format!("copies of {dtype} {shape}"), &copies.0, &copies.1);
+        for assignment in [Assignment::Add, Assignment::Subtract] {
+            let combined = |tensors: &[Tensor], device| -> Result<Vec<u8>> {
+                let mut to = tensors[0].copied_to(device)?;
+                let Some(mut target) = to.get_mut() else { return Ok(Vec::new()) };
+                collectives::combine_into(assignment, &mut target, &tensors[1])?;
+                bytes(&to)
+            };
+            let what = || format!("{assignment:?} of {dtype} {shape}");
+            checked.compare(what, &combined(&there, device)?, &combined(&here, DeviceId::HOST)?);
+        }
+        for op in [ReduceOp::Sum, ReduceOp::Mean] {
+            for axes in [None, Some(&[0i64][..]), Some(&[0, 2])] {
+                let reduced = |parts: &[Tensor], device| -> Result<Vec<u8>> {
+                    bytes(&collectives::reduce(op, parts, axes, device, None)?)
+                };
+                let what = || format!("{op:?} of {dtype} {shape} over axes {axes:?}");
+                checked.compare(what, &reduced(&there, device)?, &reduced(&here, DeviceId::HOST)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+type MakeRule = fn() -> Result<Box<dyn UpdateRule>>;
+
+fn rules() -> Result<Vec<(&'static str, MakeRule)>> {
+    fn rule<R: UpdateRule + 'static>(rule: R) -> Box<dyn UpdateRule> {
+        Box::new(rule)
+    }
+    Ok(vec![
+        ("sgd", || Ok(rule(Sgd))),
+        ("momentum", || Momentum::new(0.9, false).map(rule)),
+        ("nesterov", || Momentum::new(0.9, true).map(rule)),
+        ("adam", || Adam::new(0.9, 0.999, 1e-7).map(rule)),
+        ("adamw", || AdamW::new(0.9, 0.999, 1e-7, 0.01).map(rule)),
+        ("adagrad", || Adagrad::new(0.1, 1e-7).map(rule)),
+        ("rmsprop", || RmsProp::new(0.9, 0.0, false, 1e-7).map(rule)),
+        ("rmsprop, momentum, centered", || RmsProp::new(0.9, 0.8, true, 1e-7).map(rule)),
+        ("lamb", || Lamb::new(0.9, 0.999, 1e-7, 0.01).map(rule)),
+        ("ftrl", || Ftrl::new(1.0, 0.01, 0.02, 0.1).map(rule)),
+    ])
+}
+
+/// Three steps of a training on one replica: the bytes of the weights and of all state.
+fn train(
+    device: DeviceId,
+    rule: Box<dyn UpdateRule>,
+    clip: Option<f64>,
+    dtype: DType,
+) -> Result<Vec<u8>> {
+    let name = device.to_string();
+    let strategy = Strategy::new(&Options {
+        compute_devices: Some(vec![name.clone()]),
+        parameter_device: Some(name),
+        ..Options::default()
+    })?;
+    let shapes = [Shape::new(&[1027])?, Shape::new(&[4, 3])?];
+    let variables = shapes
+        .iter()
+        .map(|shape| {
+            let new = NewVariable {
+                name: "v".into(),
+                trainable: None,
+                synchronization: Synchronization::Auto,
+                aggregation: Aggregation::None,
+            };
+            let numbers: Vec<f64> =
+                (0..shape.elements()).map(|at| (at % 97) as f64 / 50.0 - 1.0).collect();
+            let start = floats(&numbers, dtype, *shape)?;
+            variables::create(Some(&strategy), new, Initial::Value(&start))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let gradients = Gradients::new(
+        strategy.id(),
+        strategy.compute_devices(),
+        variables.clone(),
+        LossReduction::Mean,
+    )?;
+    let optimizer = Optimizer::new(strategy.id(), rule, 0.05)?;
+    optimizer.configure(Settings { global_clip_norm: clip, ..Settings::default() })?;
+    for step in 0..3u64 {
+        strategy.run(
+            &|context| {
+                for (index, shape) in shapes.iter().enumerate() {
+                    let buffer = gradients.view_in(context, index, GradientMode::Overwrite)?;
+                    let numbers: Vec<f64> = hard_numbers(shape.elements(), step + 7 * index as u64)
+                        .iter()
+                        .map(|number| number.clamp(-1e4, 1e4))
+                        .collect();
+                    let values = floats(&numbers, dtype, *shape)?;
+                    buffer_write(buffer, &values)?;
+                }
+                gradients.submit_in(context, Some(3.0))?;
+                Ok(None)
+            },
+            None,
+        )?;
+        apply(&optimizer, &gradients)?;
+    }
+    let mut all = Vec::new();
+    for variable in &variables {
+        all.extend(bytes(&variables::read(variable)?)?);
+        for slot in optimizer.rule().slots() {
+            all.extend(bytes(&optimizer.state(variable, &slot.name)?)?);
+        }
+    }
+    Ok(all)
+}
+
+fn floats(numbers: &[f64], dtype: DType, shape: Shape) -> Result<Tensor> {
+    if dtype == DType::Float64 {
+        return Tensor::from_slice(numbers, shape, DeviceId::HOST);
+    }
+    let narrow: Vec<f32> = numbers.iter().map(|&number| number as f32).collect();
+    Tensor::from_slice(&narrow, shape, DeviceId::HOST)
+}
+
+#[expect(unsafe_code, reason = "a replica writes its own buffer")]
+fn buffer_write(buffer: &Tensor, values: &Tensor) -> Result<()> {
+    // SAFETY: the buffer is that of the replica whose callback this is, until it submits.
+    unsafe { buffer.assume_exclusive() }.copy_from(values)
+}

@@ -1,0 +1,60 @@
+//! `umbo devices` and `umbo doctor --gpu` on the fake driver, and where there is no GPU.
+
+use std::process::Output;
+
+use serde_json::Value;
+
+fn umbo(arguments: &[&str], devices: &str) -> Output {
+    let mut command = fake_cuda::harness::command(env!("CARGO_BIN_EXE_umbo"));
+    command.args(arguments).env("FAKE_CUDA_DEVICES", devices).output().unwrap()
+}
+
+fn text(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_report_says_whether_the_bits_are_those_of_the_cpu() {
+    let output = umbo(&["doctor", "--gpu", "--bytes", "8K"], "2");
+    let report = text(&output);
+    assert!(output.status.success(), "{report} {output:?}");
+    assert!(output.stderr.is_empty(), "the driver reports: {output:?}");
+    for part in [
+        "GPU:0: ",
+        "GPU:1: ",
+        "bits of the CPU: ",
+        "comparisons, 0 differ",
+        "order under load: 6 comparisons, 0 differ",
+        "copy within the GPU: ",
+        "AdamW moves ",
+        "The bits are those of the CPU",
+    ] {
+        assert!(report.contains(part), "'{part}' is not in: {report}");
+    }
+    let output = umbo(&["doctor", "--gpu", "--bytes", "4K", "--json"], "1");
+    let report: Value = serde_json::from_str(text(&output)).unwrap();
+    assert_eq!(report["fine"], true);
+    assert!(report["gpus"][0]["bits_of_the_cpu"]["comparisons"].as_u64().unwrap() > 200);
+    assert_eq!(report["gpus"][0]["bits_of_the_cpu"]["differing"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn gpus_have_a_model_and_a_capability() {
+    let output = umbo(&["devices"], "2");
+    let table = text(&output);
+    assert!(table.contains("GPU:1") && table.contains("compute capability"), "{table}");
+}
+
+#[test]
+fn where_there_is_no_gpu_the_report_says_so() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_umbo"))
+        .args(["doctor", "--gpu"])
+        .output()
+        .unwrap();
+    // Unless this machine has one.
+    assert!(output.status.success() != text(&output).contains("no GPU"), "{output:?}");
+    let output = umbo(&["doctor", "--bytes", "64K"], "1");
+    assert_eq!(output.status.code(), Some(2));
+    let output = umbo(&["doctor", "--gpu", "--bytes", "7"], "1");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("64 bytes or more"), "{output:?}");
+}
