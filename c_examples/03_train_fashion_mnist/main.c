@@ -3,13 +3,14 @@
  *   options   the command line            data      the pictures, as a distributed dataset
  *   mlp       the network itself          trainer   the network under a strategy: start reading here
  *   matrix    BLAS, or plain C            progress  what the user sees
- *   compare   N replicas against one
+ *   compare   N replicas against one        saving    what a training that was stopped goes on from
  */
 #include "compare.h"
 #include "data.h"
 #include "matrix.h"
 #include "options.h"
 #include "progress.h"
+#include "saving.h"
 #include "trainer.h"
 
 #include <stdio.h>
@@ -19,28 +20,39 @@ typedef struct {
   double seconds; /* of training, without evaluation */
   double examples;
   double test_accuracy;
+  int64_t resumed_at; /* after how many steps; 0: from the beginning */
 } outcome;
 
 /* The learning rate falls to 0 along a line over the whole training. */
 static double rate_at(const options *choices, double share_done) { return choices->learning_rate * (1.0 - share_done); }
 
 static outcome train(trainer *t, const picture_data *data, const options *choices) {
-  outcome result = {0.0, 0.0, 0.0};
+  outcome result = {0.0, 0.0, 0.0, 0};
+  place where = {.epoch = 1};
+  const saving saved = saving_begin(t, choices, &where);
+  result.resumed_at = where.steps;
+  double trained = 0.0; /* examples, since this process began */
   progress shown = progress_begin(choices->json_only, choices->epochs, data->training_examples);
   const double all = (double)data->training_examples * choices->epochs;
-  for (int epoch = 1; epoch <= choices->epochs; ++epoch) {
-    tally total = {0.0, 0.0, 0.0};
-    const double start = progress_clock();
-    while (trainer_step(t, rate_at(choices, (result.examples + total.examples) / all), &total)) {
-      progress_step(&shown, epoch, &total, result.seconds + progress_clock() - start);
+  for (; where.epoch <= choices->epochs; ++where.epoch) {
+    const double before = where.total.examples, start = progress_clock();
+    while (trainer_step(t, rate_at(choices, (where.examples + where.total.examples) / all), &where.total)) {
+      ++where.steps;
+      saving_step(&saved, &where, 0);
+      progress_step(&shown, (int)where.epoch, &where.total, result.seconds + progress_clock() - start);
     }
     const double seconds = progress_clock() - start;
     result.seconds += seconds;
-    result.examples += total.examples;
+    trained += where.total.examples - before;
     const tally test = trainer_evaluate(t);
     result.test_accuracy = test.correct / test.examples;
-    progress_epoch(&shown, epoch, &total, &test, seconds);
+    progress_epoch(&shown, (int)where.epoch, &where.total, &test, seconds);
+    where.examples += where.total.examples;
+    where.total = (tally){0.0, 0.0, 0.0};
   }
+  saving_step(&saved, &where, 1);
+  saving_end(&saved);
+  result.examples = trained;
   return result;
 }
 
@@ -73,6 +85,7 @@ static void print_json(const options *choices, const picture_data *data, const o
   printf(", \"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, \"seconds\": %.3f",
          choices->replicas, choices->epochs, result->test_accuracy, result->examples / result->seconds,
          result->seconds);
+  if (choices->resume) printf(", \"resumed_at\": %lld", (long long)result->resumed_at);
   if (compared != NULL) {
     printf(
         ", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "

@@ -21,6 +21,9 @@ static const char usage[] =
     "  --optimizer RULE        adam or momentum (default: adam)\n"
     "  --learning-rate L       of the first step; it falls to 0 along a line\n"
     "                          (default: 0.001 for adam, 0.05 for momentum)\n"
+    "  --checkpoint DIR        save checkpoints to this folder\n"
+    "  --save-every N          after so many steps each, and at the end (default: 100)\n"
+    "  --resume                go on from the newest checkpoint, if there is one\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
     "  --json-only             print nothing but the last line, one JSON object\n"
     "  --help                  print this\n";
@@ -67,6 +70,8 @@ static update_rule parse_rule(const char *name, const char *text) {
 static int parse_flag(options *result, const char *name) {
   if (strcmp(name, "--compare") == 0) {
     result->compare = 1;
+  } else if (strcmp(name, "--resume") == 0) {
+    result->resume = 1;
   } else if (strcmp(name, "--json-only") == 0) {
     result->json_only = 1;
   } else if (strcmp(name, "--help") == 0) {
@@ -80,7 +85,8 @@ static int parse_flag(options *result, const char *name) {
 
 static int takes_value(const char *name) {
   static const char *const names[] = {"--data", "--replicas",  "--epochs",       "--batch-size",
-                                      "--seed", "--optimizer", "--learning-rate"};
+                                      "--seed", "--optimizer", "--learning-rate",
+                                      "--checkpoint", "--save-every"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     if (strcmp(name, names[i]) == 0) return 1;
   }
@@ -100,6 +106,10 @@ static void parse_value(options *result, const char *name, const char *text) {
     result->seed = parse_integer(name, text, 0, UINT64_MAX);
   } else if (strcmp(name, "--optimizer") == 0) {
     result->rule = parse_rule(name, text);
+  } else if (strcmp(name, "--checkpoint") == 0) {
+    result->checkpoint = text;
+  } else if (strcmp(name, "--save-every") == 0) {
+    result->save_every = (int64_t)parse_integer(name, text, 1, INT64_MAX);
   } else {
     result->learning_rate = parse_positive(name, text);
   }
@@ -113,6 +123,7 @@ options options_parse(int argc, char **argv) {
       .batch_size = 128,
       .seed = 1,
       .rule = RULE_ADAM,
+      .save_every = 100,
   };
   for (int i = 1; i < argc; ++i) {
     const char *name = argv[i];
@@ -121,6 +132,7 @@ options options_parse(int argc, char **argv) {
     if (++i == argc) refuse("%s needs a value", name);
     parse_value(&result, name, argv[i]);
   }
+  if (result.resume && result.checkpoint == NULL) refuse("--resume needs --checkpoint");
   if (result.learning_rate == 0.0) result.learning_rate = result.rule == RULE_ADAM ? 0.001 : 0.05;
   return result;
 }

@@ -14,6 +14,9 @@ typedef struct {
   uint64_t seed;
   update_rule rule;
   double learning_rate;
+  const char *checkpoint; /* folder of the checkpoints; NULL: none are saved */
+  int64_t save_every;     /* steps */
+  int resume;
   int compare;
   int json_only;
 } options;

@@ -6,15 +6,16 @@
  * @file checkpoint.h
  * @brief Checkpoints: what training needs to go on later, in one file.
  *
- * Objects are added by name: variables, optimizers, gradients, metrics, iterators, and the program's
- * own tensors and numbers. A program that begins makes the same objects, adds them by the same names,
- * and restores the file: training then goes on with the bits that it would have had. Files are in
- * the safetensors format, which other programs read. docs/checkpoints.md describes what Umbo says
- * in them. A manager keeps several files in a folder and can write them in the background. The
- * caller releases checkpoints, which keep what was added alive, and managers.
+ * Objects are added by name: variables, optimizers, gradients, metrics, iterators, and the
+ * program's own tensors and numbers. A program that begins makes the same objects, adds them by
+ * the same names, and restores the file: training then goes on with the bits that it would have
+ * had. Files are in the safetensors format, which other programs read. docs/checkpoints.md
+ * describes what Umbo says in them. A manager keeps several files in a folder and can write them
+ * in the background. The caller releases checkpoints, which keep what was added alive, and
+ * managers.
  *
- * Threads: all functions on one checkpoint may be called at the same time. Saving and restoring
- * wait for each other, and saving waits for the strategy's step.
+ * Threads: all functions on one checkpoint or manager may be called at the same time. Saving waits
+ * for the strategy's step; restoring is refused while there is one.
  *
  * Functions:
  * - umbo_checkpoint_create(): Makes a checkpoint, which holds nothing but the strategy's step
