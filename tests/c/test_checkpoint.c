@@ -199,11 +199,93 @@ static void state_is_set(void) {
     release(&a);
 }
 
+/* The newest and the best, and nothing else. */
+static void a_manager_keeps_some(void) {
+    struct model a;
+    umbo_checkpoint_manager *manager, *again;
+    umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+    const double losses[6] = {3, 1, 2, 5, 4, 6};
+    const int64_t kept[3] = {1, 4, 5};
+    char path[4200];
+    size_t length = 0;
+    int64_t step = 0;
+    int32_t saved = 0;
+    int index;
+    make(&a, 2);
+    options.keep = 2;
+    options.keep_best = 1;
+    CHECK_OK(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager));
+    CHECK_OK(umbo_checkpoint_manager_restore_latest(manager, &step));
+    CHECK(step == UMBO_NO_CHECKPOINT);
+    for (index = 0; index < 6; index++) {
+        train(&a, 1);
+        CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", index));
+        CHECK_OK(umbo_checkpoint_manager_save_rated(manager, index, losses[index], 1, &saved));
+        CHECK(saved == 1);
+    }
+    CHECK_OK(umbo_checkpoint_manager_save(manager, 5, 0, &saved));
+    CHECK(saved == 0);
+    CHECK_OK(umbo_checkpoint_manager_wait(manager));
+    CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
+    CHECK(step == 5);
+    CHECK_OK(umbo_checkpoint_manager_best(manager, &step));
+    CHECK(step == 1);
+    CHECK_OK(umbo_checkpoint_manager_restore_best(manager, &step));
+    CHECK_OK(umbo_checkpoint_integer(a.checkpoint, "epoch", &step));
+    CHECK(step == 1);
+    CHECK_OK(umbo_checkpoint_manager_retain(manager, &again));
+    CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
+    CHECK(step == 5);
+    umbo_checkpoint_manager_release(again);
+    for (index = 0; index < 3; index++) {
+        CHECK_OK(umbo_checkpoint_manager_path(manager, kept[index], path, sizeof(path), &length));
+        CHECK(length == strlen(path) && remove(path) == 0);
+    }
+    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, path, 3, &length), UMBO_STATUS_OUT_OF_RANGE, "capacity");
+    CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
+    umbo_checkpoint_manager_release(manager);
+    options.keep = 0;
+    CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
+                UMBO_STATUS_INVALID_ARGUMENT, "options.keep");
+    CHECK(remove("test_checkpoint_folder") == 0);
+    release(&a);
+}
+
+/* The place of a pass. */
+static void an_iterator_goes_on(void) {
+    struct model a;
+    umbo_dataset *dataset;
+    umbo_iterator *iterator;
+    umbo_value *element;
+    int32_t index;
+    make(&a, 1);
+    CHECK_OK(umbo_dataset_from_range(0, 9, 1, &dataset));
+    CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
+    CHECK_OK(umbo_checkpoint_add_iterator(a.checkpoint, "pass", iterator));
+    for (index = 0; index < 9; index++) {
+        CHECK_OK(umbo_iterator_next(iterator, &element));
+        CHECK(element != NULL);
+        umbo_value_release(element);
+        if (index == 7) CHECK_OK(umbo_checkpoint_save(a.checkpoint, file));
+    }
+    CHECK_OK(umbo_checkpoint_restore(a.checkpoint, file));
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    CHECK(element != NULL);
+    umbo_value_release(element);
+    CHECK_OK(umbo_iterator_next(iterator, &element));
+    CHECK(element == NULL);
+    umbo_iterator_release(iterator);
+    umbo_dataset_release(dataset);
+    release(&a);
+}
+
 int main(void) {
     int32_t replicas;
     for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
     what_does_not_fit_is_told();
     state_is_set();
+    a_manager_keeps_some();
+    an_iterator_goes_on();
     CHECK(remove(file) == 0);
     return finish();
 }

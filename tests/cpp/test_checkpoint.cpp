@@ -1,0 +1,125 @@
+// Checkpoints and managers in C++.
+#include <umbo/umbo.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+struct model {
+    umbo::strategy strategy;
+    umbo::variable weights;
+    umbo::gradients gradients;
+    umbo::optimizer optimizer;
+    umbo::metrics metrics;
+    umbo::tensor seen;
+    umbo::dataset numbers;
+    umbo::iterator pass;
+    umbo::checkpoint checkpoint;
+
+    static umbo::strategy two_replicas() {
+        umbo::strategy_options options;
+        options.cpu_replicas = 2;
+        return umbo::strategy::central_storage(options);
+    }
+
+    model()
+        : strategy(two_replicas()),
+          weights(strategy.create_variable("weights", umbo::tensor::from_vector(std::vector<float>{1, 2}))),
+          gradients(umbo::gradients::create(strategy, {weights}, {umbo::loss::sum, 1, {}})),
+          optimizer(umbo::optimizer::adam(strategy)), metrics(umbo::metrics::create(strategy)),
+          seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::range(0, 5)),
+          pass(numbers.iterate()), checkpoint(umbo::checkpoint::create(strategy)) {
+        metrics.define("loss", umbo::metric_kind::mean);
+        checkpoint.add(weights);
+        checkpoint.add("optimizer", optimizer);
+        checkpoint.add("gradients", gradients);
+        checkpoint.add("metrics", metrics);
+        checkpoint.add("seen", seen);
+        checkpoint.add("pass", pass);
+        checkpoint.set_integer("epoch", 0);
+        checkpoint.set_number("best", 1.5);
+    }
+
+    void step() const {
+        strategy.run([this](umbo::replica_context &context, const umbo::value &) {
+            const auto view = context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite);
+            view(0) = 1;
+            view(1) = 2;
+            context.submit(gradients, 1);
+        });
+        optimizer.apply(gradients);
+    }
+
+    std::vector<float> values() const { return weights.read().to_vector<float>(); }
+};
+
+void saves_and_restores() {
+    const std::string file = "test_checkpoint_cpp.safetensors";
+    const model one;
+    one.step();
+    one.checkpoint.set_integer("epoch", 4);
+    one.checkpoint.save(file);
+    const model other;
+    other.checkpoint.restore(file);
+    CHECK(other.values() == one.values() && other.checkpoint.integer("epoch") == 4);
+    CHECK(other.checkpoint.number("best") == 1.5 && other.optimizer.iterations() == 1);
+    one.step();
+    other.step();
+    CHECK(other.values() == one.values());
+    other.checkpoint.load_weights(file, {{"weights", "optimizer/weights/m"}});
+    CHECK(other.values() != one.values() && other.values()[0] < 1);
+    other.checkpoint.load_weights(file);
+    const std::vector<float> before = other.values();
+    other.checkpoint.save_weights(file);
+    other.step();
+    other.checkpoint.load_weights(file);
+    CHECK(other.values() == before);
+    bool refused = false;
+    try {
+        other.checkpoint.restore(file);
+    } catch (const umbo::error &error) {
+        refused = std::string(error.what()).find("no optimizer 'optimizer'") != std::string::npos;
+    }
+    CHECK(refused && std::remove(file.c_str()) == 0);
+}
+
+void sets_states() {
+    const model one;
+    one.optimizer.set_state(one.weights, "m", umbo::tensor::from_vector(std::vector<float>{3, 4}));
+    CHECK(one.optimizer.state(one.weights, "m").to_vector<float>()[1] == 4);
+    umbo_variable_progress progress = one.optimizer.variable_progress(one.weights);
+    progress.updates = 7;
+    one.optimizer.set_variable_progress(one.weights, progress);
+    CHECK(one.optimizer.variable_progress(one.weights).updates == 7);
+    one.optimizer.set_iterations(8);
+    one.optimizer.set_loss_scale(16);
+    CHECK(one.optimizer.iterations() == 8 && one.optimizer.loss_scale() == 16);
+}
+
+void keeps_some() {
+    const model one;
+    umbo::checkpoint_manager_options options;
+    options.keep = 1;
+    options.keep_best = 1;
+    options.every_steps = 2;
+    const auto manager = umbo::checkpoint_manager::create(one.checkpoint, "test_checkpoint_cpp", options);
+    CHECK(manager.restore_latest() == UMBO_NO_CHECKPOINT && manager.restore_best() == UMBO_NO_CHECKPOINT);
+    CHECK(!manager.save(1) && manager.save(2) && manager.save_rated(3, 0.5, true) && manager.save(5));
+    manager.wait();
+    CHECK(manager.latest() == 5 && manager.best() == 3 && manager.restore_best() == 3);
+    for (const std::int64_t step : {3, 5}) CHECK(std::remove(std::string(manager.path(step)).c_str()) == 0);
+    CHECK(std::remove("test_checkpoint_cpp") == 0);
+}
+
+} // namespace
+
+int main() {
+    saves_and_restores();
+    sets_states();
+    keeps_some();
+    return finish();
+}
