@@ -28,6 +28,10 @@
  * - umbo_tensor_device_name(): Gives the canonical name of the device that holds the elements.
  * - umbo_tensor_retain(): Makes another handle to the same tensor.
  * - umbo_tensor_release(): Releases a handle to a tensor.
+ * - umbo_tensor_save(): Saves a tensor as a `.npy` file, which numpy.load() reads.
+ * - umbo_tensor_save_all(): Saves tensors by name as a `.npz` file, which numpy.load() reads.
+ * - umbo_tensor_load(): Loads a tensor from a `.npy` file, or an array by its name from a `.npz`
+ *   file, into memory of its own.
  * - umbo_convert_from_float(): Rounds float32 numbers to float16 or bfloat16: to the nearest, ties
  *   to even.
  * - umbo_convert_to_float(): Converts float16 or bfloat16 numbers to float32, which is exact.
@@ -345,6 +349,49 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_retain(
  * The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
  */
 UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
+
+/**
+ * Saves a tensor as a `.npy` file, which numpy.load() reads.
+ *
+ * @param[in] tensor The tensor. Nobody writes its elements meanwhile.
+ * @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a folder.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
+ * - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, const char *path);
+
+/**
+ * Saves tensors by name as a `.npz` file, which numpy.load() reads.
+ *
+ * @param[in] tensors The tensors. Nobody writes their elements meanwhile.
+ * @param[in] names The name of each. Names differ, and have no / \ : in them.
+ * @param[in] count How many there are; 1 or more.
+ * @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
+ * @return As umbo_tensor_save(); UMBO_STATUS_INVALID_ARGUMENT also for wrong names.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
+    const umbo_tensor *const *tensors, const char *const *names, int64_t count, const char *path);
+
+/**
+ * Loads a tensor from a `.npy` file, or an array by its name from a `.npz` file, into memory of its
+ * own.
+ *
+ * @param[in] path The file.
+ * @param[in] name Which array of a `.npz` file. `name` may be NULL: a `.npy` file.
+ * @param[out] tensor A new tensor on CPU:0. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer, or not a file of that kind.
+ * - UMBO_STATUS_NOT_FOUND: no such file, or no array of this name.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo lacks.
+ * - UMBO_STATUS_DATA_LOSS: the file is damaged.
+ * - UMBO_STATUS_PERMISSION_DENIED: as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
+    const char *path, const char *name, umbo_tensor **tensor);
 
 /**
  * The view of an array of the program's, on the CPU: contiguous, row-major, and for reading.

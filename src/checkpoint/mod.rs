@@ -8,9 +8,11 @@
 //! - [`bundle`]: the objects that are saved and restored together.
 //! - [`manager`]: which files are kept, and `background`: who writes them.
 //! - [`weights`]: variables alone, to and from the files of others.
+//! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/checkpoints.md`.
 
+pub mod arrays;
 pub mod atomic;
 mod background;
 pub mod bundle;

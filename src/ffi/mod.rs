@@ -94,6 +94,7 @@ pub mod status;
 pub mod strategy;
 mod sync;
 pub mod tensor;
+pub mod tensor_files;
 pub mod tensorflow;
 pub(crate) mod text;
 pub mod training;
@@ -139,6 +140,7 @@ pub use split::*;
 pub use status::*;
 pub use strategy::*;
 pub use tensor::*;
+pub use tensor_files::*;
 pub use tensorflow::{
     collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
     variable_creator::*,

@@ -43,6 +43,19 @@ impl Dataset {
     }
 }
 
+/// The array in a `.npy` file, in memory of its own. Fails as [`Dataset::from_npy_file`], which maps it.
+pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
+    let file = file::open(path)?;
+    let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
+    let mut stream = file::Reader::new(file, length);
+    let header = Header::read(path, &mut stream)?;
+    let present = length.saturating_sub(header.bytes);
+    if present != header.elements.data_bytes {
+        return Err(header.elements.wrong_length(path, &format!("{present} are")));
+    }
+    header.read_elements(path, &mut stream)
+}
+
 fn read_mapped(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];

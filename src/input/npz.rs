@@ -27,24 +27,12 @@ impl Dataset {
     /// memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
-        let file = file::open(path)?;
-        let length = file.metadata().map_err(|error| failed(path, &error))?.len();
-        let reader = Reader::new(file, length);
-        let mut archive = ZipArchive::new(reader).map_err(|error| refused(path, error))?;
-        let entries = entries(path, &mut archive, length)?;
+        let (archive, entries, length) = open(path)?;
         let chosen: Vec<usize> = match names {
             None => (0..entries.len()).collect(),
             Some(names) => names
                 .iter()
-                .map(|name| {
-                    entries.iter().position(|entry| entry == name).ok_or_else(|| {
-                        Error::NotFound(format!(
-                            "names: '{}' has no array '{name}'; it has {}",
-                            path.display(),
-                            shortened(&entries.join(", "))
-                        ))
-                    })
-                })
+                .map(|name| position(path, &entries, name, "names"))
                 .collect::<Result<_>>()?,
         };
         if chosen.is_empty() {
@@ -64,6 +52,34 @@ impl Dataset {
         }
         Dataset::from_tensor_slices(&Value::structure(fields)?)
     }
+}
+
+/// The array of this name in a `.npz` file, in memory of its own. Fails as [`Dataset::from_npz_file`].
+pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
+    let (mut archive, entries, _) = open(path)?;
+    let index = position(path, &entries, name, "name")?;
+    read_entry(path, &mut archive, index)
+}
+
+/// An archive, the names of its arrays, and the length of its file.
+fn open(path: &Path) -> Result<(ZipArchive<Reader>, Vec<String>, u64)> {
+    let file = file::open(path)?;
+    let length = file.metadata().map_err(|error| failed(path, &error))?.len();
+    let reader = Reader::new(file, length);
+    let mut archive = ZipArchive::new(reader).map_err(|error| refused(path, error))?;
+    let entries = entries(path, &mut archive, length)?;
+    Ok((archive, entries, length))
+}
+
+/// Where the array of this name is.
+fn position(path: &Path, entries: &[String], name: &str, argument: &str) -> Result<usize> {
+    entries.iter().position(|entry| entry == name).ok_or_else(|| {
+        Error::NotFound(format!(
+            "{argument}: '{}' has no array '{name}'; it has {}",
+            path.display(),
+            shortened(&entries.join(", "))
+        ))
+    })
 }
 
 fn refused(path: &Path, error: ZipError) -> Error {

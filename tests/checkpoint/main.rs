@@ -1,5 +1,6 @@
 //! Checkpoints: what is in them, what does not fit, and training that goes on from one.
 
+mod arrays;
 mod files;
 mod manager;
 mod mismatches;

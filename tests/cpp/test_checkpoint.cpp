@@ -115,11 +115,22 @@ void keeps_some() {
     CHECK(std::remove("test_checkpoint_cpp") == 0);
 }
 
+void tensors_in_files() {
+    const std::string npy = "test_checkpoint_cpp.npy", npz = "test_checkpoint_cpp.npz";
+    const auto one = umbo::tensor::from_vector(std::vector<float>{1, 2, 3});
+    one.save(npy);
+    CHECK(umbo::tensor(umbo::tensor::load(npy)).to_vector<float>()[2] == 3);
+    umbo::tensor::save_all({{"a", one}, {"b", one}}, npz);
+    CHECK(umbo::tensor(umbo::tensor::load(npz, "b")).to_vector<float>()[1] == 2);
+    CHECK(std::remove(npy.c_str()) == 0 && std::remove(npz.c_str()) == 0);
+}
+
 } // namespace
 
 int main() {
     saves_and_restores();
     sets_states();
     keeps_some();
+    tensors_in_files();
     return finish();
 }

@@ -1,4 +1,4 @@
-/* `checkpoints save FILE` writes a checkpoint after some steps of Adam; `checkpoints load FILE` loads its
+/* `checkpoints arrays FILE` writes FILE.npy and FILE.npz. `checkpoints save FILE` writes a checkpoint after some steps of Adam; `checkpoints load FILE` loads its
  * variables from a file of others and prints them. */
 #include "../c/check.h"
 
@@ -27,6 +27,19 @@ int main(int argc, char **argv) {
     umbo_optimizer *optimizer;
     umbo_checkpoint *checkpoint;
     if (argc != 3) return 2;
+    if (strcmp(argv[1], "arrays") == 0) {
+        const umbo_tensor *both[2];
+        const char *const names[2] = {"first", "second"};
+        char path[4200];
+        both[0] = both[1] = initial;
+        CHECK(snprintf(path, sizeof(path), "%s.npy", argv[2]) > 0);
+        CHECK_OK(umbo_tensor_save(initial, path));
+        CHECK(snprintf(path, sizeof(path), "%s.npz", argv[2]) > 0);
+        CHECK_OK(umbo_tensor_save_all(both, names, 2, path));
+        umbo_tensor_release(initial);
+        umbo_strategy_release(strategy);
+        return finish();
+    }
     options.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_variable_create(strategy, "dense/kernel", initial, NULL, &variable));
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &options, &gradients));

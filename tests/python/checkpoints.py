@@ -45,4 +45,10 @@ with tempfile.TemporaryDirectory() as folder:
     weights = numpy.arange(6, dtype=numpy.float32).reshape(2, 3) / 8
     save_file({"encoder.weight": weights, "more": numpy.zeros(4, numpy.int8)}, others, {"format": "np"})
     assert (run("load", others) == weights.ravel()).all()
+
+    run("arrays", pathlib.Path(folder, "array"))
+    expected = numpy.arange(6, dtype=numpy.float32).reshape(2, 3) + numpy.float32(0.5)
+    array, arrays = numpy.load(pathlib.Path(folder, "array.npy")), numpy.load(pathlib.Path(folder, "array.npz"))
+    assert (array == expected).all() and array.dtype == numpy.float32 and array.shape == (2, 3)
+    assert sorted(arrays) == ["first", "second"] and (arrays["second"] == expected).all()
 print("Python reads Umbo's files, and Umbo Python's")

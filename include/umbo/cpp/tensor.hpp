@@ -159,6 +159,36 @@ public:
         return tensor(out);
     }
 
+    // From a `.npy` file.
+    static returned<tensor> load(const std::string &path) {
+        umbo_tensor *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_load(path.c_str(), nullptr, &out));
+        return tensor(out);
+    }
+
+    // The array of this name in a `.npz` file.
+    static returned<tensor> load(const std::string &path, const std::string &name) {
+        umbo_tensor *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_load(path.c_str(), name.c_str(), &out));
+        return tensor(out);
+    }
+
+    // As a `.npy` file.
+    returned<void> save(const std::string &path) const { return check(umbo_tensor_save(get(), path.c_str())); }
+
+    // Several by name, as a `.npz` file.
+    static returned<void> save_all(const std::vector<std::pair<std::string, tensor>> &arrays,
+                                   const std::string &path) {
+        std::vector<const umbo_tensor *> tensors;
+        std::vector<const char *> names;
+        for (const auto &array : arrays) {
+            names.push_back(array.first.c_str());
+            tensors.push_back(array.second.get());
+        }
+        return check(umbo_tensor_save_all(tensors.data(), names.data(), static_cast<std::int64_t>(names.size()),
+                                          path.c_str()));
+    }
+
     // A contiguous copy.
     returned<tensor> copy(const std::string &device = {}) const {
         umbo_tensor *out = nullptr;

@@ -1,0 +1,122 @@
+//! Tensors as NumPy's files: `.npy`, one array, and `.npz`, several by name.
+//!
+//! Reading is the input's. What is written is version 1.0 of the format, in C order, little-endian, and an
+//! archive is not compressed, as `numpy.savez` has it. Files are replaced as a whole.
+
+use std::io::Write;
+use std::path::Path;
+
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use crate::checkpoint::atomic::{AtomicFile, failed};
+use crate::error::{Error, Result};
+use crate::input::{npy, npz};
+use crate::tensor::{DType, Tensor};
+
+/// Elements begin at multiples of this.
+const ALIGNMENT: usize = 64;
+
+/// Replaces the file at `path` by a `.npy` file with the elements of `tensor`.
+pub fn save_npy(tensor: &Tensor, path: &Path) -> Result<()> {
+    let tensor = tensor.to_contiguous()?;
+    let elements = bytes(&tensor)?;
+    let mut file = AtomicFile::create(path)?;
+    file.write(&header(&tensor))?;
+    file.write(elements)?;
+    file.finish()
+}
+
+/// Replaces the file at `path` by a `.npz` file with these arrays.
+///
+/// INVALID_ARGUMENT: no arrays, a name that is empty, appears twice, or could not be that of a file.
+pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
+    if arrays.is_empty() {
+        return Err(Error::invalid("count", "0; an archive has one array or more"));
+    }
+    for (position, (name, _)) in arrays.iter().enumerate() {
+        let wrong = |problem: &str| {
+            Err(Error::invalid("names", format!("'{name}', at {position}, {problem}")))
+        };
+        if name.is_empty() || name.contains(['/', '\\', '\0', ':']) {
+            return wrong("is empty or has one of / \\ : in it, so it is no name of an array");
+        }
+        if arrays[..position].iter().any(|(other, _)| other == name) {
+            return wrong("appears twice");
+        }
+    }
+    let archived = |error: zip::result::ZipError| match error {
+        zip::result::ZipError::Io(error) => failed(path, "writing", &error),
+        error => Error::Internal(format!("'{}': {error}", path.display())),
+    };
+    let mut archive = ZipWriter::new(AtomicFile::create(path)?);
+    for (name, tensor) in arrays {
+        let tensor = tensor.to_contiguous()?;
+        let (header, elements) = (header(&tensor), bytes(&tensor)?);
+        let is_large = header.len() as u64 + elements.len() as u64 >= u64::from(u32::MAX);
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(is_large);
+        archive.start_file(format!("{name}.npy"), options).map_err(archived)?;
+        for part in [&header, elements] {
+            archive.write_all(part).map_err(|error| failed(path, "writing", &error))?;
+        }
+    }
+    archive.finish().map_err(archived)?.finish()
+}
+
+/// The array in a `.npy` file, in memory of its own.
+pub fn load_npy(path: &Path) -> Result<Tensor> {
+    npy::read_array(path)
+}
+
+/// The array of this name in a `.npz` file, in memory of its own. NOT_FOUND, with the names that there are,
+/// if there is none.
+pub fn load_npz(path: &Path, name: &str) -> Result<Tensor> {
+    npz::read_array(path, name)
+}
+
+fn bytes(tensor: &Tensor) -> Result<&[u8]> {
+    if cfg!(target_endian = "big") {
+        let problem = "arrays are not written on machines that are big-endian";
+        return Err(Error::Unimplemented(problem.into()));
+    }
+    let bytes = tensor.reading()?.as_bytes();
+    bytes.ok_or_else(|| Error::Internal("a contiguous tensor is not contiguous".into()))
+}
+
+/// What stands before the elements.
+fn header(tensor: &Tensor) -> Vec<u8> {
+    let descr = match tensor.dtype() {
+        DType::Float16 => "<f2",
+        // As other packages write it: NumPy has no bfloat16.
+        DType::BFloat16 => "<V2",
+        DType::Float32 => "<f4",
+        DType::Float64 => "<f8",
+        DType::Int8 => "|i1",
+        DType::Int16 => "<i2",
+        DType::Int32 => "<i4",
+        DType::Int64 => "<i8",
+        DType::UInt8 => "|u1",
+        DType::UInt16 => "<u2",
+        DType::UInt32 => "<u4",
+        DType::UInt64 => "<u8",
+        DType::Bool => "|b1",
+    };
+    let sizes: String = tensor.shape().iter().map(|size| format!("{size}, ")).collect();
+    // A tuple of one has its comma, others have none at their end.
+    let sizes = match tensor.shape().rank() {
+        1 => sizes.trim_end(),
+        _ => sizes.trim_end_matches(", "),
+    };
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
+    // Magic number, version, and the length of what follows: the text, blanks and a line feed.
+    const START: usize = 10;
+    let length = (START + text.len() + 1).next_multiple_of(ALIGNMENT) - START;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend((length as u16).to_le_bytes());
+    header.extend(text.as_bytes());
+    header.resize(START + length - 1, b' ');
+    header.push(b'\n');
+    header
+}

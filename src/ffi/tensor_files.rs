@@ -1,0 +1,94 @@
+//! Tensors in files of their own.
+
+use std::ffi::c_char;
+use std::path::Path;
+
+use super::boundary::{array, boundary, collect, out};
+use super::handle::{get, make};
+use super::object::umbo_tensor;
+use super::status::umbo_status;
+use super::text::{optional_text, text};
+use crate::checkpoint::arrays;
+use crate::error::Result;
+
+/// Saves a tensor as a `.npy` file, which numpy.load() reads.
+///
+/// @param[in] tensor The tensor. Nobody writes its elements meanwhile.
+/// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a folder.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
+/// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_save(
+    tensor: *const umbo_tensor,
+    path: *const c_char,
+) -> umbo_status {
+    boundary("umbo_tensor_save", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        arrays::save_npy(&get(tensor, "tensor")?, Path::new(path))
+    })
+}
+
+/// Saves tensors by name as a `.npz` file, which numpy.load() reads.
+///
+/// @param[in] tensors The tensors. Nobody writes their elements meanwhile.
+/// @param[in] names The name of each. Names differ, and have no / \ : in them.
+/// @param[in] count How many there are; 1 or more.
+/// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
+/// @return As umbo_tensor_save(); UMBO_STATUS_INVALID_ARGUMENT also for wrong names.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_save_all(
+    tensors: *const *const umbo_tensor,
+    names: *const *const c_char,
+    count: i64,
+    path: *const c_char,
+) -> umbo_status {
+    boundary("umbo_tensor_save_all", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let path = unsafe { text(path, "path") }?;
+        // SAFETY: the caller gives arrays of this length.
+        let (tensors, names) =
+            unsafe { (array(tensors, count, "tensors")?, array(names, count, "names")?) };
+        let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let names: Vec<&str> = collect(names.iter().map(|&name| unsafe { text(name, "names") }))?;
+        let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
+        arrays::save_npz(&arrays, Path::new(path))
+    })
+}
+
+/// Loads a tensor from a `.npy` file, or an array by its name from a `.npz` file, into memory of its own.
+///
+/// @param[in] path The file.
+/// @param[in] name Which array of a `.npz` file. `name` may be NULL: a `.npy` file.
+/// @param[out] tensor A new tensor on CPU:0. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer, or not a file of that kind.
+/// - UMBO_STATUS_NOT_FOUND: no such file, or no array of this name.
+/// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo lacks.
+/// - UMBO_STATUS_DATA_LOSS: the file is damaged.
+/// - UMBO_STATUS_PERMISSION_DENIED: as the system says.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_load(
+    path: *const c_char,
+    name: *const c_char,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_tensor_load", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (tensor, path) = unsafe { (out(tensor, "tensor")?, text(path, "path")?) };
+        // SAFETY: as above.
+        let name: Option<&str> = unsafe { optional_text(name, "name") }?;
+        let path = Path::new(path);
+        let loaded: Result<_> = match name {
+            Some(name) => arrays::load_npz(path, name),
+            None => arrays::load_npy(path),
+        };
+        tensor.write(make(loaded?)?);
+        Ok(())
+    })
+}
