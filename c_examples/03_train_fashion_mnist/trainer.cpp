@@ -122,6 +122,10 @@ private:
 
 int main(int argc, char **argv) {
   const options chosen = options_parse(argc, argv);
+  if (chosen.checkpoint != nullptr) {
+    std::fputs("03_train_fashion_mnist_cpp: --checkpoint is an option of the program in C alone\n", stderr);
+    return 2;
+  }
   picture_data data = data_open(chosen.data);
   matrix_set_threads(chosen.replicas > 1 ? 1 : matrix_most_threads());
   double seconds = 0.0, examples = 0.0, accuracy = 0.0;

@@ -10,7 +10,7 @@ use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
 use crate::optimizer::state::{Optimizer, State};
 use crate::strategy::Strategy;
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
 
 /// All that an optimizer carries from apply to apply. What a program sets again when it makes an
@@ -195,11 +195,19 @@ impl Optimizer {
         change(&mut self.lock())
     }
 
-    fn check_variable(&self, variable: &Variable) -> Result<()> {
-        if variable.spec().strategy == self.strategy() {
-            return Ok(());
+    /// Fails if this is no variable that the optimizer could update.
+    pub fn check_variable(&self, variable: &Variable) -> Result<()> {
+        if variable.spec().strategy != self.strategy() {
+            return Err(Error::invalid(
+                "variable",
+                "made by another strategy than the optimizer's",
+            ));
         }
-        Err(Error::invalid("variable", "made by another strategy than the optimizer's"))
+        if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
+            let problem = format!("{variable:?}; optimizers update float32 and float64");
+            return Err(Error::invalid("variable", problem));
+        }
+        Ok(())
     }
 }
 

@@ -60,6 +60,19 @@ fn states_are_checked() {
     let strategy = strategy(1);
     let foreign = variable(&strategy, "f", &[70, 3], DType::Float64);
     assert_eq!(status(optimizer.set_state(&foreign, "momentum", &value)), Status::InvalidArgument);
+    let whole = variable(&scene.strategy, "whole", &[2], DType::Float32).spec().clone();
+    let zeros = Tensor::zeros(DType::UInt16, other.shape(), other.device()).unwrap();
+    let initial = umbo::strategy::variables::Initial::Value(&zeros);
+    let new = umbo::strategy::variables::NewVariable {
+        name: whole.name,
+        trainable: None,
+        synchronization: whole.synchronization,
+        aggregation: whole.aggregation,
+    };
+    let whole = umbo::strategy::variables::create(Some(&scene.strategy), new, initial).unwrap();
+    assert_eq!(status(optimizer.set_state(&whole, "momentum", &zeros)), Status::InvalidArgument);
+    let progress = VariableProgress { updates: 1, running: [1.0, 0.0] };
+    assert_eq!(status(optimizer.set_variable_progress(&whole, progress)), Status::InvalidArgument);
     let progress = VariableProgress { updates: 1, running: [f64::NAN, 0.0] };
     assert_eq!(status(optimizer.set_variable_progress(wide, progress)), Status::InvalidArgument);
     for scale in [0.0, -1.0, f64::NAN, 1e300] {

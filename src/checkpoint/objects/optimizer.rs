@@ -105,9 +105,8 @@ fn read_variable(
     json: &Json,
 ) -> Result<Option<VariableState>> {
     let slots = optimizer.rule().slots();
-    let variable = names
-        .variable(name)
-        .filter(|variable| variable.spec().strategy == Optimizer::strategy(optimizer));
+    let variable = names.variable(name);
+    let variable = variable.filter(|variable| optimizer.check_variable(variable).is_ok());
     let Some(variable) = variable else {
         saved.differs(format!(
             "the file has its state for a variable '{name}', which is not known here; add that \

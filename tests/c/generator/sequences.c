@@ -130,10 +130,11 @@ static const char *text(struct fuzzer *f) {
     return all[below(f, COUNT_OF(all))];
 }
 
-/* Files that may be written, and what is none. */
+/* Files and folders that may be written, and what is none. */
 static const char *path(struct fuzzer *f) {
-    static const char *const all[] = {"sequences_1.safetensors", "sequences_2.safetensors", ".", "no/such/folder"};
-    return one_in(f, 4) ? text(f) : all[below(f, COUNT_OF(all))];
+    static const char *const all[] = {NULL, "", "\xff\xfe", ".", "/dev/null/none", "sequences_1.safetensors",
+                                      "sequences_2.safetensors", "sequences_folder"};
+    return all[below(f, COUNT_OF(all))];
 }
 
 static void *block(struct fuzzer *f) {
