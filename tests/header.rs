@@ -100,7 +100,9 @@ fn no_line_is_too_long_and_no_prototype_says_struct() {
         for (number, line) in text.lines().enumerate() {
             assert!(line.chars().count() <= 100, "{header}:{}: {line}", number + 1);
             let definition = line.starts_with("typedef struct ") || line.starts_with([' ', '/']);
-            assert!(definition || !line.contains("struct "), "{header}:{}: {line}", number + 1);
+            // Those of others, which their own header may define too, have no other name.
+            let own = line.replace("struct DLManagedTensor", "");
+            assert!(definition || !own.contains("struct "), "{header}:{}: {line}", number + 1);
         }
     }
 }

@@ -35,6 +35,13 @@
  * - umbo_convert_from_float(): Rounds float32 numbers to float16 or bfloat16: to the nearest, ties
  *   to even.
  * - umbo_convert_to_float(): Converts float16 or bfloat16 numbers to float32, which is exact.
+ * - umbo_tensor_to_dlpack(): Gives a tensor to another library, without a copy.
+ * - umbo_tensor_to_dlpack_legacy(): umbo_tensor_to_dlpack() for libraries that know DLPack before
+ *   version 1 only.
+ * - umbo_tensor_from_dlpack(): Makes a tensor over memory of another library, without a copy.
+ * - umbo_tensor_from_dlpack_legacy(): umbo_tensor_from_dlpack() for libraries that know DLPack
+ *   before version 1 only.
+ * - umbo_view_to_dlpack(): Gives memory that a view shows to another library, without a copy.
  *
  * Example:
  * ```c
@@ -449,6 +456,108 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_convert_to_float(
     umbo_dtype dtype, int64_t count, const void *from, float *to);
+
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+/**
+ * Gives a tensor to another library, without a copy.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] managed The tensor as DLPack 1 describes it. Its deleter has to be called exactly
+ * once,
+ *   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+ *
+ * The struct is defined in `umbo/dlpack.h`, and in the header of DLPack itself. Elements that may
+ * only be read have the flag that says so. The rule for elements holds for the other library too:
+ * while it writes them, nobody else may read or write them.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack(
+    const umbo_tensor *tensor, struct DLManagedTensorVersioned **managed);
+
+/**
+ * umbo_tensor_to_dlpack() for libraries that know DLPack before version 1 only.
+ *
+ * @param[in] tensor The tensor.
+ * @param[out] managed The tensor. Its deleter has to be called exactly once, as for
+ *   umbo_tensor_to_dlpack().
+ * @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form cannot say.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
+    const umbo_tensor *tensor, struct DLManagedTensor **managed);
+
+/**
+ * Makes a tensor over memory of another library, without a copy.
+ *
+ * @param[in] managed The tensor as DLPack 1 describes it, on the CPU. If the call succeeds, the
+ * library
+ *   takes it over. If the call fails, it is still the caller's, who has to call its deleter.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK,
+ * `shape`
+ *   or `data` is missing, an element does not lie at a multiple of its size, or the tensor is
+ * larger
+ *   than memory can address.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `managed` or `tensor` is a null pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than the
+ * CPU,
+ *   elements of a type that umbo_dtype does not have, or a negative stride.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
+ * thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the
+ * deleter. If the flags say that the elements may only be read, that holds for the tensor too. All
+ * elements must be initialised. The type code knows no byte order: it is that of the machine.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
+    struct DLManagedTensorVersioned *managed, umbo_tensor **tensor);
+
+/**
+ * umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
+ *
+ * @param[in] managed The tensor, on the CPU. As for umbo_tensor_from_dlpack(), it is taken over
+ * only if
+ *   the call succeeds.
+ * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+ * @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
+ *
+ * This form cannot say that elements may only be read, so they count as writable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack_legacy(
+    struct DLManagedTensor *managed, umbo_tensor **tensor);
+
+/**
+ * Gives memory that a view shows to another library, without a copy.
+ *
+ * @param[in] view The view: of a variable, a replica's gradient buffer, a part of a value, or an
+ * array.
+ * @param[in] user_data What `destroy` is given.
+ * @param[in] destroy Called exactly once, on any thread, when the other library no longer uses the
+ *   memory, also if this function fails. NULL: nothing to call.
+ * @param[out] managed The memory as a tensor of DLPack 1. Its deleter has to be called exactly
+ * once, on
+ *   any thread.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `view` is not a view of elements on the CPU, or `view` or
+ * `managed`
+ *   is a null pointer.
+ * - UMBO_STATUS_UNIMPLEMENTED: the memory is on a GPU.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+ *
+ * The library does not keep the memory of a view. The program sees to it that the other library
+ * does not use the memory when the view is no longer valid: after the callback in which a gradient
+ * was viewed, or when a variable is written. A view that may only be read gives a tensor that says
+ * so. umbo_variable_read() and umbo_tensor_to_dlpack() give a copy that stays.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_view_to_dlpack(
+    const umbo_view *view, void *user_data, umbo_destroy_fn destroy,
+    struct DLManagedTensorVersioned **managed);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -31,6 +31,7 @@
 #![expect(unsafe_code, reason = "who may use memory when is not said in types")]
 
 pub mod blocks;
+pub mod dlpack;
 pub mod ops;
 pub mod slab;
 pub mod storage;

@@ -1,6 +1,8 @@
 // Values, variables and views through memory of the caller.
+#include <umbo/dlpack.h>
 #include <umbo/umbo.hpp>
 
+#include <memory>
 #include <vector>
 
 #include "../c/check.h"
@@ -105,10 +107,24 @@ void conversions() {
     CHECK(umbo::convert_to_float(umbo::dtype::float16, halves)[1] == 2048);
 }
 
+void other_libraries() {
+    const auto numbers = umbo::tensor::from_vector(std::vector<float>{1, 2, 3});
+    const auto back = umbo::tensor::from_dlpack(numbers.to_dlpack());
+    CHECK(back.view().data == numbers.view().data);
+    CHECK(umbo::tensor::from_dlpack(numbers.to_dlpack_legacy()).view().data == numbers.view().data);
+    const auto owner = std::make_shared<std::vector<float>>(4, 7.0f);
+    const auto view = umbo::view_of_memory({4}, owner->data());
+    DLManagedTensorVersioned *const managed = umbo::tensor::view_to_dlpack(view, owner);
+    CHECK(owner.use_count() == 2 && (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+    managed->deleter(managed);
+    CHECK(owner.use_count() == 1);
+}
+
 } // namespace
 
 int main() {
     values();
+    other_libraries();
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     {

@@ -100,6 +100,44 @@ public:
         return tensor(out);
     }
 
+    // A tensor of another library, in place. It is taken over, unless this fails.
+    static returned<tensor> from_dlpack(struct DLManagedTensorVersioned *managed) {
+        umbo_tensor *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_from_dlpack(managed, &out));
+        return tensor(out);
+    }
+
+    // The same, for libraries that know DLPack before version 1 only.
+    static returned<tensor> from_dlpack(struct DLManagedTensor *managed) {
+        umbo_tensor *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_from_dlpack_legacy(managed, &out));
+        return tensor(out);
+    }
+
+    // This tensor for another library, in place. Who gets it calls its deleter, once.
+    returned<struct DLManagedTensorVersioned *> to_dlpack() const {
+        struct DLManagedTensorVersioned *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_to_dlpack(get(), &out));
+        return out;
+    }
+
+    // The same, for libraries that know DLPack before version 1 only.
+    returned<struct DLManagedTensor *> to_dlpack_legacy() const {
+        struct DLManagedTensor *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_tensor_to_dlpack_legacy(get(), &out));
+        return out;
+    }
+
+    // Memory that a view shows, for another library, in place. `owner` is kept until that no longer
+    // uses it; the view has to be valid as long.
+    static returned<struct DLManagedTensorVersioned *> view_to_dlpack(const umbo_view &view,
+                                                                      std::shared_ptr<void> owner) {
+        struct DLManagedTensorVersioned *out = nullptr;
+        auto *kept = new std::shared_ptr<void>(std::move(owner));
+        UMBO_DETAIL_TRY(umbo_view_to_dlpack(&view, kept, &drop_owner, &out));
+        return out;
+    }
+
     // The elements in place: to be written through a tensor that is not `const`, and read through
     // one that is. (A copy of a const tensor is not const, and has the same elements.)
     returned<umbo_view> view() {

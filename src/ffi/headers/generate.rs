@@ -233,13 +233,17 @@ fn declare(
                 prototype(&format!("typedef {returns} (*{name})("), parameters, text);
             }
             Kind::Function { returns, parameters } => {
+                // Structs that another header may define too are known by their tags.
+                let tagged =
+                    |one: &String| one.replace("DLManagedTensor", "struct DLManagedTensor");
+                let parameters: Vec<String> = parameters.iter().map(tagged).collect();
                 // Who gives a status gets it back, and knows it.
                 let given = parameters.iter().any(|one| one.starts_with("umbo_status "));
                 let must_use =
                     if returns == "umbo_status" && !given { "UMBO_MUST_USE " } else { "" };
                 let blank = if returns.ends_with('*') { "" } else { " " };
                 let start = format!("{must_use}UMBO_API {returns}{blank}{name}(");
-                prototype(&start, parameters, text);
+                prototype(&start, &parameters, text);
             }
         }
     }

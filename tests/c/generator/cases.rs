@@ -205,6 +205,14 @@ pub fn argument(
             local(format!("const char *{name} = NULL;"));
             return Ok(format!("&{name}"));
         }
+        "DLManagedTensor" => return Ok("&others_legacy_tensor".to_owned()),
+        "DLManagedTensorVersioned" => return Ok("&others_tensor".to_owned()),
+        "DLManagedTensor *" | "DLManagedTensorVersioned *" => {
+            local(format!("{pointee}{name} = NULL;"));
+            writeln!(cleanup, "    if ({name} != NULL) {name}->deleter({name});")
+                .expect("a string takes it");
+            return Ok(format!("&{name}"));
+        }
         "const char * const" => return Ok("texts".to_owned()),
         "const int64_t" => return Ok("sizes".to_owned()),
         "const int32_t" => return Ok("axes".to_owned()),

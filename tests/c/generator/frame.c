@@ -1,6 +1,7 @@
 /* Written by tests/c/generator from umbo.h: NULL for every pointer parameter of every function. */
 #include "check.h"
 
+#include <umbo/dlpack.h>
 #include <umbo/tensorflow.h>
 
 static int failures = 0;
@@ -26,6 +27,14 @@ static struct {
     umbo_checkpoint *checkpoint;
     umbo_checkpoint_manager *checkpoint_manager;
 } good;
+
+/* A number of another library's, which needs no release. */
+static float others_number = 7;
+static struct DLManagedTensorVersioned others_tensor = {
+    {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL, NULL, 0,
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}};
+static struct DLManagedTensor others_legacy_tensor = {
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}, NULL, NULL};
 
 static float numbers[1] = {1};
 static const int64_t sizes[1] = {1};

@@ -177,7 +177,9 @@ impl Header {
             self.integers.insert(name.to_owned(), "int32_t".to_owned());
             return Ok(());
         }
-        if text.starts_with("static inline ") {
+        // A struct of others, known by its name.
+        let forward = text.starts_with("struct ") && !text.contains('{');
+        if forward || text.starts_with("static inline ") {
             return Ok(());
         }
         let marked = text.strip_prefix("UMBO_MUST_USE ").unwrap_or(&text);

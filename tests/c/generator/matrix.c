@@ -18,7 +18,16 @@
 
 #include "check.h"
 
+#include <umbo/dlpack.h>
 #include <umbo/tensorflow.h>
+
+/* A number of another library's, which needs no release. */
+static float others_number = 7;
+static struct DLManagedTensorVersioned others_tensor = {
+    {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL, NULL, 0,
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}};
+static struct DLManagedTensor others_legacy_tensor = {
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}, NULL, NULL};
 
 #define NPY_FILE "matrix.npy"
 #define IDX_FILE "matrix.idx"

@@ -22,6 +22,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     // Replicas copy at the same time.
     ("umbo_tensor_copy_to_host", "destination", "(float[1]){0}"),
     ("umbo_tensor_copy_to_host", "bytes", "sizeof(float)"),
+    ("umbo_view_to_dlpack", "view", "&array_view"),
     ("umbo_variable_write", "bytes", "sizeof(numbers[0])"),
     ("umbo_variable_copy_to_host", "data", "(float[1]){0}"),
     ("umbo_variable_copy_to_host", "bytes", "sizeof(numbers[0])"),

@@ -17,6 +17,7 @@
 
 #include "check.h"
 
+#include <umbo/dlpack.h>
 #include <umbo/tensorflow.h>
 
 /* Of each type so many handles are kept, and so many that are gone. */
@@ -150,6 +151,45 @@ static const int64_t *sizes(struct fuzzer *f) {
     int index;
     for (index = 0; index < MOST_ROOM; index++) array[index] = one_in(f, 30) ? -1 : below(f, 4);
     return one_in(f, 12) ? NULL : array;
+}
+
+/* A tensor of another library: often a good one. What it leads to stays until the end. */
+static DLTensor others_elements(struct fuzzer *f) {
+    DLTensor drawn;
+    drawn.data = block(f);
+    drawn.device.device_type = one_in(f, 12) ? (DLDeviceType)below(f, 4) : kDLCPU;
+    drawn.device.device_id = 0;
+    drawn.ndim = one_in(f, 12) ? below(f, 12) - 2 : below(f, 4);
+    drawn.dtype.code = (uint8_t)(one_in(f, 4) ? below(f, 8) : kDLFloat);
+    drawn.dtype.bits = (uint8_t)(one_in(f, 4) ? below(f, 72) : 32);
+    drawn.dtype.lanes = one_in(f, 12) ? 0 : 1;
+    drawn.shape = (int64_t *)sizes(f);
+    drawn.strides = one_in(f, 2) ? NULL : (int64_t *)sizes(f);
+    drawn.byte_offset = (uint64_t)(one_in(f, 6) ? below(f, 16) : 0);
+    return drawn;
+}
+
+static void no_longer_used(struct DLManagedTensorVersioned *managed) { managed->manager_ctx = NULL; }
+static void no_longer_used_legacy(struct DLManagedTensor *managed) { managed->manager_ctx = NULL; }
+
+static CHECK_MAYBE_UNUSED struct DLManagedTensorVersioned *others_tensor(struct fuzzer *f) {
+    static struct DLManagedTensorVersioned drawn[64];
+    struct DLManagedTensorVersioned *const one = &drawn[below(f, 64)];
+    /* The library has read all but the deleter of one that is in use. */
+    one->version.major = one_in(f, 12) ? (uint32_t)below(f, 3) : DLPACK_MAJOR_VERSION;
+    one->version.minor = (uint32_t)below(f, 3);
+    one->deleter = one_in(f, 6) ? NULL : no_longer_used;
+    one->flags = (uint64_t)below(f, 4);
+    one->dl_tensor = others_elements(f);
+    return one_in(f, 20) ? NULL : one;
+}
+
+static CHECK_MAYBE_UNUSED struct DLManagedTensor *others_legacy_tensor(struct fuzzer *f) {
+    static struct DLManagedTensor drawn[64];
+    struct DLManagedTensor *const one = &drawn[below(f, 64)];
+    one->deleter = one_in(f, 6) ? NULL : no_longer_used_legacy;
+    one->dl_tensor = others_elements(f);
+    return one_in(f, 20) ? NULL : one;
 }
 
 static CHECK_MAYBE_UNUSED umbo_view view(struct fuzzer *f) {

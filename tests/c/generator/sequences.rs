@@ -124,6 +124,8 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         }
         "void" if name.ends_with("user_data") => return Some("NULL".to_owned()),
         "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
+        "DLManagedTensorVersioned" => return Some("others_tensor(f)".to_owned()),
+        "DLManagedTensor" => return Some("others_legacy_tensor(f)".to_owned()),
         _ => {}
     }
     let plain = pointee.trim_start_matches("const ");
@@ -255,7 +257,8 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
         let known = header.structs.contains(pointee)
             || kind_of(plain).is_some()
             || is_integer(header, pointee)
-            || matches!(pointee, "double" | "char" | "void *" | "const char *");
+            || matches!(pointee, "double" | "char" | "void *" | "const char *")
+            || pointee.starts_with("DLManagedTensor");
         if !known {
             return Err(missing());
         }
@@ -286,6 +289,13 @@ fn write_call(calls: &mut String, header: &Header, function: &Function) -> Resul
             true => format!("o{position}"),
             false => format!("one_in(f, 40) ? NULL : o{position}"),
         });
+        if pointee.starts_with("DLManagedTensor") {
+            writeln!(
+                after,
+                "    if (o{position}[0] != NULL) o{position}[0]->deleter(o{position}[0]);"
+            )
+            .expect("a string takes it");
+        }
         if pointee.ends_with(" *")
             && let Some(made) = kind_of(plain)
         {

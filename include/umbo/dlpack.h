@@ -1,0 +1,159 @@
+/* Generated from src/ffi; do not edit. */
+#ifndef UMBO_DLPACK_H
+#define UMBO_DLPACK_H
+
+/**
+ * @file dlpack.h
+ * @brief The structs of DLPack 1.0, for programs that have no header of DLPack.
+ *
+ * umbo_tensor_to_dlpack(), umbo_tensor_from_dlpack() and umbo_view_to_dlpack() are declared in
+ * `umbo/tensor.h`, which knows the structs by name only. A program that hands the pointers on, to
+ * an interpreter or to another library, needs no definition of them. One that looks into them
+ * includes this header, or that of DLPack (`dlpack/dlpack.h`), or both in any order. If the other
+ * one comes first, its definitions are used; if it comes later, these are, and it adds nothing. A
+ * program that uses what a later version of it has added includes that one first.
+ *
+ * Example:
+ * ```c
+ * // Adds the elements of another library's float32 vector, and gives the vector back.
+ * static umbo_status sum_and_release(struct DLManagedTensorVersioned *managed, double *sum) {
+ *   umbo_tensor *tensor = NULL;
+ *   umbo_view view;
+ *   int64_t i;
+ *   umbo_status status = umbo_tensor_from_dlpack(managed, &tensor);
+ *   if (status != UMBO_OK) {
+ *     managed->deleter(managed); // it was not taken over
+ *     return status;
+ *   }
+ *   status = umbo_tensor_view(tensor, &view);
+ *   for (*sum = 0, i = 0; status == UMBO_OK && i < view.shape[0]; i++)
+ *     *sum += ((const float *)view.data)[i * view.strides[0]];
+ *   umbo_tensor_release(tensor); // calls the deleter
+ *   return status;
+ * }
+ * ```
+ */
+
+#include <umbo/tensor.h>
+
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define DLPACK_EXTERN_C extern "C"
+#else
+#define DLPACK_EXTERN_C
+#endif
+
+#ifdef _WIN32
+#ifdef DLPACK_EXPORTS
+#define DLPACK_DLL __declspec(dllexport)
+#else
+#define DLPACK_DLL __declspec(dllimport)
+#endif
+#else
+#define DLPACK_DLL
+#endif
+
+/** The version of the layout. */
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 0
+
+/** Flags of a DLManagedTensorVersioned. */
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of a DLManagedTensorVersioned. Another `major` means another layout. */
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+
+/** The kinds of devices. Umbo takes and gives kDLCPU. */
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12,
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17
+} DLDeviceType;
+
+/** A device. */
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+
+/** What numbers are. */
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U
+} DLDataTypeCode;
+
+/** The type of elements: `lanes` numbers of `bits` bits. */
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+/** Where elements lie. Strides are in elements; NULL means row-major order. */
+typedef struct {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides;
+  uint64_t byte_offset;
+} DLTensor;
+
+/** A tensor and how to release it, before version 1. */
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+
+/** A tensor and how to release it, since version 1. */
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* DLPACK_DLPACK_H_ */
+
+#endif

@@ -1,0 +1,184 @@
+//! Tensors from and for other libraries, as DLPack describes them.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::boundary::{Out, boundary, check, out};
+use super::callback::{UserData, umbo_destroy_fn};
+use super::handle::{get, reserve};
+use super::object::umbo_tensor;
+use super::status::umbo_status;
+use super::view::{UMBO_VIEW_READ_ONLY, umbo_view, view_from};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::tensor::dlpack::{
+    self, Form, Legacy as DLManagedTensor, Versioned as DLManagedTensorVersioned,
+};
+use crate::tensor::storage::Storage;
+
+/// Gives a tensor to another library, without a copy.
+///
+/// @param[in] tensor The tensor.
+/// @param[out] managed The tensor as DLPack 1 describes it. Its deleter has to be called exactly once,
+///   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+///
+/// The struct is defined in `umbo/dlpack.h`, and in the header of DLPack itself. Elements that may only
+/// be read have the flag that says so. The rule for elements holds for the other library too: while it
+/// writes them, nobody else may read or write them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_to_dlpack(
+    tensor: *const umbo_tensor,
+    managed: *mut *mut DLManagedTensorVersioned,
+) -> umbo_status {
+    // SAFETY: the caller's promise is the same.
+    boundary("umbo_tensor_to_dlpack", || unsafe { export(tensor, managed) })
+}
+
+/// umbo_tensor_to_dlpack() for libraries that know DLPack before version 1 only.
+///
+/// @param[in] tensor The tensor.
+/// @param[out] managed The tensor. Its deleter has to be called exactly once, as for
+///   umbo_tensor_to_dlpack().
+/// @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form cannot say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_to_dlpack_legacy(
+    tensor: *const umbo_tensor,
+    managed: *mut *mut DLManagedTensor,
+) -> umbo_status {
+    // SAFETY: the caller's promise is the same.
+    boundary("umbo_tensor_to_dlpack_legacy", || unsafe { export(tensor, managed) })
+}
+
+/// # Safety
+/// `managed` is NULL or a place for the output.
+unsafe fn export<F: Form>(tensor: *const umbo_tensor, managed: *mut *mut F) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let managed: Out<*mut F> = unsafe { out(managed, "managed") }?;
+    let tensor = get(tensor, "tensor")?;
+    managed.write(dlpack::export::<F>(&tensor)?.as_ptr());
+    Ok(())
+}
+
+/// Makes a tensor over memory of another library, without a copy.
+///
+/// @param[in] managed The tensor as DLPack 1 describes it, on the CPU. If the call succeeds, the library
+///   takes it over. If the call fails, it is still the caller's, who has to call its deleter.
+/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK, `shape`
+///   or `data` is missing, an element does not lie at a multiple of its size, or the tensor is larger
+///   than memory can address.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `managed` or `tensor` is a null pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than the CPU,
+///   elements of a type that umbo_dtype does not have, or a negative stride.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
+/// thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the deleter.
+/// If the flags say that the elements may only be read, that holds for the tensor too. All elements must
+/// be initialised. The type code knows no byte order: it is that of the machine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_from_dlpack(
+    managed: *mut DLManagedTensorVersioned,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    // SAFETY: the caller's promise is the same.
+    boundary("umbo_tensor_from_dlpack", || unsafe { import(managed, tensor) })
+}
+
+/// umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
+///
+/// @param[in] managed The tensor, on the CPU. As for umbo_tensor_from_dlpack(), it is taken over only if
+///   the call succeeds.
+/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
+/// @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
+///
+/// This form cannot say that elements may only be read, so they count as writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_tensor_from_dlpack_legacy(
+    managed: *mut DLManagedTensor,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    // SAFETY: the caller's promise is the same.
+    boundary("umbo_tensor_from_dlpack_legacy", || unsafe { import(managed, tensor) })
+}
+
+/// # Safety
+/// `managed` is NULL or what a producer gave, `tensor` is NULL or a place for the output.
+unsafe fn import<F: Form>(managed: *mut F, tensor: *mut *mut umbo_tensor) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let tensor = unsafe { out(tensor, "tensor") }?;
+    check(managed.cast_const(), "managed", "a managed tensor is expected")?;
+    let managed = NonNull::new(managed).ok_or_else(|| Error::Internal("NULL".into()))?;
+    let handle = reserve()?;
+    // SAFETY: checked, and the caller promises the rest.
+    let imported = unsafe { dlpack::import(managed) }?;
+    tensor.write(handle.make(imported.take_over()));
+    Ok(())
+}
+
+/// Gives memory that a view shows to another library, without a copy.
+///
+/// @param[in] view The view: of a variable, a replica's gradient buffer, a part of a value, or an array.
+/// @param[in] user_data What `destroy` is given.
+/// @param[in] destroy Called exactly once, on any thread, when the other library no longer uses the
+///   memory, also if this function fails. NULL: nothing to call.
+/// @param[out] managed The memory as a tensor of DLPack 1. Its deleter has to be called exactly once, on
+///   any thread.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `view` is not a view of elements on the CPU, or `view` or `managed`
+///   is a null pointer.
+/// - UMBO_STATUS_UNIMPLEMENTED: the memory is on a GPU.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+///
+/// The library does not keep the memory of a view. The program sees to it that the other library does
+/// not use the memory when the view is no longer valid: after the callback in which a gradient was
+/// viewed, or when a variable is written. A view that may only be read gives a tensor that says so.
+/// umbo_variable_read() and umbo_tensor_to_dlpack() give a copy that stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_view_to_dlpack(
+    view: *const umbo_view,
+    user_data: *mut c_void,
+    destroy: umbo_destroy_fn,
+    managed: *mut *mut DLManagedTensorVersioned,
+) -> umbo_status {
+    // SAFETY: the caller gives the user data and its function away.
+    let owner = unsafe { UserData::new(user_data, destroy) };
+    boundary("umbo_view_to_dlpack", move || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let managed = unsafe { out(managed, "managed") }?;
+        // SAFETY: the caller gives NULL or a view whose elements are there.
+        let tensor = unsafe { tensor_of_view(view, owner) }?;
+        managed.write(dlpack::export::<DLManagedTensorVersioned>(&tensor)?.as_ptr());
+        Ok(())
+    })
+}
+
+/// A tensor over what a view shows.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a view, whose elements are there until `owner` is dropped.
+unsafe fn tensor_of_view(pointer: *const umbo_view, owner: UserData) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    let view = unsafe { view_from(pointer, "view") }?;
+    // SAFETY: checked by `view_from`.
+    let raw = unsafe { &*pointer };
+    let read_only = raw.flags & UMBO_VIEW_READ_ONLY != 0 || raw.mutable_data.is_null();
+    let (dtype, layout) = (view.dtype(), *view.layout());
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+        Error::invalid("view", "its strides reach further than memory can address")
+    })?;
+    let data = raw.data.cast_mut().cast();
+    // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
+    // where the view came from.
+    let storage =
+        unsafe { Storage::foreign(data, bytes, DeviceId::HOST, read_only, Box::new(owner)) };
+    Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
+}

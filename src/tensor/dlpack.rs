@@ -1,0 +1,520 @@
+//! Tensors that other libraries have, and tensors for other libraries: the structs of DLPack 1.0.
+//!
+//! DLPack is a layout in memory on which array libraries agree: where elements lie, and a function that
+//! says that they are no longer used. A managed tensor comes in two forms. The versioned one begins with
+//! the version of the layout and can say that elements are only to be read; the other one is older.
+//! Nothing is copied in either direction.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::executor::thread::Uncancelled;
+use crate::memory;
+use crate::tensor::storage::Storage;
+use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
+
+/// The version whose structs these are. Others of the same first number have the same layout.
+const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// The elements may only be read.
+const READ_ONLY: u64 = 1;
+
+/// The device type of memory that the CPU has.
+const CPU: i32 = 1;
+
+/// `DLPackVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Version {
+    /// Structs of another one have another layout.
+    pub major: u32,
+    /// What was added since.
+    pub minor: u32,
+}
+
+/// `DLDevice`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Device {
+    /// `DLDeviceType`.
+    pub kind: i32,
+    /// The number of the device among those of its type.
+    pub index: i32,
+}
+
+/// `DLDataType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DataType {
+    /// `DLDataTypeCode`.
+    pub code: u8,
+    /// Of one lane.
+    pub bits: u8,
+    /// How many numbers an element is made of.
+    pub lanes: u16,
+}
+
+/// `DLTensor`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Elements {
+    /// The first element lies `byte_offset` behind it.
+    pub data: *mut c_void,
+    /// Where the memory is.
+    pub device: Device,
+    /// How many dimensions there are.
+    pub rank: i32,
+    /// What the elements are.
+    pub data_type: DataType,
+    /// The size of each dimension.
+    pub shape: *mut i64,
+    /// How many elements lie between neighbours along each dimension; null: in row-major order.
+    pub strides: *mut i64,
+    /// In bytes.
+    pub byte_offset: u64,
+}
+
+/// `DLManagedTensorVersioned`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Versioned {
+    /// Of the layout behind `deleter`.
+    pub version: Version,
+    /// The producer's.
+    pub manager: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    /// A sum of flags.
+    pub flags: u64,
+    /// The tensor.
+    pub elements: Elements,
+}
+
+/// `DLManagedTensor`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Legacy {
+    /// The tensor.
+    pub elements: Elements,
+    /// The producer's.
+    pub manager: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
+}
+
+/// A form of managed tensors.
+pub trait Form: Sized + 'static {
+    /// One of ours. Fails if the form cannot say that the elements are only to be read.
+    fn new(elements: Elements, read_only: bool) -> Result<Self>;
+
+    /// Refuses a version of which nothing but the deleter is known.
+    fn check(&self) -> Result<()>;
+
+    /// The tensor.
+    fn elements(&self) -> &Elements;
+
+    /// Whether the elements may only be read.
+    fn is_read_only(&self) -> bool;
+
+    /// Has the producer release it.
+    ///
+    /// # Safety
+    /// `managed` is a producer's, and nobody uses it or its elements any more.
+    unsafe fn release(managed: NonNull<Self>);
+}
+
+impl Form for Versioned {
+    fn new(elements: Elements, read_only: bool) -> Result<Versioned> {
+        let flags = if read_only { READ_ONLY } else { 0 };
+        let (manager, deleter) = (ptr::null_mut(), Some(delete::<Versioned> as _));
+        Ok(Versioned { version: VERSION, manager, deleter, flags, elements })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.version.major == VERSION.major {
+            return Ok(());
+        }
+        Err(Error::Unimplemented(format!(
+            "managed: a tensor of version {}.{} of DLPack; this library knows version {}",
+            self.version.major, self.version.minor, VERSION.major
+        )))
+    }
+
+    fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.flags & READ_ONLY != 0
+    }
+
+    unsafe fn release(managed: NonNull<Versioned>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(deleter) = managed.as_ref().deleter {
+                deleter(managed.as_ptr());
+            }
+        }
+    }
+}
+
+impl Form for Legacy {
+    fn new(elements: Elements, read_only: bool) -> Result<Legacy> {
+        if read_only {
+            return Err(Error::invalid(
+                "tensor",
+                "its elements are only to be read, which the older form of DLPack cannot say; give \
+                 the versioned form, or a copy",
+            ));
+        }
+        Ok(Legacy { elements, manager: ptr::null_mut(), deleter: Some(delete::<Legacy> as _) })
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    unsafe fn release(managed: NonNull<Legacy>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(deleter) = managed.as_ref().deleter {
+                deleter(managed.as_ptr());
+            }
+        }
+    }
+}
+
+/// A managed tensor and what it leads to. The form comes first, so that its address is that of all.
+#[repr(C)]
+struct Exported<F> {
+    form: F,
+    shape: [i64; MAX_RANK],
+    strides: [i64; MAX_RANK],
+    /// Keeps the elements.
+    _tensor: Tensor,
+}
+
+/// The tensor for another library, which calls the deleter of what comes back when it no longer uses
+/// the elements. Until then they stay, whoever else lets go of them.
+///
+/// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNIMPLEMENTED for
+/// memory of GPUs. RESOURCE_EXHAUSTED without memory for the record.
+pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
+    let layout = tensor.layout();
+    let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
+    for (to, &size) in shape.iter_mut().zip(layout.shape.iter()) {
+        *to = size as i64;
+    }
+    for (to, &stride) in strides.iter_mut().zip(layout.strides()) {
+        *to = stride as i64;
+    }
+    let elements = Elements {
+        data: tensor.data().cast(),
+        device: device_to(tensor.device())?,
+        rank: layout.shape.rank() as i32,
+        data_type: data_type_of(tensor.dtype()),
+        shape: ptr::null_mut(),
+        strides: ptr::null_mut(),
+        byte_offset: 0,
+    };
+    let form = F::new(elements, tensor.is_read_only())?;
+    let mut place = memory::list(1, "tensors for another library")?;
+    place.push(Exported { form, shape, strides, _tensor: tensor.clone() });
+    let exported = Box::into_raw(place.into_boxed_slice()).cast::<Exported<F>>();
+    // SAFETY: it was just made, of one element, and nobody else has it. The two arrays are reached
+    // through the pointer to all, so that they may be used as long as that.
+    unsafe {
+        let shape = (&raw mut (*exported).shape).cast();
+        let strides = (&raw mut (*exported).strides).cast();
+        let elements = ptr::from_ref((*exported).form.elements()).cast_mut();
+        (*elements).shape = shape;
+        (*elements).strides = strides;
+        Ok(NonNull::new_unchecked(exported.cast()))
+    }
+}
+
+/// The deleter of exported tensors.
+///
+/// # Safety
+/// `managed` is null or came from [`export`], and this is the first time.
+unsafe extern "C" fn delete<F: Form>(managed: *mut F) {
+    if managed.is_null() {
+        return;
+    }
+    let exported = ptr::slice_from_raw_parts_mut(managed.cast::<Exported<F>>(), 1);
+    // SAFETY: `export` made the box and gave it away, once.
+    drop(unsafe { Box::from_raw(exported) });
+}
+
+/// What a producer gave, until the last tensor over it is gone.
+struct Owner<F: Form> {
+    managed: NonNull<F>,
+    /// Whether it was taken over. If not, it is still the caller's.
+    ours: Arc<AtomicBool>,
+}
+
+// SAFETY: a deleter may be called on any thread, as DLPack says; the rest is only looked at when it is
+// made.
+unsafe impl<F: Form> Send for Owner<F> {}
+// SAFETY: as above.
+unsafe impl<F: Form> Sync for Owner<F> {}
+
+impl<F: Form> Drop for Owner<F> {
+    fn drop(&mut self) {
+        if self.ours.load(Ordering::Relaxed) {
+            let _uncancelled = Uncancelled::new();
+            // SAFETY: the producer's, taken over, and no tensor uses it any more.
+            unsafe { F::release(self.managed) }
+        }
+    }
+}
+
+/// A tensor over what a producer gave, which still has to be taken over.
+pub struct Imported {
+    tensor: Tensor,
+    ours: Arc<AtomicBool>,
+}
+
+impl Imported {
+    /// The tensor. From now on the producer's deleter is called when the last tensor over the memory
+    /// is gone, on whatever thread.
+    pub fn take_over(self) -> Tensor {
+        self.ours.store(true, Ordering::Relaxed);
+        self.tensor
+    }
+}
+
+/// A tensor over the elements of another library. If that fails, or if it is not taken over, the
+/// managed tensor is the caller's as before.
+///
+/// INVALID_ARGUMENT: a rank out of range, no address, a wrong size or stride, elements that do not lie
+/// at multiples of their size. UNIMPLEMENTED: another version, memory of GPUs, types of elements that
+/// Umbo lacks, strides backwards.
+///
+/// # Safety
+/// `managed` leads to a managed tensor of a producer, whose elements are there and initialised until
+/// its deleter is called; who else writes them keeps to the rule of [`crate::tensor`].
+pub unsafe fn import<F: Form>(managed: NonNull<F>) -> Result<Imported> {
+    // SAFETY: the caller's promise.
+    let form = unsafe { managed.as_ref() };
+    form.check()?;
+    let elements = form.elements();
+    let device = device_from(elements.device)?;
+    let dtype = dtype_from(elements.data_type)?;
+    // SAFETY: the caller's promise.
+    let layout = unsafe { layout_from(elements) }?;
+    let beyond = || wrong("it reaches further than memory can address");
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(beyond)?;
+    let offset = usize::try_from(elements.byte_offset).map_err(|_| beyond())?;
+    let address = elements.data.addr().checked_add(offset).ok_or_else(beyond)?;
+    if bytes > isize::MAX as usize || address.checked_add(bytes).is_none() {
+        return Err(beyond());
+    }
+    if bytes > 0 && elements.data.is_null() {
+        return Err(wrong("data is NULL, and there are elements"));
+    }
+    let ours = Arc::new(AtomicBool::new(false));
+    let owner = Owner { managed, ours: Arc::clone(&ours) };
+    let data =
+        if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
+    // SAFETY: the caller promises the elements until the deleter is called, which the owner does when
+    // it is dropped. Of memory without elements there is nothing to promise.
+    let storage =
+        unsafe { Storage::foreign(data, bytes, device, form.is_read_only(), Box::new(owner)) };
+    let tensor = Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
+        .map_err(|error| error.within("managed"))?;
+    Ok(Imported { tensor, ours })
+}
+
+/// # Safety
+/// `elements` leads to as many sizes as it says, and strides, if there are any.
+unsafe fn layout_from(elements: &Elements) -> Result<Layout> {
+    let rank = usize::try_from(elements.rank).ok().filter(|&rank| rank <= MAX_RANK);
+    let rank = rank
+        .ok_or_else(|| wrong(&format!("{} dimensions; it has 0 to {MAX_RANK}", elements.rank)))?;
+    let numbers = |from: *mut i64| {
+        let mut numbers = [0; MAX_RANK];
+        if rank > 0 {
+            // SAFETY: not null, see below, and the caller promises `rank` numbers. They may lie
+            // anywhere.
+            numbers[..rank].iter_mut().enumerate().for_each(|(axis, number)| unsafe {
+                *number = from.add(axis).read_unaligned();
+            });
+        }
+        numbers
+    };
+    if rank > 0 && elements.shape.is_null() {
+        return Err(wrong("shape is NULL"));
+    }
+    let mut sizes = [0usize; MAX_RANK];
+    for (axis, (to, &size)) in sizes.iter_mut().zip(&numbers(elements.shape)[..rank]).enumerate() {
+        *to = usize::try_from(size)
+            .map_err(|_| wrong(&format!("dimension {axis} is {size}; sizes are 0 or more")))?;
+    }
+    let shape = Shape::new(&sizes[..rank]).map_err(|error| error.within("managed"))?;
+    let row_major = Layout::row_major(shape);
+    if elements.strides.is_null() {
+        return Ok(row_major);
+    }
+    let mut strides = [0isize; MAX_RANK];
+    for (axis, &stride) in numbers(elements.strides)[..rank].iter().enumerate() {
+        // Where there are no neighbours, producers say anything.
+        strides[axis] = match shape.elements() == 0 || sizes[axis] == 1 {
+            true => row_major.strides()[axis],
+            false => stride as isize,
+        };
+        if strides[axis] < 0 {
+            return Err(Error::Unimplemented(format!(
+                "managed: dimension {axis} goes backwards, by {stride} elements; give a copy"
+            )));
+        }
+    }
+    Layout::strided(shape, &strides[..rank]).map_err(|error| error.within("managed"))
+}
+
+fn wrong(problem: &str) -> Error {
+    Error::invalid("managed", problem)
+}
+
+/// The device of a producer's memory. Together with [`device_to`] the place where devices are told.
+fn device_from(device: Device) -> Result<DeviceId> {
+    match device.kind {
+        CPU => Ok(DeviceId::HOST),
+        kind => Err(Error::Unimplemented(format!(
+            "managed: memory of device type {kind} of DLPack in this version; memory of the CPU, \
+             type {CPU}, is taken"
+        ))),
+    }
+}
+
+fn device_to(device: DeviceId) -> Result<Device> {
+    match device.is_host_memory() {
+        // All CPUs have the same memory.
+        true => Ok(Device { kind: CPU, index: 0 }),
+        false => {
+            Err(Error::Unimplemented(format!("DLPack for memory of {device} in this version")))
+        }
+    }
+}
+
+fn data_type_of(dtype: DType) -> DataType {
+    let code = match dtype {
+        DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64 => 0,
+        DType::UInt8 | DType::UInt16 | DType::UInt32 | DType::UInt64 => 1,
+        DType::Float16 | DType::Float32 | DType::Float64 => 2,
+        DType::BFloat16 => 4,
+        DType::Bool => 6,
+    };
+    DataType { code, bits: dtype.size() as u8 * 8, lanes: 1 }
+}
+
+fn dtype_from(data_type: DataType) -> Result<DType> {
+    let found = DType::ALL.into_iter().find(|&dtype| data_type_of(dtype) == data_type);
+    found.ok_or_else(|| {
+        let DataType { code, bits, lanes } = data_type;
+        Error::Unimplemented(format!(
+            "managed: elements of type code {code} of DLPack with {bits} bits and {lanes} lanes; \
+             integers and floats of the usual widths, bfloat16 and bool are taken"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_elements_are_told_and_understood() {
+        for dtype in DType::ALL {
+            assert_eq!(dtype_from(data_type_of(dtype)).unwrap(), dtype);
+        }
+        for (code, bits, lanes) in [(2, 32, 2), (2, 8, 1), (5, 64, 1), (6, 1, 1), (0, 0, 0)] {
+            assert!(dtype_from(DataType { code, bits, lanes }).is_err());
+        }
+    }
+
+    /// That of the C structs, on machines of 64 bits.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn layouts_are_those_of_the_abi() {
+        use std::mem::offset_of;
+        assert_eq!(
+            (size_of::<Elements>(), size_of::<Versioned>(), size_of::<Legacy>()),
+            (48, 80, 64)
+        );
+        let offsets = [
+            offset_of!(Elements, device),
+            offset_of!(Elements, rank),
+            offset_of!(Elements, data_type),
+            offset_of!(Elements, shape),
+            offset_of!(Elements, strides),
+            offset_of!(Elements, byte_offset),
+        ];
+        assert_eq!(offsets, [8, 16, 20, 24, 32, 40]);
+        let offsets = [
+            offset_of!(Versioned, manager),
+            offset_of!(Versioned, deleter),
+            offset_of!(Versioned, flags),
+            offset_of!(Versioned, elements),
+        ];
+        assert_eq!(offsets, [8, 16, 24, 32]);
+        assert_eq!((offset_of!(Legacy, manager), offset_of!(Legacy, deleter)), (48, 56));
+    }
+
+    fn there_and_back<F: Form>(tensor: &Tensor) -> Tensor {
+        let managed = export::<F>(tensor).unwrap();
+        // SAFETY: it was just exported.
+        unsafe { import(managed) }.unwrap().take_over()
+    }
+
+    #[test]
+    fn elements_stay_where_they_are_as_long_as_somebody_has_them() {
+        let shape = Shape::new(&[3, 4]).unwrap();
+        let data: Vec<i32> = (0..12).collect();
+        let tensor = Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap();
+        let part = tensor.transpose(&[1, 0]).unwrap().slice(0, 1, 3, 1).unwrap();
+        let (one, other) = (there_and_back::<Versioned>(&part), there_and_back::<Legacy>(&part));
+        assert_eq!((one.data(), other.data()), (part.data(), part.data()));
+        assert_eq!(one.layout(), part.layout());
+        let expected = part.to_vec::<i32>().unwrap();
+        drop((tensor, part));
+        assert_eq!(one.to_vec::<i32>().unwrap(), expected);
+        drop(one);
+        assert_eq!(other.to_vec::<i32>().unwrap(), expected);
+        for shape in [&[][..], &[0], &[2, 0, 3]] {
+            let shape = Shape::new(shape).unwrap();
+            let tensor = Tensor::zeros(DType::Bool, shape, DeviceId::HOST).unwrap();
+            assert_eq!(there_and_back::<Versioned>(&tensor).shape(), shape);
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_over_is_not_released() {
+        unsafe extern "C" fn refuse(_managed: *mut Legacy) {
+            panic!("it was not taken over");
+        }
+        let tensor = Tensor::scalar(1.0f32).unwrap();
+        let mut managed = export::<Legacy>(&tensor).unwrap();
+        // SAFETY: it was just exported, and is given back its deleter before that is called.
+        unsafe {
+            let deleter = managed.as_mut().deleter.replace(refuse);
+            drop(import(managed).unwrap());
+            managed.as_mut().elements.device.kind = 2;
+            assert!(import(managed).is_err());
+            managed.as_mut().deleter = deleter;
+            Legacy::release(managed);
+        }
+    }
+}
