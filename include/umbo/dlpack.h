@@ -76,7 +76,7 @@ typedef struct {
   uint32_t minor;
 } DLPackVersion;
 
-/** The kinds of devices. Umbo takes and gives kDLCPU. */
+/** The kinds of devices. Umbo takes and gives kDLCPU and kDLCUDA, and takes kDLCUDAHost. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else

@@ -469,8 +469,10 @@ struct DLManagedTensorVersioned;
  *   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
+ * - UMBO_STATUS_UNAVAILABLE: the tensor is on a GPU that cannot be used.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+ *
+ * Elements on a GPU are complete when the call returns: it waits for what the library has queued.
  *
  * The struct is defined in `umbo/dlpack.h`, and in the header of DLPack itself. Elements that may
  * only be read have the flag that says so. The rule for elements holds for the other library too:
@@ -494,9 +496,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
 /**
  * Makes a tensor over memory of another library, without a copy.
  *
- * @param[in] managed The tensor as DLPack 1 describes it, on the CPU. If the call succeeds, the
- * library
- *   takes it over. If the call fails, it is still the caller's, who has to call its deleter.
+ * @param[in] managed The tensor as DLPack 1 describes it. If the call succeeds, the library takes
+ * it
+ *   over. If the call fails, it is still the caller's, who has to call its deleter.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK,
@@ -505,15 +507,20 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  * larger
  *   than memory can address.
  * - UMBO_STATUS_INVALID_ARGUMENT: `managed` or `tensor` is a null pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than the
- * CPU,
- *   elements of a type that umbo_dtype does not have, or a negative stride.
+ * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than a CPU
+ * or
+ *   CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
+ * - UMBO_STATUS_NOT_FOUND: there is no such GPU.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
  * thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the
  * deleter. If the flags say that the elements may only be read, that holds for the tensor too. All
  * elements must be initialised. The type code knows no byte order: it is that of the machine.
+ *
+ * Memory of a GPU becomes a tensor on the first logical GPU of the card. The other library has to
+ * be done with what it has queued for the elements. Before the library calls the deleter, it waits
+ * for its own work.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
     struct DLManagedTensorVersioned *managed, umbo_tensor **tensor);
@@ -521,8 +528,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
 /**
  * umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
  *
- * @param[in] managed The tensor, on the CPU. As for umbo_tensor_from_dlpack(), it is taken over
- * only if
+ * @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
  *   the call succeeds.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
@@ -544,10 +550,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack_legacy(
  * once, on
  *   any thread.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `view` is not a view of elements on the CPU, or `view` or
- * `managed`
- *   is a null pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: the memory is on a GPU.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `view` is not the view of elements, or `view` or `managed` is a
+ * null
+ *   pointer.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_UNAVAILABLE: it is of a GPU that is not there or cannot be
+ * used.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  *
  * The library does not keep the memory of a view. The program sees to it that the other library

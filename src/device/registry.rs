@@ -86,6 +86,13 @@ pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     Gpu::at(place.ok_or_else(|| Error::Internal(format!("{device} is no GPU")))?)
 }
 
+/// The first logical GPU of a card, by the card's number. NOT_FOUND if there is no such card.
+pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
+    REGISTRY.require_physical(DeviceKind::Gpu, card)?;
+    let index = REGISTRY.state.lock().gpus.on_card(card).start;
+    Ok(DeviceId { kind: DeviceKind::Gpu, index })
+}
+
 /// Makes sure that there are at least `count` logical CPUs; never takes any away.
 /// INVALID_ARGUMENT for a count outside of 1 to [`MAX_LOGICAL_CPUS`].
 pub fn ensure_logical_cpus(count: u32) -> Result<()> {

@@ -9,8 +9,7 @@ use super::callback::{UserData, umbo_destroy_fn};
 use super::handle::{get, reserve};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
-use super::view::{UMBO_VIEW_READ_ONLY, umbo_view, view_from};
-use crate::device::DeviceId;
+use super::view::{UMBO_VIEW_READ_ONLY, described, umbo_view};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::dlpack::{
@@ -25,8 +24,10 @@ use crate::tensor::storage::Storage;
 ///   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
-/// - UMBO_STATUS_UNIMPLEMENTED: the tensor is on a GPU.
+/// - UMBO_STATUS_UNAVAILABLE: the tensor is on a GPU that cannot be used.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+///
+/// Elements on a GPU are complete when the call returns: it waits for what the library has queued.
 ///
 /// The struct is defined in `umbo/dlpack.h`, and in the header of DLPack itself. Elements that may only
 /// be read have the flag that says so. The rule for elements holds for the other library too: while it
@@ -68,22 +69,27 @@ unsafe fn export<F: Form>(tensor: *const umbo_tensor, managed: *mut *mut F) -> R
 
 /// Makes a tensor over memory of another library, without a copy.
 ///
-/// @param[in] managed The tensor as DLPack 1 describes it, on the CPU. If the call succeeds, the library
-///   takes it over. If the call fails, it is still the caller's, who has to call its deleter.
+/// @param[in] managed The tensor as DLPack 1 describes it. If the call succeeds, the library takes it
+///   over. If the call fails, it is still the caller's, who has to call its deleter.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK, `shape`
 ///   or `data` is missing, an element does not lie at a multiple of its size, or the tensor is larger
 ///   than memory can address.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `managed` or `tensor` is a null pointer.
-/// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than the CPU,
-///   elements of a type that umbo_dtype does not have, or a negative stride.
+/// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than a CPU or
+///   CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
+/// - UMBO_STATUS_NOT_FOUND: there is no such GPU.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
 /// thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the deleter.
 /// If the flags say that the elements may only be read, that holds for the tensor too. All elements must
 /// be initialised. The type code knows no byte order: it is that of the machine.
+///
+/// Memory of a GPU becomes a tensor on the first logical GPU of the card. The other library has to be done
+/// with what it has queued for the elements. Before the library calls the deleter, it waits for its own
+/// work.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_dlpack(
     managed: *mut DLManagedTensorVersioned,
@@ -95,7 +101,7 @@ pub unsafe extern "C" fn umbo_tensor_from_dlpack(
 
 /// umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
 ///
-/// @param[in] managed The tensor, on the CPU. As for umbo_tensor_from_dlpack(), it is taken over only if
+/// @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
 ///   the call succeeds.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
@@ -133,9 +139,9 @@ unsafe fn import<F: Form>(managed: *mut F, tensor: *mut *mut umbo_tensor) -> Res
 /// @param[out] managed The memory as a tensor of DLPack 1. Its deleter has to be called exactly once, on
 ///   any thread.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `view` is not a view of elements on the CPU, or `view` or `managed`
-///   is a null pointer.
-/// - UMBO_STATUS_UNIMPLEMENTED: the memory is on a GPU.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `view` is not the view of elements, or `view` or `managed` is a null
+///   pointer.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_UNAVAILABLE: it is of a GPU that is not there or cannot be used.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 ///
 /// The library does not keep the memory of a view. The program sees to it that the other library does
@@ -167,18 +173,14 @@ pub unsafe extern "C" fn umbo_view_to_dlpack(
 /// `pointer` is NULL or leads to a view, whose elements are there until `owner` is dropped.
 unsafe fn tensor_of_view(pointer: *const umbo_view, owner: UserData) -> Result<Tensor> {
     // SAFETY: the caller's promise.
-    let view = unsafe { view_from(pointer, "view") }?;
-    // SAFETY: checked by `view_from`.
-    let raw = unsafe { &*pointer };
-    let read_only = raw.flags & UMBO_VIEW_READ_ONLY != 0 || raw.mutable_data.is_null();
-    let (dtype, layout) = (view.dtype(), *view.layout());
+    let (view, dtype, layout, device) = unsafe { described(pointer, "view") }?;
+    let read_only = view.flags & UMBO_VIEW_READ_ONLY != 0 || view.mutable_data.is_null();
     let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
         Error::invalid("view", "its strides reach further than memory can address")
     })?;
-    let data = raw.data.cast_mut().cast();
+    let data = view.data.cast_mut().cast();
     // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
     // where the view came from.
-    let storage =
-        unsafe { Storage::foreign(data, bytes, DeviceId::HOST, read_only, Box::new(owner)) };
+    let storage = unsafe { Storage::foreign(data, bytes, device, read_only, Box::new(owner)) };
     Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
 }

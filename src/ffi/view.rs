@@ -10,7 +10,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
-use crate::tensor::{Layout, MAX_RANK, Tensor};
+use crate::tensor::{DType, Layout, MAX_RANK, Tensor};
 
 /// What holds for the memory of a view: a sum of the UMBO_VIEW_ constants.
 pub type umbo_view_flags = i32;
@@ -124,15 +124,14 @@ impl Incoming<'_> {
     }
 }
 
-/// A view that comes in.
+/// What a view that comes in says of its elements: what they are, how and where they lie.
 ///
 /// # Safety
-/// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
-/// written during `'a`.
-pub(crate) unsafe fn view_from<'a>(
+/// `pointer` is NULL or leads to a view, during `'a`.
+pub(crate) unsafe fn described<'a>(
     pointer: *const umbo_view,
     argument: &'static str,
-) -> Result<Incoming<'a>> {
+) -> Result<(&'a umbo_view, DType, Layout, DeviceId)> {
     check(pointer, argument, "a view is expected")?;
     // SAFETY: checked, and the caller promises the rest.
     let view = unsafe { &*pointer };
@@ -152,6 +151,20 @@ pub(crate) unsafe fn view_from<'a>(
             return Err(Error::invalid(argument, problem));
         }
     }
+    Ok((view, dtype, layout, device))
+}
+
+/// A view that comes in.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a view, whose elements, if it has any, are initialised and not
+/// written during `'a`.
+pub(crate) unsafe fn view_from<'a>(
+    pointer: *const umbo_view,
+    argument: &'static str,
+) -> Result<Incoming<'a>> {
+    // SAFETY: the caller's promise.
+    let (view, dtype, layout, device) = unsafe { described(pointer, argument) }?;
     if device.is_host_memory() {
         // SAFETY: the caller promises that the elements are there; pointer and layout were checked.
         return Ok(Incoming::InPlace(unsafe { View::new(view.data.cast(), dtype, layout) }));

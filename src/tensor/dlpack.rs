@@ -10,7 +10,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::device::DeviceId;
+use crate::device::cuda::gpu;
+use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
 use crate::executor::thread::Uncancelled;
 use crate::memory;
@@ -23,8 +24,11 @@ const VERSION: Version = Version { major: 1, minor: 0 };
 /// The elements may only be read.
 const READ_ONLY: u64 = 1;
 
-/// The device type of memory that the CPU has.
+/// The device types of memory that is taken and given: the CPU's, also where it is pinned for GPUs, and a
+/// GPU's.
 const CPU: i32 = 1;
+const CUDA: i32 = 2;
+const PINNED: i32 = 3;
 
 /// `DLPackVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,10 +211,11 @@ struct Exported<F> {
 }
 
 /// The tensor for another library, which calls the deleter of what comes back when it no longer uses
-/// the elements. Until then they stay, whoever else lets go of them.
+/// the elements. Until then they stay, whoever else lets go of them. Those on a GPU are complete when
+/// this returns, on whatever stream they are used.
 ///
-/// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNIMPLEMENTED for
-/// memory of GPUs. RESOURCE_EXHAUSTED without memory for the record.
+/// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNAVAILABLE for
+/// memory of a GPU that cannot be used. RESOURCE_EXHAUSTED without memory for the record.
 pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
@@ -221,7 +226,7 @@ pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
         *to = stride as i64;
     }
     let elements = Elements {
-        data: tensor.data().cast(),
+        data: tensor.address().cast(),
         device: device_to(tensor.device())?,
         rank: layout.shape.rank() as i32,
         data_type: data_type_of(tensor.dtype()),
@@ -263,6 +268,8 @@ struct Owner<F: Form> {
     managed: NonNull<F>,
     /// Whether it was taken over. If not, it is still the caller's.
     ours: Arc<AtomicBool>,
+    /// Whether the memory is a GPU's, so that work on it may still be queued.
+    on_gpu: bool,
 }
 
 // SAFETY: a deleter may be called on any thread, as DLPack says; the rest is only looked at when it is
@@ -274,6 +281,9 @@ unsafe impl<F: Form> Sync for Owner<F> {}
 impl<F: Form> Drop for Owner<F> {
     fn drop(&mut self) {
         if self.ours.load(Ordering::Relaxed) {
+            if self.on_gpu {
+                gpu::synchronize_all();
+            }
             let _uncancelled = Uncancelled::new();
             // SAFETY: the producer's, taken over, and no tensor uses it any more.
             unsafe { F::release(self.managed) }
@@ -300,8 +310,8 @@ impl Imported {
 /// managed tensor is the caller's as before.
 ///
 /// INVALID_ARGUMENT: a rank out of range, no address, a wrong size or stride, elements that do not lie
-/// at multiples of their size. UNIMPLEMENTED: another version, memory of GPUs, types of elements that
-/// Umbo lacks, strides backwards.
+/// at multiples of their size. UNIMPLEMENTED: another version, memory of other devices than CPUs and
+/// CUDA's, types of elements that Umbo lacks, strides backwards. NOT_FOUND: no such GPU.
 ///
 /// # Safety
 /// `managed` leads to a managed tensor of a producer, whose elements are there and initialised until
@@ -326,7 +336,8 @@ pub unsafe fn import<F: Form>(managed: NonNull<F>) -> Result<Imported> {
         return Err(wrong("data is NULL, and there are elements"));
     }
     let ours = Arc::new(AtomicBool::new(false));
-    let owner = Owner { managed, ours: Arc::clone(&ours) };
+    let on_gpu = !device.is_host_memory();
+    let owner = Owner { managed, ours: Arc::clone(&ours), on_gpu };
     let data =
         if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
     // SAFETY: the caller promises the elements until the deleter is called, which the owner does when
@@ -391,22 +402,28 @@ fn wrong(problem: &str) -> Error {
 /// The device of a producer's memory. Together with [`device_to`] the place where devices are told.
 fn device_from(device: Device) -> Result<DeviceId> {
     match device.kind {
-        CPU => Ok(DeviceId::HOST),
+        CPU | PINNED => Ok(DeviceId::HOST),
+        CUDA => {
+            let card = u32::try_from(device.index)
+                .map_err(|_| wrong(&format!("GPU {} of CUDA", device.index)))?;
+            registry::gpu_of_card(card).map_err(|error| error.within("managed"))
+        }
         kind => Err(Error::Unimplemented(format!(
-            "managed: memory of device type {kind} of DLPack in this version; memory of the CPU, \
-             type {CPU}, is taken"
+            "managed: memory of device type {kind} of DLPack; memory of the CPU (types {CPU} and \
+             {PINNED}) and of CUDA's GPUs ({CUDA}) is taken"
         ))),
     }
 }
 
+/// The device of a tensor, for another library. What was queued on a GPU is done then.
 fn device_to(device: DeviceId) -> Result<Device> {
-    match device.is_host_memory() {
+    if device.is_host_memory() {
         // All CPUs have the same memory.
-        true => Ok(Device { kind: CPU, index: 0 }),
-        false => {
-            Err(Error::Unimplemented(format!("DLPack for memory of {device} in this version")))
-        }
+        return Ok(Device { kind: CPU, index: 0 });
     }
+    let gpu = registry::gpu(device)?;
+    gpu.synchronize()?;
+    Ok(Device { kind: CUDA, index: gpu.card().ordinal() as i32 })
 }
 
 fn data_type_of(dtype: DType) -> DataType {
@@ -486,7 +503,7 @@ mod tests {
         let tensor = Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap();
         let part = tensor.transpose(&[1, 0]).unwrap().slice(0, 1, 3, 1).unwrap();
         let (one, other) = (there_and_back::<Versioned>(&part), there_and_back::<Legacy>(&part));
-        assert_eq!((one.data(), other.data()), (part.data(), part.data()));
+        assert_eq!((one.address(), other.address()), (part.address(), part.address()));
         assert_eq!(one.layout(), part.layout());
         let expected = part.to_vec::<i32>().unwrap();
         drop((tensor, part));
@@ -511,7 +528,7 @@ mod tests {
         unsafe {
             let deleter = managed.as_mut().deleter.replace(refuse);
             drop(import(managed).unwrap());
-            managed.as_mut().elements.device.kind = 2;
+            managed.as_mut().elements.device.kind = 4;
             assert!(import(managed).is_err());
             managed.as_mut().deleter = deleter;
             Legacy::release(managed);

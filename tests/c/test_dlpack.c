@@ -105,7 +105,7 @@ static void what_does_not_fit_is_refused(void) {
 #define WRONG(field, value, status, reason) \
     (wrong = good, wrong.field = (value), refused(wrong, UMBO_STATUS_##status, reason))
     WRONG(version.major, 2, UNIMPLEMENTED, "version 2.7");
-    WRONG(dl_tensor.device.device_type, kDLCUDA, UNIMPLEMENTED, "device type 2");
+    WRONG(dl_tensor.device.device_type, kDLVulkan, UNIMPLEMENTED, "device type 7");
     WRONG(dl_tensor.dtype.code, kDLComplex, UNIMPLEMENTED, "type code 5");
     WRONG(dl_tensor.dtype.bits, 33, UNIMPLEMENTED, "33 bits");
     WRONG(dl_tensor.dtype.lanes, 4, UNIMPLEMENTED, "4 lanes");

@@ -67,6 +67,15 @@ pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
     indices.find(|index| open.gpus.contains_key(index))
 }
 
+/// Waits until everything that was queued on any GPU is done, as far as it can be.
+pub fn synchronize_all() {
+    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
+    for gpu in open {
+        // What went wrong is reported to whoever uses the GPU next.
+        let _ = gpu.synchronize();
+    }
+}
+
 impl Gpu {
     /// The logical GPU at a place that exists, opened if it is not.
     pub fn at(place: Place) -> Result<&'static Gpu> {

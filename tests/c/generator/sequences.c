@@ -157,7 +157,7 @@ static const int64_t *sizes(struct fuzzer *f) {
 static DLTensor others_elements(struct fuzzer *f) {
     DLTensor drawn;
     drawn.data = block(f);
-    drawn.device.device_type = one_in(f, 12) ? (DLDeviceType)below(f, 4) : kDLCPU;
+    drawn.device.device_type = one_in(f, 12) ? (DLDeviceType)below(f, 8) : kDLCPU;
     drawn.device.device_id = 0;
     drawn.ndim = one_in(f, 12) ? below(f, 12) - 2 : below(f, 4);
     drawn.dtype.code = (uint8_t)(one_in(f, 4) ? below(f, 8) : kDLFloat);
