@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PTX = ROOT / "src/kernels/cuda/umbo.ptx"
+MODULES = [ROOT / f"src/kernels/cuda/{name}.ptx" for name in ("umbo", "words")]
 RESULTS = ROOT / "docs/gpu-results.md"
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"]
 # What the names of all kernels begin with, and no name of the C API in the documents may.
@@ -24,12 +24,12 @@ PREFIX = "umbo_"
 BEGIN, END = "<!-- assembled: begin -->", "<!-- assembled: end -->"
 
 
-def assemble(ptxas, architecture, folder):
+def assemble(ptxas, module, architecture, folder):
     """Registers, and bytes of spills, of each kernel."""
-    command = [ptxas, "-v", f"-arch={architecture}", PTX, "-o", folder / "umbo.cubin"]
+    command = [ptxas, "-v", f"-arch={architecture}", module, "-o", folder / "umbo.cubin"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        sys.exit(f"assemble_ptx: {architecture}: {done.stderr}")
+        sys.exit(f"assemble_ptx: {module.name} for {architecture}: {done.stderr}")
     kernels, name, spills = {}, None, 0
     for line in done.stderr.splitlines():
         if found := re.search(r"Compiling entry function '(\w+)'", line):
@@ -44,9 +44,13 @@ def assemble(ptxas, architecture, folder):
 def table(ptxas):
     version = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True)
     version = re.search(r"V([\d.]+)", version.stdout)[1]
+    found = {architecture: {} for architecture in ARCHITECTURES}
+    names = []
     with tempfile.TemporaryDirectory() as folder:
-        found = {a: assemble(ptxas, a, pathlib.Path(folder)) for a in ARCHITECTURES}
-    names = re.findall(r"\.visible \.entry (\w+)\(", PTX.read_text())
+        for module in MODULES:
+            names += re.findall(r"\.visible \.entry (\w+)\(", module.read_text())
+            for architecture, kernels in found.items():
+                kernels.update(assemble(ptxas, module, architecture, pathlib.Path(folder)))
     lines = [
         f"ptxas {version}. Registers of a thread; behind a plus sign, bytes of spill stores and loads.",
         "",

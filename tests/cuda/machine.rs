@@ -12,7 +12,7 @@ use umbo::device::cuda::kernels::{self as driver, Kernels};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Result;
-use umbo::kernels::cuda::{Address, Grid, PTX, Queue, THREADS};
+use umbo::kernels::cuda::{Address, Grid, PTX, PTX_OF_WORDS, Queue, THREADS, modules};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: Queue {
@@ -21,6 +21,9 @@ pub trait Machine: Queue {
 
     /// What memory holds, once all that was queued is done.
     fn read(&self, address: Address, bytes: usize) -> Vec<u8>;
+
+    /// How much less it is given to do where there is much.
+    fn slowness(&self) -> usize;
 }
 
 /// Makes tests of functions that take a machine, one for each machine.
@@ -50,8 +53,8 @@ pub(crate) use on_every_machine;
 pub fn on_the_fake_driver(test: fn(&dyn Machine)) {
     let Some(control) = fake_cuda::harness::under_driver(&[]) else { return };
     let gpu = registry::gpu(DeviceId { kind: DeviceKind::Gpu, index: 0 }).unwrap();
-    let names: Vec<&str> = kernels().into_iter().map(|(name, _)| name).collect();
-    let kernels = gpu.card().kernels(PTX, &names).unwrap();
+    // Those of a GPU with few float64 units are all there are.
+    let kernels = gpu.card().kernels(&modules((8, 6))).unwrap();
     let driver = Driver { gpu, kernels, memory: RefCell::default() };
     test(&driver);
     gpu.synchronize().unwrap();
@@ -88,6 +91,10 @@ impl Machine for Driver {
         unsafe { self.gpu.download(address, found.as_mut_ptr(), bytes).unwrap() };
         found
     }
+
+    fn slowness(&self) -> usize {
+        25
+    }
 }
 
 impl Queue for Driver {
@@ -115,9 +122,9 @@ impl Queue for Driver {
     }
 }
 
-/// The names of all kernels in the PTX, and whether they have barriers.
-pub fn kernels() -> Vec<(&'static str, bool)> {
-    let bodies = PTX.split(".visible .entry ").skip(1);
+/// The names of all kernels in a PTX, and whether they have barriers.
+fn kernels(ptx: &'static str) -> Vec<(&'static str, bool)> {
+    let bodies = ptx.split(".visible .entry ").skip(1);
     bodies
         .map(|body| {
             let name = body.split('(').next().unwrap();
@@ -160,6 +167,10 @@ impl Machine for Host {
         // SAFETY: tests read what they have allocated.
         unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec()
     }
+
+    fn slowness(&self) -> usize {
+        1
+    }
 }
 
 impl Queue for Host {
@@ -170,10 +181,13 @@ impl Queue for Host {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let name = CString::new(kernel).unwrap();
-        // SAFETY: the caller's promise.
-        let found =
-            unsafe { host_launch()(name.as_ptr(), grid.blocks, grid.rows, arguments.as_mut_ptr()) };
-        assert!(found, "no kernel {kernel}");
+        let launch = |library: &Library| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (library.launch)(name.as_ptr(), grid.blocks, grid.rows, arguments.as_mut_ptr())
+            }
+        };
+        assert!(libraries().iter().any(launch), "no kernel {kernel}");
         Ok(())
     }
 
@@ -186,42 +200,76 @@ impl Queue for Host {
     }
 }
 
-fn host_launch() -> HostLaunch {
-    static FUNCTION: OnceLock<HostLaunch> = OnceLock::new();
-    *FUNCTION.get_or_init(|| {
-        let library = CString::new(compiled().to_str().unwrap()).unwrap();
-        // SAFETY: the library was just made, and has this function with this signature.
-        unsafe {
-            let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW);
-            assert!(!library.is_null(), "the kernels compiled as C++ do not load");
-            let function = libc::dlsym(library, c"host_launch".as_ptr());
-            assert!(!function.is_null());
-            std::mem::transmute::<*mut c_void, HostLaunch>(function)
+/// How many elements kernels of words added in float64 after all, on this thread and since it last
+/// asked.
+pub fn recomputed() -> u64 {
+    let [_, words] = libraries();
+    let name = c"host_recomputed".as_ptr();
+    // SAFETY: the library has this function with this signature.
+    unsafe {
+        let function = libc::dlsym(words.handle as *mut c_void, name);
+        assert!(!function.is_null());
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u64>(function)()
+    }
+}
+
+/// The kernels of one module.
+struct Library {
+    handle: usize,
+    launch: HostLaunch,
+}
+
+/// Those of all modules, made anew.
+fn libraries() -> &'static [Library; 2] {
+    static LIBRARIES: OnceLock<[Library; 2]> = OnceLock::new();
+    LIBRARIES.get_or_init(|| {
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, ptx) in [("umbo", PTX), ("words", PTX_OF_WORDS)] {
+            let call = |(name, barriers)| format!("CALL({name}, {barriers})\n");
+            let calls: String = kernels(ptx).into_iter().map(call).collect();
+            std::fs::write(folder.join(format!("{name}.inc")), calls).unwrap();
         }
+        let libraries = std::thread::scope(|scope| {
+            [0, 1]
+                .map(|words| {
+                    scope.spawn({
+                        let folder = &folder;
+                        move || compiled(folder, words)
+                    })
+                })
+                .map(|library| library.join().expect("the kernels compile as C++"))
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+        libraries
     })
 }
 
-/// The library of the kernels as C++, made anew.
-fn compiled() -> std::path::PathBuf {
+fn compiled(folder: &Path, words: u32) -> Library {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let calls: String =
-        kernels().iter().map(|(name, barriers)| format!("CALL({name}, {barriers})\n")).collect();
-    std::fs::write(folder.join("kernels.inc"), calls).unwrap();
-    let library = folder.join("kernels.so");
+    let library = folder.join(format!("kernels{words}.so"));
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-I"])
         .arg(root.join("src/kernels/cuda/source"))
         .arg("-I")
-        .arg(&folder)
+        .arg(folder)
+        .arg(format!("-DWORDS={words}"))
         .arg("-o")
         .arg(&library)
         .arg(root.join("tests/cuda/host.cpp"))
         .status()
         .expect("a C++ compiler");
     assert!(status.success(), "the kernels do not compile as C++");
-    library
+    let library = CString::new(library.to_str().unwrap()).unwrap();
+    // SAFETY: the library was just made, and has this function with this signature.
+    unsafe {
+        let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!library.is_null(), "the kernels compiled as C++ do not load");
+        let function = libc::dlsym(library, c"host_launch".as_ptr());
+        assert!(!function.is_null());
+        let launch = std::mem::transmute::<*mut c_void, HostLaunch>(function);
+        Library { handle: library.expose_provenance(), launch }
+    }
 }

@@ -13,6 +13,7 @@ mod replicas;
 mod rules;
 mod table;
 mod update;
+mod words;
 
 /// Numbers of elements: none, one, and those around the ends of what a thread and a block does.
 pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 4099];

@@ -1,11 +1,15 @@
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use umbo::kernels::cuda::PTX;
+use umbo::kernels::cuda::{PTX, PTX_OF_WORDS};
 
-/// Statements of the PTX, without comments.
+/// Statements of all PTX, without comments.
 fn statements() -> impl Iterator<Item = &'static str> {
-    PTX.lines().map(|line| line.split("//").next().unwrap().trim()).filter(|line| !line.is_empty())
+    PTX.lines()
+        .chain(PTX_OF_WORDS.lines())
+        .map(|line| line.split("//").next().unwrap().trim())
+        .filter(|line| !line.is_empty())
 }
 
 /// The operation of a statement, without the predicate that it may have.
@@ -22,13 +26,15 @@ fn objection(operation: &str) -> Option<&'static str> {
     let parts: Vec<&str> = operation.split('.').collect();
     let is_float = parts.iter().any(|part| ["f16", "f32", "f64", "bf16"].contains(part));
     match parts[0] {
+        // See `only_what_a_product_loses_is_fused`.
+        "fma" if parts == ["fma", "rn", "f32"] => None,
         "fma" => Some("is fused"),
         "mad" if is_float => Some("is fused"),
         _ if parts.contains(&"ftz") => Some("flushes denormals"),
         _ if parts.contains(&"approx") || parts.contains(&"full") => Some("is an approximation"),
         _ if parts.contains(&"sat") => Some("saturates"),
         // Without a rounding the assembler may contract them.
-        "add" | "sub" | "mul" | "div" | "sqrt" if is_float && !parts.contains(&"rn") => {
+        "add" | "sub" | "mul" | "div" | "sqrt" | "rcp" if is_float && !parts.contains(&"rn") => {
             Some("has no rounding")
         }
         "min" | "max" if is_float => Some("treats NaN in its own way"),
@@ -50,7 +56,7 @@ fn every_operation_is_rounded_by_itself() {
 #[test]
 fn what_could_differ_is_noticed() {
     let wrong = [
-        "fma.rn.f32 \t%f3, %f1, %f2, %f3;",
+        "fma.f32 \t%f3, %f1, %f2, %f3;",
         "@%p1 fma.rn.f64 %fd1, %fd2, %fd3, %fd4;",
         "mad.f32 %f1, %f2, %f3, %f4;",
         "add.f32 %f1, %f2, %f3;",
@@ -66,6 +72,37 @@ fn what_could_differ_is_noticed() {
     for statement in ["mad.lo.s32 %r1, %r2, %r3, %r4;", "add.rn.f32 %f1, %f2, %f3;", "ret;"] {
         assert!(objection(operation(statement)).is_none(), "{statement}");
     }
+}
+
+/// The one fused operation that there may be is a * b − (a * b rounded): what the rounding of a product
+/// loses.
+#[test]
+fn only_what_a_product_loses_is_fused() {
+    assert!(!PTX.contains("fma"));
+    let mut count = 0;
+    for kernel in PTX_OF_WORDS.split(".visible .entry ").skip(1) {
+        // What each register was last set to, by its operation and operands.
+        let mut set: HashMap<&str, Vec<&str>> = HashMap::new();
+        for line in kernel.lines() {
+            let statement = line.split("//").next().unwrap().trim().trim_end_matches(';');
+            let words: Vec<&str> =
+                statement.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
+            let [operation, to, operands @ ..] = &words[..] else { continue };
+            if *operation == "fma.rn.f32" {
+                let [a, b, c] = operands else { panic!("{statement}") };
+                let Some(["neg.f32", product]) = set.get(c).map(Vec::as_slice) else {
+                    panic!("{statement}: {c} is no negative")
+                };
+                let product = set.get(product).map(Vec::as_slice);
+                let either = [["mul.rn.f32", a, b], ["mul.rn.f32", b, a]];
+                assert!(either.iter().any(|way| product == Some(&way[..])), "{statement}");
+                count += 1;
+            }
+            let value = [&[*operation][..], operands].concat();
+            set.insert(to, value);
+        }
+    }
+    assert!(count > 50, "{count}");
 }
 
 /// Loads and stores that the compiler does not know to be of the card's memory are slower, and hide
@@ -85,8 +122,9 @@ fn no_access_is_generic() {
 #[test]
 fn the_committed_ptx_is_what_the_source_gives() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fresh.ptx");
-    let status = Command::new(root.join("scripts/build_ptx.sh")).arg(&fresh).status().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fresh-ptx");
+    std::fs::create_dir_all(&folder).unwrap();
+    let status = Command::new(root.join("scripts/build_ptx.sh")).arg(&folder).status().unwrap();
     if status.code() == Some(77) {
         let allowed = std::fs::read_to_string(root.join("tests/skipped.txt")).unwrap();
         assert!(allowed.lines().any(|line| line.starts_with("cuda.ptx:")));
@@ -94,6 +132,8 @@ fn the_committed_ptx_is_what_the_source_gives() {
         return;
     }
     assert!(status.success(), "the kernels do not compile");
-    let fresh = std::fs::read_to_string(fresh).unwrap();
-    assert!(fresh == PTX, "src/kernels/cuda/umbo.ptx is not what scripts/build_ptx.sh makes");
+    for (name, ptx) in [("umbo.ptx", PTX), ("words.ptx", PTX_OF_WORDS)] {
+        let fresh = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(fresh == ptx, "src/kernels/cuda/{name} is not what scripts/build_ptx.sh makes");
+    }
 }

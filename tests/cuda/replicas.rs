@@ -47,6 +47,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
+                launcher = launcher.with_slow_float64(noise.below(2) == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -73,6 +74,7 @@ fn every_layout(machine: &dyn Machine) {
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
+                launcher = launcher.with_slow_float64(noise.below(2) == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -118,8 +120,9 @@ fn a_list_of_reductions(machine: &dyn Machine) {
         .iter()
         .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
         .collect();
+    let mut launcher = Launcher::new(machine).with_slow_float64(true);
     // SAFETY: nobody else has the memory.
-    unsafe { Launcher::new(machine).reduce_over_replicas(&reductions).unwrap() };
+    unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
     for (op, inputs, output, _, place) in &mut all {
         check(machine, *op, inputs, output, place);
     }

@@ -10,7 +10,7 @@ use super::card::Card;
 use super::gpu::Gpu;
 use crate::error::{Error, Result};
 
-/// The kernels of one module on one card. They stay for as long as the process lives.
+/// The kernels on one card. They stay for as long as the process lives.
 #[derive(Debug)]
 pub struct Kernels {
     functions: HashMap<&'static str, sys::CUfunction>,
@@ -46,25 +46,28 @@ impl Card {
         self.kernels.get()
     }
 
-    /// The card's kernels: those with `names` in `ptx`, the same at each call, which are loaded at the
-    /// first.
-    pub fn kernels(&self, ptx: &'static str, names: &[&'static str]) -> Result<&Kernels> {
+    /// The card's kernels: those that are named beside each PTX, the same at each call, which are
+    /// loaded at the first.
+    pub fn kernels(&self, modules: &[(&'static str, Vec<&'static str>)]) -> Result<&Kernels> {
         if let Some(kernels) = self.kernels.get() {
             return Ok(kernels);
         }
         let _entered = self.enter()?;
-        let image = CString::new(ptx).map_err(|_| Error::Internal("a NUL in the PTX".into()))?;
-        // SAFETY: the image is PTX with a NUL at its end, and the card's context is current.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
-            .map_err(|error| self.failed("loading the kernels", error))?;
         let mut functions = HashMap::new();
-        for &name in names {
-            let text = CString::new(name)
-                .map_err(|_| Error::Internal(format!("the kernel name {name:?}")))?;
-            // SAFETY: the module was just loaded and stays.
-            let function = unsafe { result::module::get_function(module, text) }
-                .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
-            functions.insert(name, function);
+        for (ptx, names) in modules {
+            let image =
+                CString::new(*ptx).map_err(|_| Error::Internal("a NUL in the PTX".into()))?;
+            // SAFETY: the image is PTX with a NUL at its end, and the card's context is current.
+            let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
+                .map_err(|error| self.failed("loading the kernels", error))?;
+            for &name in names {
+                let text = CString::new(name)
+                    .map_err(|_| Error::Internal(format!("the kernel name {name:?}")))?;
+                // SAFETY: the module was just loaded and stays.
+                let function = unsafe { result::module::get_function(module, text) }
+                    .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
+                functions.insert(name, function);
+            }
         }
         // Who was slower has loaded a module for nothing, once in a process.
         Ok(self.kernels.get_or_init(|| Kernels { functions }))

@@ -16,6 +16,7 @@ mod queue;
 mod replicas;
 mod rows;
 mod update;
+mod words;
 
 pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
@@ -23,14 +24,25 @@ pub use queue::{Address, Grid, Launcher, Queue, THREADS};
 pub use replicas::Reduction;
 pub use rows::TablePart;
 pub use update::{Contribution, Gradient, Measured, TableRows, Update};
+pub use words::float64_is_slow;
 
-/// All kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta.
+/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta.
 pub const PTX: &str = include_str!("umbo.ptx");
 
-/// The names of all kernels, in the order in which they stand in [`PTX`].
-pub fn kernel_names() -> impl Iterator<Item = &'static str> {
-    let entries = PTX.split(".visible .entry ").skip(1);
+/// Those beside them for GPUs whose float64 units are few ([`float64_is_slow`]).
+pub const PTX_OF_WORDS: &str = include_str!("words.ptx");
+
+/// The names of all kernels of a module, in the order in which they stand there.
+pub fn kernel_names(ptx: &'static str) -> impl Iterator<Item = &'static str> {
+    let entries = ptx.split(".visible .entry ").skip(1);
     entries.filter_map(|entry| entry.split('(').next())
+}
+
+/// The modules that a GPU of this compute capability needs, with the names of their kernels.
+pub fn modules(capability: (u32, u32)) -> Vec<(&'static str, Vec<&'static str>)> {
+    let all = [PTX, PTX_OF_WORDS];
+    let needed = if float64_is_slow(capability) { &all[..] } else { &all[..1] };
+    needed.iter().map(|ptx| (*ptx, kernel_names(ptx).collect())).collect()
 }
 
 #[cfg(test)]
@@ -39,9 +51,27 @@ mod tests {
 
     #[test]
     fn every_kernel_is_named() {
-        let count = kernel_names().count();
-        assert_eq!(count, PTX.matches(".entry").count());
-        assert!(kernel_names().all(|name| name.starts_with("umbo_")));
-        assert!(count > 50);
+        for (ptx, most) in [(PTX, 200), (PTX_OF_WORDS, 20)] {
+            let count = kernel_names(ptx).count();
+            assert_eq!(count, ptx.matches(".entry").count());
+            assert!(kernel_names(ptx).all(|name| name.starts_with("umbo_")));
+            assert!((10..most).contains(&count), "{count}");
+        }
+        assert!(kernel_names(PTX_OF_WORDS).all(|name| name.ends_with("_f32_words")));
+    }
+
+    #[test]
+    fn gpus_with_few_float64_units_get_more() {
+        for (capability, count) in [
+            ((8, 0), 1),
+            ((9, 0), 1),
+            ((10, 0), 1),
+            ((8, 6), 2),
+            ((8, 9), 2),
+            ((10, 3), 2),
+            ((12, 0), 2),
+        ] {
+            assert_eq!(modules(capability).len(), count, "{capability:?}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::executor::lock::Mutex;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
-use crate::kernels::cuda::{PTX, kernel_names};
+use crate::kernels::cuda::{float64_is_slow, modules};
 
 /// The stream of a logical GPU, with memory for the tables of kernels, which is used again: what is
 /// written to it comes, on the stream, after all that reads what it held before.
@@ -45,13 +45,10 @@ impl Queue for OnGpu {
         grid: Grid,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let names: Vec<&'static str>;
-        let kernels = match self.gpu.card().loaded_kernels() {
+        let card = self.gpu.card();
+        let kernels = match card.loaded_kernels() {
             Some(kernels) => kernels,
-            None => {
-                names = kernel_names().collect();
-                self.gpu.card().kernels(PTX, &names)?
-            }
+            None => card.kernels(&modules(card.capability()))?,
         };
         let blocks = [grid.blocks, grid.rows, 1];
         let grid = driver::Grid { blocks, threads: THREADS, shared_bytes: 0 };
@@ -87,7 +84,8 @@ pub fn on_gpu<T>(
     let _entered = gpu.card().enter()?;
     let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());
-        Mutex::new(Launcher::new(OnGpu { gpu, memory, used: Cell::new(0) }))
+        let launcher = Launcher::new(OnGpu { gpu, memory, used: Cell::new(0) });
+        Mutex::new(launcher.with_slow_float64(float64_is_slow(gpu.card().capability())))
     })?;
     let mut launcher = launcher.lock();
     launcher.queue().used.set(0);

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
-use crate::kernels::cuda::update::Contribution;
+use crate::kernels::cuda::update::{Addend, Contribution};
 use crate::kernels::dtype::DType;
 use crate::kernels::rows::order::RowOrder;
 
@@ -96,10 +96,10 @@ impl<Q: Queue> Launcher<Q> {
             self.table.push(row);
             first_entry += row.entries;
         }
-        let entries_at = self.table.begin::<Contribution>(first_entry as usize)?;
+        let entries_at = self.table.begin::<Addend>(first_entry as usize)?;
         for entry in 0..order.entries() {
             if let Some(Term::Fresh(row)) = term(entry) {
-                self.table.push(row);
+                self.table.push(Addend::from(row));
             }
         }
         let table = self.queue.upload(self.table.bytes())?;

@@ -7,6 +7,7 @@ use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{
     Address, Grid, Launcher, Plain, Queue, Work, argument, blocks_of,
 };
+use crate::kernels::cuda::words::{self, in_words};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element;
 use crate::kernels::float::real::{self, Real};
@@ -15,7 +16,6 @@ use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
 /// One replica's gradient of a variable, and the factor with which it enters the sum.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
 pub struct Contribution {
     /// Contiguous elements, as many as the sum has.
     pub gradient: Address,
@@ -23,10 +23,25 @@ pub struct Contribution {
     pub factor: f64,
 }
 
-const _: () = assert!(size_of::<Contribution>() == 16);
+/// As the kernels read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Addend {
+    gradient: Address,
+    factor: f64,
+    factor_words: [f32; 2],
+}
 
-// SAFETY: two numbers of eight bytes.
-unsafe impl Plain for Contribution {}
+const _: () = assert!(size_of::<Addend>() == 24);
+
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
+unsafe impl Plain for Addend {}
+
+impl From<Contribution> for Addend {
+    fn from(Contribution { gradient, factor }: Contribution) -> Addend {
+        Addend { gradient, factor, factor_words: in_words(factor) }
+    }
+}
 
 /// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
 /// once to the variable's type.
@@ -105,6 +120,8 @@ struct Variable {
     width_factor: u64,
     width_shift: u32,
     treatment: u32,
+    words: u32,
+    powers: u32,
     elements: u64,
     first_contribution: u64,
     contributions: u32,
@@ -114,7 +131,7 @@ struct Variable {
     first_tile: u64,
 }
 
-const _: () = assert!(size_of::<Variable>() == 136);
+const _: () = assert!(size_of::<Variable>() == 144);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
 unsafe impl Plain for Variable {}
@@ -127,13 +144,14 @@ struct Treatment<T> {
     rate: f64,
     divides: u32,
     has_l2: u32,
+    scale_words: [f32; 2],
     factors: [T; 2],
     limit: T,
     l2: T,
     scalars: [T; SCALARS],
 }
 
-const _: () = assert!(size_of::<Treatment<f32>>() == 80 && size_of::<Treatment<f64>>() == 136);
+const _: () = assert!(size_of::<Treatment<f32>>() == 88 && size_of::<Treatment<f64>>() == 144);
 
 // SAFETY: as above.
 unsafe impl Plain for Treatment<f32> {}
@@ -157,6 +175,7 @@ impl<T: Real> Treatment<T> {
             rate: scalars[SCALARS - 1],
             divides,
             has_l2: u32::from(l2 != 0.0),
+            scale_words: in_words(scale),
             factors,
             limit,
             l2: T::from_f64(l2),
@@ -188,6 +207,8 @@ impl<'a> Entry<'a> {
             width_factor: 0,
             width_shift: 0,
             treatment: 0,
+            words: 0,
+            powers: 0,
             elements: gradient.elements,
             first_contribution: 0,
             contributions: gradient.contributions.len() as u32,
@@ -216,6 +237,19 @@ impl<'a> Entry<'a> {
             rows: update.rows,
             ..entry
         }
+    }
+
+    /// Whether the sum may be tried without float64, and whether its factors and scale are powers
+    /// of two.
+    fn words<T>(&self, treatment: &Treatment<T>) -> (bool, bool) {
+        let Gradient { dtype, accumulated, contributions, .. } = self.gradient;
+        let (scale, divides) = (treatment.scale, treatment.divides != 0);
+        let factors = || contributions.iter().map(|contribution| contribution.factor);
+        let tried = dtype == DType::Float32 && accumulated.is_none() && !divides;
+        (
+            tried && words::may_be_tried(factors(), scale),
+            words::are_powers(factors().chain([scale])),
+        )
     }
 
     fn treatment<T: Real>(&self) -> Treatment<T> {
@@ -262,9 +296,10 @@ impl<Q: Queue> Launcher<Q> {
                         (DType::Float32, StepKind::Lamb) => self.queue_lamb::<f32>(entries)?,
                         (_, StepKind::Lamb) => self.queue_lamb::<f64>(entries)?,
                         (DType::Float32, _) => {
-                            self.queue_entries::<f32>(kernel(kind, dtype), entries)?;
+                            let kernel = kernel(kind, dtype, self.words);
+                            self.queue_entries::<f32>(kernel, entries)?;
                         }
-                        _ => self.queue_entries::<f64>(kernel(kind, dtype), entries)?,
+                        _ => self.queue_entries::<f64>(kernel(kind, dtype, false), entries)?,
                     }
                 }
             }
@@ -295,7 +330,11 @@ impl<Q: Queue> Launcher<Q> {
             unsafe {
                 match dtype {
                     DType::Float32 => {
-                        self.queue_measure::<f32>("umbo_squares_f32", entries, false)?;
+                        let kernel = match self.words {
+                            true => "umbo_squares_f32_words",
+                            false => "umbo_squares_f32",
+                        };
+                        self.queue_measure::<f32>(kernel, entries, false)?;
                     }
                     _ => self.queue_measure::<f64>("umbo_squares_f64", entries, false)?,
                 }
@@ -319,7 +358,11 @@ impl<Q: Queue> Launcher<Q> {
             unsafe {
                 match dtype {
                     DType::Float32 => {
-                        self.queue_entries::<f32>("umbo_gradient_f32", entries)?;
+                        let kernel = match self.words {
+                            true => "umbo_gradient_f32_words",
+                            false => "umbo_gradient_f32",
+                        };
+                        self.queue_entries::<f32>(kernel, entries)?;
                     }
                     _ => self.queue_entries::<f64>("umbo_gradient_f64", entries)?,
                 }
@@ -416,8 +459,9 @@ impl<Q: Queue> Launcher<Q> {
             entry.variable.result = place;
             entry
         });
-        let (squares, update) = match T::DTYPE {
-            DType::Float32 => ("umbo_lamb_squares_f32", "umbo_lamb_f32"),
+        let (squares, update) = match (T::DTYPE, self.words) {
+            (DType::Float32, true) => ("umbo_lamb_squares_f32_words", "umbo_lamb_f32_words"),
+            (DType::Float32, false) => ("umbo_lamb_squares_f32", "umbo_lamb_f32"),
             _ => ("umbo_lamb_squares_f64", "umbo_lamb_f64"),
         };
         // SAFETY: the caller's promise.
@@ -482,9 +526,9 @@ impl<Q: Queue> Launcher<Q> {
             None => table.cut(elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
-        let contributions = table.begin::<Contribution>(all.sum())?;
+        let contributions = table.begin::<Addend>(all.sum())?;
         for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
-            table.push(*contribution);
+            table.push(Addend::from(*contribution));
         }
         // Variables that are treated alike mostly follow each other.
         let treatments = table.begin::<Treatment<T>>(count)?;
@@ -506,7 +550,10 @@ impl<Q: Queue> Launcher<Q> {
             }
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
+            let (words, powers) = entry.words(&treatment);
             table.push(Variable {
+                words: u32::from(words),
+                powers: u32::from(powers),
                 treatment: kinds - 1,
                 first_contribution,
                 first_tile: tiles,
@@ -574,11 +621,13 @@ fn check_gradient(gradient: &Gradient<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The kernel of a kind of steps of variables of a type.
-fn kernel(kind: StepKind, dtype: DType) -> &'static str {
+/// The kernel of a kind of steps of variables of a type, which tries sums without float64 if `words`
+/// says so.
+fn kernel(kind: StepKind, dtype: DType, words: bool) -> &'static str {
     macro_rules! kernel {
         ($name:literal) => {
             match dtype {
+                DType::Float32 if words => concat!("umbo_", $name, "_f32_words"),
                 DType::Float32 => concat!("umbo_", $name, "_f32"),
                 _ => concat!("umbo_", $name, "_f64"),
             }

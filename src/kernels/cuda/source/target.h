@@ -14,6 +14,11 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
+// Whether float32 sums are tried without float64 (words.cuh): 1 in `words.cu`, 0 elsewhere.
+#ifndef WORDS
+#define WORDS 0
+#endif
+
 // Threads of every block.
 #define THREADS 256
 
