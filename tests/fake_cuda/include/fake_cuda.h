@@ -32,6 +32,9 @@ uint64_t fake_cuda_calls(const char *function);
 /* How many faults happened since then. */
 uint64_t fake_cuda_injected(void);
 
+/* Makes contexts that an error broke usable again, so that one process can try many mistakes. */
+void fake_cuda_mend(void);
+
 /* Sets how much memory a device has. 0, or 101 if there is no such device. */
 int fake_cuda_limit_memory(int device, uint64_t bytes);
 

@@ -140,6 +140,13 @@ impl Driver {
         }
     }
 
+    /// Makes broken contexts usable again, which no real driver does. Work that waited is gone.
+    pub fn mend(&mut self) {
+        for context in &mut self.contexts {
+            context.broken = None;
+        }
+    }
+
     /// Notes that a context met an error. One that leaves it of no use ends all its work.
     pub fn fail_context(&mut self, context: u32, code: Code) {
         let state = &mut self.contexts[context as usize];

@@ -88,6 +88,13 @@ impl Control {
         reports
     }
 
+    /// Makes contexts that an error broke usable again, so that one process can try many mistakes.
+    pub fn mend(&self) {
+        // SAFETY: include/fake_cuda.h declares the function so.
+        let mend: extern "C" fn() = unsafe { std::mem::transmute(self.need("fake_cuda_mend")) };
+        mend();
+    }
+
     /// Starts the random numbers anew that decide in what order work runs.
     pub fn seed(&self, seed: u64) {
         // SAFETY: include/fake_cuda.h declares the function so.

@@ -61,6 +61,12 @@ unsafe extern "C" fn fake_cuda_injected() -> u64 {
 
 // SAFETY: see `api`.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_mend() {
+    Session::open().mend();
+}
+
+// SAFETY: see `api`.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_limit_memory(device: c_int, bytes: u64) -> c_int {
     let mut session = Session::open();
     let set = session.device(device).map(|id| session.memory.limit(id as usize, bytes));
