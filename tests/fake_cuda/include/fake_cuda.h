@@ -38,6 +38,9 @@ void fake_cuda_mend(void);
 /* Sets how much memory a device has. 0, or 101 if there is no such device. */
 int fake_cuda_limit_memory(int device, uint64_t bytes);
 
+/* Sets how many branches a launch may take before it fails as endless (CUDA_ERROR_LAUNCH_TIMEOUT). */
+void fake_cuda_limit_branches(uint64_t most);
+
 /* How many are alive: "memory", "host memory", "streams", "events", "contexts", "modules". */
 uint64_t fake_cuda_live(const char *kind);
 

@@ -88,6 +88,14 @@ impl Control {
         reports
     }
 
+    /// Sets how many branches a launch may take before it fails as endless.
+    pub fn limit_branches(&self, most: u64) {
+        // SAFETY: include/fake_cuda.h declares the function so.
+        let set: extern "C" fn(u64) =
+            unsafe { std::mem::transmute(self.need("fake_cuda_limit_branches")) };
+        set(most);
+    }
+
     /// Makes contexts that an error broke usable again, so that one process can try many mistakes.
     pub fn mend(&self) {
         // SAFETY: include/fake_cuda.h declares the function so.

@@ -5,7 +5,7 @@ use crate::codes::{Code, Outcome};
 use crate::context::Context;
 use crate::event::Events;
 use crate::faults::Faults;
-use crate::launch::Executed;
+use crate::launch::{BRANCHES, Executed};
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::pool::Pool;
@@ -35,6 +35,8 @@ pub struct Driver {
     pub eagerness: Eagerness,
     pub reports: Reports,
     pub faults: Faults,
+    /// Branches that a launch may take before it counts as endless.
+    pub branches: u64,
     pub initialised: bool,
     /// How many calls there were; work goes on by itself when this stands still.
     pub calls: u64,
@@ -61,6 +63,7 @@ impl Driver {
             eagerness: Eagerness::of(settings.seed),
             reports: Reports::new(settings.abort, settings.quiet),
             faults: Faults::new(settings.fault.as_deref()),
+            branches: BRANCHES,
             initialised: false,
             calls: 0,
             operations: 0,

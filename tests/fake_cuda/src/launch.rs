@@ -36,7 +36,7 @@ pub struct Size {
 }
 
 /// Branches that a launch may take before it counts as endless.
-const BRANCHES: u64 = 4_000_000_000;
+pub const BRANCHES: u64 = 4_000_000_000;
 /// Identities of threads start anew when they come near the end of their range.
 const IDENTITIES: u32 = 3_000_000_000;
 
@@ -115,7 +115,7 @@ impl Driver {
             local: Local::new(kernel.local, threads),
             identities: Identities::new(first),
             counts: vec![0; kernel.code.len()],
-            budget: BRANCHES,
+            budget: self.branches,
             findings: vec![],
             seen: HashSet::new(),
             block_number: [0; 3],

@@ -37,6 +37,7 @@ mod host_function;
 mod launch;
 mod memory;
 mod module;
+pub mod mutate;
 mod occupancy;
 mod operation;
 mod pointer;

@@ -61,6 +61,12 @@ unsafe extern "C" fn fake_cuda_injected() -> u64 {
 
 // SAFETY: see `api`.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_limit_branches(most: u64) {
+    Session::open().branches = most;
+}
+
+// SAFETY: see `api`.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_mend() {
     Session::open().mend();
 }
