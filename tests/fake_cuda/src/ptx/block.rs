@@ -96,12 +96,13 @@ impl Block {
                 self.states[number as usize] = match machine.run(&mut thread)? {
                     Stop::Exit => State::Ended,
                     Stop::Together => State::Waits,
+                    Stop::Turn => State::Runs,
                 };
             }
             if self.states.iter().all(|state| *state == State::Ended) {
                 return Ok(());
             }
-            let mut moved = false;
+            let mut moved = self.states.contains(&State::Runs);
             for warp in 0..self.threads.div_ceil(32) {
                 moved |= self.warp(machine, warp)?;
             }

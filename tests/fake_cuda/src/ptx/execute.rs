@@ -17,7 +17,12 @@ pub enum Stop {
     Exit,
     /// At an instruction that the block or the warp executes together.
     Together,
+    /// It ran for long: others get a turn, for which it may wait.
+    Turn,
 }
+
+/// Branches that a thread takes before another one goes on.
+const TURN: u32 = 100_000;
 
 /// A launch under way.
 pub struct Machine<'a> {
@@ -73,6 +78,7 @@ impl Machine<'_> {
     /// Runs a thread until it ends or needs others.
     pub fn run(&mut self, thread: &mut Thread) -> Result<Stop, Fault> {
         let kernel = self.kernel;
+        let mut turn = TURN;
         loop {
             let pc = *thread.pc;
             let instruction = &kernel.code[pc as usize];
@@ -104,6 +110,10 @@ impl Machine<'_> {
                         return Err(self.fault(pc, thread.number, fault));
                     }
                     *thread.pc = target;
+                    turn -= 1;
+                    if turn == 0 {
+                        return Ok(Stop::Turn);
+                    }
                     continue;
                 }
                 Operation::Load(number) => self.load(thread, pc, number, a)?,
