@@ -92,12 +92,20 @@ impl Session<'_> {
         let target =
             if locked { Destination::Address(to as u64) } else { Destination::Pageable(to.cast()) };
         let work = Work::Copy { from: Source::Address(from), to: target, bytes: bytes as u64 };
-        self.enqueue(stream, who, work)?;
+        let stamp = self.enqueue(stream, who, work)?;
+        if locked {
+            self.watches.add(to as u64, bytes as u64, &stamp);
+        }
         // With pageable memory the call returns when the copy is made.
         if !locked || waits == Waits::Yes { self.finish_stream(stream) } else { Ok(()) }
     }
 
     pub fn device_to_device(&mut self, to: u64, from: u64, bytes: usize, stream: Raw) -> Outcome {
+        self.check_pools(to, from)?;
+        self.copy_within_devices(to, from, bytes, stream)
+    }
+
+    fn copy_within_devices(&mut self, to: u64, from: u64, bytes: usize, stream: Raw) -> Outcome {
         let stream = self.stream(stream)?;
         if bytes == 0 {
             return Ok(());
@@ -112,6 +120,28 @@ impl Session<'_> {
         }
         let work = Work::Copy { from: Source::Address(from), to: Destination::Address(to), bytes };
         self.enqueue(stream, who, work).map(drop)
+    }
+
+    /// Without the contexts a copy between devices needs that the pools of both sides are open to
+    /// the other.
+    fn check_pools(&mut self, to: u64, from: u64) -> Outcome {
+        let side = |address| {
+            let region = self.memory.holding(address)?;
+            Some((region.device()?, region.pooled))
+        };
+        let (Some((to, to_pooled)), Some((from, from_pooled))) = (side(to), side(from)) else {
+            return Ok(());
+        };
+        let open = |owner: usize, other: usize| {
+            owner == other || self.pools_open_to(other as u32).contains(&owner)
+        };
+        if to_pooled && !open(to, from) || from_pooled && !open(from, to) {
+            let text = format!(
+                "copy between devices' memory: the pools of devices {from} and {to} give no access"
+            );
+            return Err(self.misuse(Code::INVALID_VALUE, &text));
+        }
+        Ok(())
     }
 
     /// A copy whose caller says which context each side belongs to.
@@ -132,7 +162,7 @@ impl Session<'_> {
                 return Err(self.misuse(Code::INVALID_VALUE, &text));
             }
         }
-        self.device_to_device(to.0, from.0, bytes, stream)
+        self.copy_within_devices(to.0, from.0, bytes, stream)
     }
 
     /// The functions that find out by address what is copied where.
@@ -209,7 +239,7 @@ impl Driver {
             Destination::Address(at) => self.touch(stamp, *at, bytes, true)?,
             Destination::Pageable(at) => *at,
         };
-        self.watches.copied(stamp, &mut self.reports);
+        self.watches.check(stamp, &mut self.reports);
         // SAFETY: both ranges were found alive just now, or are the program's for the time of
         // the call that waits for this copy; they do not overlap, as one is the host's or both
         // were compared.
@@ -227,6 +257,7 @@ impl Driver {
             }
             (Source::Staged(_), Destination::Pageable(_)) => {}
         }
+        self.watches.copied(stamp);
         Ok(())
     }
 

@@ -103,6 +103,7 @@ impl Driver {
         let kernel = &*launch.kernel;
         let threads = launch.block.iter().product();
         let peers = self.contexts[context as usize].peers.iter().map(|id| *id as usize).collect();
+        let pools = self.pools_open_to(context);
         let mut random = Random::new(self.random.below(usize::MAX) as u64);
         let shared = (kernel.static_shared + launch.dynamic_shared) as usize;
         let mut machine = Machine {
@@ -110,7 +111,13 @@ impl Driver {
             parameters: &launch.parameters,
             grid: launch.grid,
             block: launch.block,
-            global: Views::new(&mut self.memory, context as usize, peers, kernel.accesses.len()),
+            global: Views::new(
+                &mut self.memory,
+                context as usize,
+                peers,
+                pools,
+                kernel.accesses.len(),
+            ),
             shared: Shared::new(shared),
             local: Local::new(kernel.local, threads),
             identities: Identities::new(first),

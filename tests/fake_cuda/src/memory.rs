@@ -75,6 +75,7 @@ impl Memory {
             bytes,
             place,
             data,
+            pooled: false,
             context,
             initialised,
             history,

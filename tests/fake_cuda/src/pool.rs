@@ -1,5 +1,6 @@
 //! Memory pools, from which allocations on streams come. Each device has one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::codes::{Code, Outcome};
@@ -15,7 +16,13 @@ pub struct Pool {
     reuse: [Option<i32>; 3],
     threshold: u64,
     high: u64,
+    /// Other devices that may use its memory.
+    access: BTreeSet<u32>,
 }
+
+/// What a device may do with a pool's memory.
+const NO_ACCESS: u32 = 0;
+const READ_AND_WRITE: u32 = 3;
 
 const REUSE_LAST: u32 = 3;
 const THRESHOLD: u32 = 4;
@@ -75,6 +82,33 @@ impl Driver {
         Ok(())
     }
 
+    /// Says what a device may do with a pool's memory. Enabling peer access does not.
+    pub fn set_pool_access(&mut self, raw: Raw, device: i32, access: u32) -> Outcome {
+        let owner = self.pool(raw)?;
+        let device = self.device(device)?;
+        match access {
+            READ_AND_WRITE if device == owner => {}
+            READ_AND_WRITE if !self.settings.peer => return Err(Code::PEER_ACCESS_UNSUPPORTED),
+            READ_AND_WRITE => drop(self.pools[owner as usize].access.insert(device)),
+            NO_ACCESS if device != owner => drop(self.pools[owner as usize].access.remove(&device)),
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    pub fn pool_access(&self, raw: Raw, device: i32) -> Outcome<u32> {
+        let owner = self.pool(raw)?;
+        let device = self.device(device)?;
+        let granted = device == owner || self.pools[owner as usize].access.contains(&device);
+        Ok(if granted { READ_AND_WRITE } else { NO_ACCESS })
+    }
+
+    /// The devices whose pools a device may use, beside its own.
+    pub fn pools_open_to(&self, device: u32) -> Vec<usize> {
+        let open = |owner: &usize| self.pools[*owner].access.contains(&device);
+        (0..self.pools.len()).filter(open).collect()
+    }
+
     /// Runs a free that was put on a stream.
     pub fn run_free(&mut self, stamp: &Arc<Stamp>, at: u64) -> Outcome {
         let bytes = self.memory.starting_at(at).map_or(1, |region| region.bytes);
@@ -93,6 +127,7 @@ impl Session<'_> {
         let stamp = self.enqueue(stream, "allocation", Work::Nothing)?;
         let region = self.memory.starting_at(at).expect("it was allocated just now");
         region.history.access(0..bytes as u64, true, &stamp);
+        region.pooled = true;
         let used = self.memory.used(context as usize);
         let pool = &mut self.pools[context as usize];
         pool.high = pool.high.max(used);

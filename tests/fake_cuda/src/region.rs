@@ -29,6 +29,8 @@ pub struct Region {
     pub place: Place,
     /// Where the bytes are for this process.
     pub data: *mut u8,
+    /// It came from a pool, whose access is its own.
+    pub pooled: bool,
     /// The context that made it.
     pub context: u32,
     /// Which bytes were written; `None` where the host may write without our knowledge.

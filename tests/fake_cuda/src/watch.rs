@@ -1,5 +1,5 @@
-//! Page-locked memory that a copy reads later: the host must leave it alone until it knows that
-//! the copy is finished.
+//! Page-locked memory that a copy reads or writes later: the host must leave it alone until it
+//! knows that the copy is finished.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::report::{Mistake, Reports};
 
 struct Watch {
     address: u64,
-    /// What was there when the copy was put on its stream.
+    /// What must be there: what was there when the copy was put on its stream, or what it wrote.
     bytes: Vec<u8>,
     stamp: Arc<Stamp>,
     copied: bool,
 }
 
-/// All sources that are not yet free to be changed.
+/// All sources and targets that are not yet free to be changed.
 #[derive(Default)]
 pub struct Watches(Vec<Watch>);
 
@@ -31,7 +31,7 @@ impl Watch {
         let changed = self.now().iter().zip(&self.bytes).position(|(now, then)| now != then);
         if let Some(offset) = changed {
             let text = format!(
-                "the host changed byte {offset} of the {} bytes at {:#x} before it could know that {} had read them",
+                "the host changed byte {offset} of the {} bytes at {:#x} before it could know that {} was over",
                 self.bytes.len(),
                 self.address,
                 self.stamp.describe()
@@ -47,7 +47,7 @@ impl Watch {
 }
 
 impl Watches {
-    /// Watches the source of a copy that was just put on its stream.
+    /// Watches the source or the target of a copy that was just put on its stream.
     pub fn add(&mut self, address: u64, bytes: u64, stamp: &Arc<Stamp>) {
         let mut watch = Watch {
             address,
@@ -60,14 +60,15 @@ impl Watches {
     }
 
     /// The copy runs now.
-    pub fn copied(&mut self, stamp: &Arc<Stamp>, reports: &mut Reports) {
-        self.0.retain_mut(|watch| {
-            if !Arc::ptr_eq(&watch.stamp, stamp) {
-                return true;
-            }
+    pub fn check(&mut self, stamp: &Arc<Stamp>, reports: &mut Reports) {
+        self.0.retain(|watch| !Arc::ptr_eq(&watch.stamp, stamp) || !watch.check(reports));
+    }
+
+    /// The copy has run.
+    pub fn copied(&mut self, stamp: &Arc<Stamp>) {
+        for watch in self.0.iter_mut().filter(|watch| Arc::ptr_eq(&watch.stamp, stamp)) {
             watch.copied = true;
-            !watch.check(reports)
-        });
+        }
     }
 
     /// A device wrote the range: no longer what it was, and rightly so.

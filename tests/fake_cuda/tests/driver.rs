@@ -224,3 +224,51 @@ fn peers_copy_and_pointers_are_known() {
     clean(&[here, there], &[stream], &[]);
     assert_eq!(control.take_reports(), [] as [&str; 0]);
 }
+
+#[test]
+fn an_ordinary_process_does_not_see_the_driver() {
+    // The library is built, but lies where nobody looks for a driver.
+    assert!(fake_cuda::harness::folder().join("libcuda.so.1").exists());
+    assert!(fake_cuda::Control::open().is_none());
+}
+
+#[test]
+fn threads_with_streams_of_their_own_disturb_nobody() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_IDLE", "1")]) else { return };
+    device(0);
+    unsafe extern "C" fn count(total: *mut std::ffi::c_void) {
+        // SAFETY: the counter lives until all threads have ended.
+        let total = unsafe { &*total.cast::<std::sync::atomic::AtomicUsize>() };
+        total.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    let total = std::sync::atomic::AtomicUsize::new(0);
+    for seed in 0..10 {
+        control.seed(seed);
+        std::thread::scope(|scope| {
+            for thread in 0..6u8 {
+                let total = &total;
+                scope.spawn(move || {
+                    device(0);
+                    let (one, two, ready) = (stream(), stream(), event());
+                    let (x, y) = (allocate(256), allocate(256));
+                    for round in 0..20u8 {
+                        let value = thread * 20 + round;
+                        fill(x, value, 256, one).unwrap();
+                        record(ready, one);
+                        wait(two, ready);
+                        copy(y, x, 256, two).unwrap();
+                        let data = std::ptr::from_ref(total).cast_mut().cast();
+                        // SAFETY: the counter outlives the stream's work.
+                        unsafe { result::stream::launch_host_function(two, count, data) }.unwrap();
+                        assert_eq!(download::<u8>(y, 256, two).unwrap(), [value; 256]);
+                    }
+                    synchronize(one).unwrap();
+                    synchronize(two).unwrap();
+                    [x, y].into_iter().for_each(|at| free(at).unwrap());
+                });
+            }
+        });
+    }
+    assert_eq!(total.into_inner(), 10 * 6 * 20);
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+}

@@ -206,6 +206,21 @@ fn page_locked_memory_changed_too_early() {
         source.free();
         clean(&[x], &[one], &[done]);
     });
+    compare(&control, "a page-locked target written too early", &kinds, |mistake| {
+        let (one, x) = (stream(), allocate(64));
+        let mut target = Pinned::new(64);
+        target.bytes().fill(7);
+        fill(x, 1, 64, one).unwrap();
+        target.download(x, one);
+        if !mistake {
+            synchronize(one).unwrap();
+            assert_eq!(target.bytes(), [1; 64]);
+        }
+        target.bytes()[63] = 5;
+        synchronize(one).unwrap();
+        target.free();
+        clean(&[x], &[one], &[]);
+    });
     // A function of the program may fill it, in its place in the stream.
     unsafe extern "C" fn refill(at: *mut std::ffi::c_void) {
         // SAFETY: the memory lives until the stream is synchronised.
@@ -309,6 +324,42 @@ fn handles_of_the_wrong_kind() {
         clean(&[], &[one], &[]);
         device(0);
         clean(&[], &[], &[mark]);
+    });
+    let kinds = ["misuse", "out of bounds"];
+    compare(&control, "a pool that gives other devices no access", &kinds, |mistake| {
+        let (one, x) = (stream(), allocate(64));
+        fill(x, 1, 64, one).unwrap();
+        synchronize(one).unwrap();
+        device(1);
+        let two = stream();
+        // SAFETY: the stream is alive.
+        let there = unsafe { result::malloc_async(two, 64) }.unwrap();
+        synchronize(two).unwrap();
+        let mut pool = std::ptr::null_mut();
+        // SAFETY: there is room for the pool.
+        unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, 1) }.result().unwrap();
+        let (none, all) = (
+            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_NONE,
+            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        );
+        let kind = sys::CUmemLocationType_enum::CU_MEM_LOCATION_TYPE_DEVICE;
+        let access = sys::CUmemAccessDesc {
+            location: sys::CUmemLocation { type_: kind, id: 0 },
+            flags: if mistake { none } else { all },
+        };
+        // SAFETY: the pool is alive and one access is given.
+        unsafe { sys::cuMemPoolSetAccess(pool, &raw const access, 1) }.result().unwrap();
+        fill(there, 2, 64, two).unwrap();
+        synchronize(two).unwrap();
+        device(0);
+        // The pool of device 0 is not involved: its side is plain memory.
+        assert_eq!(copy(x, there, 64, one).is_err(), mistake);
+        synchronize(one).unwrap();
+        free_async(there, one).unwrap();
+        clean(&[x], &[one], &[]);
+        device(1);
+        clean(&[], &[two], &[]);
+        device(0);
     });
     let second = device(1);
     let there = allocate(64);

@@ -3,8 +3,31 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::{In, Out, api};
+use crate::codes::{Code, Outcome};
 use crate::handle::Raw;
 use crate::pool::{Attribute, is_switch};
+
+/// `CUmemLocation`: a kind, of which only devices are known, and a number.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Location {
+    kind: c_uint,
+    id: c_int,
+}
+
+/// `CUmemAccessDesc`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Access {
+    location: Location,
+    flags: c_uint,
+}
+
+const DEVICE: c_uint = 1;
+
+fn device(location: Location) -> Outcome<c_int> {
+    if location.kind == DEVICE { Ok(location.id) } else { Err(Code::INVALID_VALUE) }
+}
 
 api! {
     fn cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: Raw) |session| {
@@ -33,4 +56,14 @@ api! {
         session.set_pool_attribute(pool, attribute, given)
     };
     fn cuMemPoolTrimTo(pool: Raw, _keep: usize) |session| session.pool(pool).map(drop);
+    fn cuMemPoolSetAccess(pool: Raw, list: In<Access>, count: usize) |session| {
+        (0..count).try_for_each(|index| {
+            let access = list.get(index)?;
+            session.set_pool_access(pool, device(access.location)?, access.flags)
+        })
+    };
+    fn cuMemPoolGetAccess(flags: Out<c_uint>, pool: Raw, location: In<Location>) |session| {
+        let found = session.pool_access(pool, device(location.get(0)?)?)?;
+        flags.put(found)
+    };
 }

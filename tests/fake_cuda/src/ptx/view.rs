@@ -43,6 +43,8 @@ pub struct Views<'a> {
     /// The device that runs the launch, and those whose memory it may use.
     device: usize,
     peers: Vec<usize>,
+    /// Devices whose pools it may use.
+    pools: Vec<usize>,
     views: Vec<View>,
     /// For each access of the kernel the view that it used last.
     last: Vec<u32>,
@@ -60,9 +62,10 @@ impl<'a> Views<'a> {
         memory: &'a mut Memory,
         device: usize,
         peers: Vec<usize>,
+        pools: Vec<usize>,
         accesses: usize,
     ) -> Views<'a> {
-        Views { memory, device, peers, views: vec![], last: vec![u32::MAX; accesses] }
+        Views { memory, device, peers, pools, views: vec![], last: vec![u32::MAX; accesses] }
     }
 
     fn find(&mut self, site: u32, address: u64, bytes: u64) -> Result<usize, Fault> {
@@ -77,13 +80,12 @@ impl<'a> Views<'a> {
             self.memory.find(address, bytes).map_err(|bad| illegal(bad.mistake, bad.text))?;
         if let Some(owner) = region.device()
             && owner != self.device
-            && !self.peers.contains(&owner)
+            && !(if region.pooled { &self.pools } else { &self.peers }).contains(&owner)
         {
-            let text = format!(
-                "device {} has no access to {}: peer access is not enabled",
-                self.device,
-                region.describe()
-            );
+            let why =
+                if region.pooled { "its pool gives none" } else { "peer access is not enabled" };
+            let text =
+                format!("device {} has no access to {}: {why}", self.device, region.describe());
             return Err(illegal(Mistake::OutOfBounds, text));
         }
         let length = region.bytes as usize;
