@@ -222,6 +222,7 @@ fn launches_are_checked() {
         (&SAMPLES.replace("sm_70", "sm_75"), 209),
         (&SAMPLES.replace(".version 6.4", ".version 9.1"), 222),
         (&SAMPLES.replace("popc.b32", "popc.approx.b32"), 218),
+        (&SAMPLES.replace("_ZL4tile[2048]", "_ZL4tile[50000]"), 218),
     ] {
         assert_eq!(Module::load(text).err().map(|error| error.0 as u32), Some(code));
     }

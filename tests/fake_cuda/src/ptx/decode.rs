@@ -13,6 +13,9 @@ use super::{Problem, Read, problem, special};
 mod memory;
 mod threads;
 
+/// Bytes of the parameters of a kernel, before PTX 8.1 and on every device.
+const MOST_PARAMETERS: u32 = 4096;
+
 /// Branches of one function whose labels are not yet known.
 #[derive(Default)]
 struct Body {
@@ -82,7 +85,17 @@ pub fn decode(source: &Source, name: &str, globals: &dyn Fn(&str) -> Option<u64>
     };
     decoder.parameters(&function.parameters);
     decoder.body(function, false)?;
-    Ok(decoder.finish())
+    let kernel = decoder.finish();
+    // What an assembler refuses.
+    for (what, bytes, most) in [
+        ("parameters", kernel.parameter_bytes, MOST_PARAMETERS),
+        ("shared memory", kernel.static_shared, crate::device::SHARED_PER_BLOCK),
+    ] {
+        if bytes > most {
+            return problem(function.line, format!("{bytes} bytes of {what}; {most} are allowed"));
+        }
+    }
+    Ok(kernel)
 }
 
 impl Decoder<'_> {
