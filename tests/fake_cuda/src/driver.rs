@@ -5,7 +5,7 @@ use crate::codes::{Code, Outcome};
 use crate::context::Context;
 use crate::event::Events;
 use crate::faults::Faults;
-use crate::launch::{BRANCHES, Executed};
+use crate::launch::Executed;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::pool::Pool;
@@ -63,7 +63,7 @@ impl Driver {
             eagerness: Eagerness::of(settings.seed),
             reports: Reports::new(settings.abort, settings.quiet),
             faults: Faults::new(settings.fault.as_deref()),
-            branches: BRANCHES,
+            branches: settings.branches,
             initialised: false,
             calls: 0,
             operations: 0,

@@ -1,6 +1,7 @@
 //! Launches of kernels.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::access;
@@ -35,8 +36,6 @@ pub struct Size {
     pub dynamic_shared: u32,
 }
 
-/// Branches that a launch may take before it counts as endless.
-pub const BRANCHES: u64 = 4_000_000_000;
 /// Identities of threads start anew when they come near the end of their range.
 const IDENTITIES: u32 = 3_000_000_000;
 
@@ -131,7 +130,9 @@ impl Driver {
         let Machine { global, counts, findings, identities, .. } = machine;
         let touched = global.touched(first);
         self.identities = identities.end();
-        self.executed.add(&launch.kernel, &counts);
+        if self.executed.add(&launch.kernel, &counts) {
+            self.tell_launched(&launch.kernel.name);
+        }
         for (mistake, text) in findings {
             self.reports.add(mistake, &format!("{}: {text}", stamp.describe()));
         }
@@ -142,6 +143,14 @@ impl Driver {
             self.reports.add(fault.mistake, &format!("{}: {}", stamp.describe(), fault.text));
             fault.code
         })
+    }
+
+    /// Adds the name of a kernel to the file that was asked for.
+    fn tell_launched(&self, name: &str) {
+        let Some(path) = &self.settings.launched else { return };
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        // Without the file whoever asked for it sees that it is not there.
+        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
     }
 
     /// Compares what a launch read and wrote in a region with what others did.
@@ -172,7 +181,9 @@ impl Driver {
 pub struct Executed(BTreeMap<String, Vec<(u32, Box<str>, u64)>>);
 
 impl Executed {
-    fn add(&mut self, kernel: &Kernel, counts: &[u64]) {
+    /// Adds the counts of one launch; true if it is the first of this kernel.
+    fn add(&mut self, kernel: &Kernel, counts: &[u64]) -> bool {
+        let first = !self.0.contains_key(&kernel.name);
         let texts = || kernel.texts.iter().map(|(line, text)| (*line, text.clone(), 0)).collect();
         let all = self.0.entry(kernel.name.clone()).or_insert_with(texts);
         // Another module may have another kernel of the same name.
@@ -187,6 +198,7 @@ impl Executed {
         for (known, count) in all.iter_mut().zip(counts) {
             known.2 += count;
         }
+        first
     }
 
     /// How many instructions ran whose text begins with a prefix.

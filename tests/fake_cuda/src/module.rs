@@ -72,6 +72,14 @@ impl Session<'_> {
             let text = "only PTX can be executed here, and this is machine code".into();
             return Err(said(Code::NO_BINARY_FOR_GPU, text));
         }
+        let other = self.settings.module.as_ref().map(std::fs::read);
+        let image = match &other {
+            Some(Ok(other)) => other.as_slice(),
+            Some(Err(error)) => {
+                return Err(said(Code::FILE_NOT_FOUND, format!("FAKE_CUDA_MODULE: {error}")));
+            }
+            None => image,
+        };
         let invalid = |problem: Problem| said(Code::INVALID_PTX, problem.to_string());
         let Ok(text) = std::str::from_utf8(image) else {
             return Err(said(Code::INVALID_IMAGE, "this is no text".into()));

@@ -1,6 +1,7 @@
 //! What the environment asks for.
 
 use std::env;
+use std::path::PathBuf;
 
 /// The settings of one process, read when the driver is first called.
 pub struct Settings {
@@ -22,6 +23,13 @@ pub struct Settings {
     /// `FAKE_CUDA_IDLE`: after so many milliseconds without a call, waiting work goes on by
     /// itself, as it would on a device; 0 is never. 10 if it is not set.
     pub idle: u64,
+    /// `FAKE_CUDA_BRANCHES`: how many branches a launch may take before it counts as endless.
+    pub branches: u64,
+    /// `FAKE_CUDA_MODULE`: a file of PTX that is loaded in place of every module, to see whether a
+    /// program notices a change in its kernels.
+    pub module: Option<PathBuf>,
+    /// `FAKE_CUDA_LAUNCHED`: a file to which the names of the kernels are added that run.
+    pub launched: Option<PathBuf>,
     /// `FAKE_CUDA_QUIET=1`: mistakes are not printed, only counted.
     pub quiet: bool,
 }
@@ -58,6 +66,9 @@ impl Settings {
             fault: env::var("FAKE_CUDA_FAULT").ok(),
             abort: number("FAKE_CUDA_ABORT", 0) != 0,
             idle: number("FAKE_CUDA_IDLE", 10),
+            branches: number("FAKE_CUDA_BRANCHES", 4_000_000_000),
+            module: env::var_os("FAKE_CUDA_MODULE").map(PathBuf::from),
+            launched: env::var_os("FAKE_CUDA_LAUNCHED").map(PathBuf::from),
             quiet: number("FAKE_CUDA_QUIET", 0) != 0,
         }
     }

@@ -115,3 +115,28 @@ fn mutants_of_kernels_are_noticed() {
     // After the last step of the tree one thread reads what it wrote itself.
     assert!(survived.len() == 1 && survived[0].starts_with("bar.sync"), "{survived:?}");
 }
+
+#[test]
+fn a_changed_module_takes_the_place_of_every_other() {
+    let folder = std::env::temp_dir().join("fake-cuda-changed-module");
+    let (changed, launched) = (folder.join("changed.ptx"), folder.join("launched"));
+    if std::env::var_os("FAKE_CUDA_INSIDE").is_none() {
+        std::fs::create_dir_all(&folder).unwrap();
+        let _ = std::fs::remove_file(&launched);
+        let text = isolate(SAMPLES, "axpy").unwrap();
+        let add = mutants(&text).into_iter().find(|mutant| mutant.before.starts_with("add.rn.f32"));
+        std::fs::write(&changed, add.expect("axpy adds").apply(&text)).unwrap();
+    }
+    let settings = [
+        ("FAKE_CUDA_MODULE", changed.to_str().unwrap()),
+        ("FAKE_CUDA_LAUNCHED", launched.to_str().unwrap()),
+    ];
+    let Some(control) = under_driver(&settings) else {
+        assert_eq!(std::fs::read_to_string(&launched).unwrap(), "axpy\n");
+        std::fs::remove_dir_all(&folder).unwrap();
+        return;
+    };
+    device(0);
+    assert!(!axpy_is_right(&Module::new(SAMPLES), 70, (1, 32)));
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+}
