@@ -85,8 +85,18 @@ fn code(outcome: Outcome) -> c_int {
     outcome.err().unwrap_or(Code::SUCCESS).0
 }
 
+/// Whether this process was forked from the one that started the driver. The lock may then be held
+/// for ever by a thread that this process does not have.
+fn is_forked() -> bool {
+    let owner = OWNER.load(Ordering::Acquire);
+    owner != 0 && owner != std::process::id()
+}
+
 /// One call of a function that does not need a started driver.
 pub fn enter_early(name: &'static str, body: impl FnOnce(&mut Session) -> Outcome) -> c_int {
+    if is_forked() {
+        return Code::NOT_INITIALIZED.0;
+    }
     let mut session = Session::open();
     session.calls += 1;
     if let Some(fault) = session.fault_in(name) {
@@ -97,10 +107,7 @@ pub fn enter_early(name: &'static str, body: impl FnOnce(&mut Session) -> Outcom
 
 /// One call of any other function.
 pub fn enter(name: &'static str, body: impl FnOnce(&mut Session) -> Outcome) -> c_int {
-    let process = std::process::id();
-    // After a fork the lock may be held for ever by a thread that the child does not have.
-    let owner = OWNER.load(Ordering::Acquire);
-    if owner != 0 && owner != process {
+    if is_forked() {
         return Code::NOT_INITIALIZED.0;
     }
     let mut session = Session::open();
@@ -108,7 +115,7 @@ pub fn enter(name: &'static str, body: impl FnOnce(&mut Session) -> Outcome) -> 
     if !session.initialised {
         return Code::NOT_INITIALIZED.0;
     }
-    OWNER.store(process, Ordering::Release);
+    OWNER.store(std::process::id(), Ordering::Release);
     if IN_HOST_FUNCTION.get() {
         let text = format!("{name} is called by a function that a stream calls");
         session.reports.add(Mistake::Misuse, &text);

@@ -111,7 +111,9 @@ fn a_fork_cannot_use_the_driver() {
     // SAFETY: the child makes one call and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        let first = result::init().map_or_else(|error| error.0 as i32, |()| 0);
         let code = result::ctx::synchronize().map_or_else(|error| error.0 as i32, |()| 0);
+        let code = if first == code { code } else { 100 + first };
         // SAFETY: it ends the child at once.
         unsafe { libc::_exit(code) };
     }
