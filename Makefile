@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo movielens cases test test-rust test-gpu mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -81,6 +81,14 @@ test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GP
 	@cargo test --locked --package fake-cuda
 	@$(call section,GPU code on the fake CUDA driver)
 	@cargo test --locked --package umbo --test gpu --test cuda --test cases
+
+COUNT ?= 200
+mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a time (COUNT=, SEED=)
+	@$(call section,Mutants of the PTX)
+	@cargo build --locked --package fake-cuda --example mutants
+	@program=$$(cargo test --locked --package umbo --test cuda --no-run 2>&1 \
+	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
+	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx
 
 # loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.

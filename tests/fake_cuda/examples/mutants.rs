@@ -27,7 +27,7 @@ fn passes(program: &Path, test: &str, environment: &[(&str, &Path)]) -> bool {
     let mut child = Command::new(program)
         .args([test, "--exact"])
         .envs(environment.iter().copied())
-        .env("FAKE_CUDA_BRANCHES", "20000000")
+        .env("FAKE_CUDA_BRANCHES", "300000000")
         .env("FAKE_CUDA_QUIET", "1")
         .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::null())
