@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::codes::{Code, Outcome};
 use crate::driver::Driver;
 use crate::handle::Raw;
-use crate::operation::{Destination, Operation, Source, Stamp, Work};
+use crate::operation::{Destination, Source, Stamp, Work};
 use crate::report::Mistake;
 use crate::session::Session;
 
@@ -196,35 +196,8 @@ impl Session<'_> {
 }
 
 impl Driver {
-    /// Runs an operation; false if it finishes later.
-    pub fn execute(&mut self, context: u32, stream: u32, operation: Operation) -> bool {
-        let Operation { stamp, work, .. } = operation;
-        if self.contexts[context as usize].broken.is_some() {
-            return true;
-        }
-        let outcome = match self.fault_in("operation") {
-            Some(fault) => Err(fault),
-            None => match work {
-                Work::Nothing => Ok(()),
-                Work::Copy { from, to, bytes } => self.run_copy(&stamp, &from, &to, bytes),
-                Work::Fill { at, value, width, count } => {
-                    self.run_fill(&stamp, at, value, width, count)
-                }
-                Work::Free { at } => self.run_free(&stamp, at),
-                Work::Launch(launch) => self.run_launch(&stamp, context, &launch),
-                Work::Host(function) => {
-                    crate::host_function::call(stream, stamp, function);
-                    return false;
-                }
-            },
-        };
-        if let Err(code) = outcome {
-            self.fail_context(context, code);
-        }
-        true
-    }
-
-    fn run_copy(
+    /// Runs a copy.
+    pub fn run_copy(
         &mut self,
         stamp: &Arc<Stamp>,
         from: &Source,
@@ -275,7 +248,8 @@ impl Driver {
         }
     }
 
-    fn run_fill(
+    /// Runs a fill.
+    pub fn run_fill(
         &mut self,
         stamp: &Arc<Stamp>,
         at: u64,

@@ -12,12 +12,10 @@
 //! The functions of the driver are in `api`, one file a subject, and hold no logic. Tests use
 //! [`harness`] to run under the driver and [`Control`] to ask it what it found.
 
-#[macro_use]
-mod api;
-
 mod access;
 mod address_space;
 mod allocate;
+mod api;
 mod bits;
 mod clock;
 mod codes;

@@ -94,10 +94,9 @@ impl Memory {
         if bytes > self.free_bytes(device) {
             return Err(Code::OUT_OF_MEMORY);
         }
-        let mut storage: Vec<u8> = Vec::new();
         let size = usize::try_from(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
-        storage.try_reserve_exact(size).map_err(|_| Code::OUT_OF_MEMORY)?;
-        drop(storage);
+        // Too little memory of the host is an error of the call, too.
+        Vec::<u8>::new().try_reserve_exact(size).map_err(|_| Code::OUT_OF_MEMORY)?;
         let start = self.space.take(bytes)?;
         // Zeroed memory is taken from the system only when it is touched.
         let mut storage = vec![0u8; size];

@@ -1,6 +1,8 @@
 //! In what order work runs: any that CUDA allows, as the seed has it.
 
 use crate::driver::Driver;
+use crate::host_function;
+use crate::operation::{Operation, Work};
 use crate::session::progressed;
 
 /// How soon work runs after it was put on a stream.
@@ -84,5 +86,33 @@ impl Driver {
             self.streams.complete(id);
             progressed();
         }
+    }
+
+    /// Runs an operation; false if it finishes later.
+    fn execute(&mut self, context: u32, stream: u32, operation: Operation) -> bool {
+        let Operation { stamp, work, .. } = operation;
+        if self.contexts[context as usize].broken.is_some() {
+            return true;
+        }
+        let outcome = match self.fault_in("operation") {
+            Some(fault) => Err(fault),
+            None => match work {
+                Work::Nothing => Ok(()),
+                Work::Copy { from, to, bytes } => self.run_copy(&stamp, &from, &to, bytes),
+                Work::Fill { at, value, width, count } => {
+                    self.run_fill(&stamp, at, value, width, count)
+                }
+                Work::Free { at } => self.run_free(&stamp, at),
+                Work::Launch(launch) => self.run_launch(&stamp, context, &launch),
+                Work::Host(function) => {
+                    host_function::call(stream, stamp, function);
+                    return false;
+                }
+            },
+        };
+        if let Err(code) = outcome {
+            self.fail_context(context, code);
+        }
+        true
     }
 }

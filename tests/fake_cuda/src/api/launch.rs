@@ -49,7 +49,6 @@ fn parameters(kernel: &Kernel, each: &In<In<u8>>, list: &In<*mut c_void>) -> Out
 }
 
 api! {
-    #[allow(clippy::too_many_arguments, reason = "the driver's function has as many")]
     fn cuLaunchKernel(
         function: Raw,
         grid_x: c_uint,

@@ -18,9 +18,8 @@ mod stream;
 
 /// Defines functions of the driver: `fn NAME(ARGUMENTS) |SESSION| EXPRESSION;`.
 macro_rules! api {
-    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$session:pat_param| $body:expr;)*) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$session:pat_param| $body:expr;)*) => {
         $(
-            $(#[$attribute])*
             // SAFETY: the name and the type are those of the CUDA driver, which programs that load this
             // library in its place expect.
             #[unsafe(no_mangle)]

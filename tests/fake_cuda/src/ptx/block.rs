@@ -40,7 +40,6 @@ pub fn run(machine: &mut Machine, random: &mut Random, dynamic_shared: u32) -> R
         each,
         order: (0..threads).collect(),
     };
-    // Steps of an odd size without a common factor visit every block once.
     let start = random.below(blocks as usize) as u64;
     let backwards = random.chance(50);
     for index in 0..blocks {
