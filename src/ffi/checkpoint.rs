@@ -244,7 +244,7 @@ pub unsafe extern "C" fn umbo_checkpoint_number(
         let (number, name) = unsafe { (out(number, "number")?, text(name, "name")?) };
         match get(checkpoint, "checkpoint")?.number(name)? {
             Number::Float(value) => number.write(value),
-            Number::Integer(_) => return Err(other_number(name, "umbo_checkpoint_integer()")),
+            Number::Integer(_) => return Err(is_whole(name)),
         }
         Ok(())
     })
@@ -270,14 +270,20 @@ pub unsafe extern "C" fn umbo_checkpoint_integer(
         let (integer, name) = unsafe { (out(integer, "integer")?, text(name, "name")?) };
         match get(checkpoint, "checkpoint")?.number(name)? {
             Number::Integer(value) => integer.write(value),
-            Number::Float(_) => return Err(other_number(name, "umbo_checkpoint_number()")),
+            Number::Float(_) => return Err(is_not_whole(name)),
         }
         Ok(())
     })
 }
 
-fn other_number(name: &str, function: &str) -> Error {
-    Error::invalid("name", format!("'{name}' was set as another type; ask {function}"))
+fn is_whole(name: &str) -> Error {
+    let problem = format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
+    Error::invalid("name", problem)
+}
+
+fn is_not_whole(name: &str) -> Error {
+    let problem = format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
+    Error::invalid("name", problem)
 }
 
 /// Saves everything that was added, and the strategy's step number, to a file.
