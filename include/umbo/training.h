@@ -83,7 +83,7 @@ typedef struct umbo_train_epoch_options {
   size_t struct_size;
   /**
    * Metrics that the step adds to: they are reset before the first step, so that they are the
-   * epoch's. NULL: none are reset.
+   * epoch's, unless `keep_metrics` says otherwise. NULL: none are reset.
    */
   umbo_metrics *metrics;
   /** Is told after each step how far the epoch is. NULL: nobody is. */
@@ -119,12 +119,17 @@ typedef struct umbo_train_epoch_options {
    * NULL.
    */
   umbo_destroy_fn user_data_destroy;
+  /**
+   * 0, the default: the metrics of the options are reset before the first step. 1: they go on, as
+   * for the rest of an epoch whose first part a checkpoint has brought back.
+   */
+  int32_t keep_metrics;
 } umbo_train_epoch_options;
 
 /** The starting value of a umbo_train_epoch_options. */
 #define UMBO_TRAIN_EPOCH_OPTIONS_INIT \
   { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_NO_TIMEOUT, NULL, UMBO_ALL_STEPS, 1, \
-    1, NULL }
+    1, NULL, 0 }
 
 /** UMBO_TRAIN_EPOCH_OPTIONS_INIT, to be assigned. */
 static inline umbo_train_epoch_options umbo_train_epoch_options_default(void) {

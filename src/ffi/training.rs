@@ -64,7 +64,7 @@ pub struct umbo_train_epoch_options {
     /// sizeof(umbo_train_epoch_options).
     pub struct_size: usize,
     /// Metrics that the step adds to: they are reset before the first step, so that they are the
-    /// epoch's. NULL: none are reset.
+    /// epoch's, unless `keep_metrics` says otherwise. NULL: none are reset.
     pub metrics: *mut umbo_metrics,
     /// Is told after each step how far the epoch is. NULL: nobody is.
     pub progress: umbo_progress_fn,
@@ -88,6 +88,9 @@ pub struct umbo_train_epoch_options {
     /// Releases the step's `user_data`, exactly once, when its last callback is back, which may be after
     /// the epoch has returned, on another thread; also if the epoch could not start. May be NULL.
     pub user_data_destroy: umbo_destroy_fn,
+    /// 0, the default: the metrics of the options are reset before the first step. 1: they go on, as for
+    /// the rest of an epoch whose first part a checkpoint has brought back.
+    pub keep_metrics: i32,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -106,6 +109,7 @@ impl Default for umbo_train_epoch_options {
             flush: 1,
             reset_iterator: 1,
             user_data_destroy: None,
+            keep_metrics: 0,
         }
     }
 }
@@ -206,6 +210,7 @@ pub unsafe extern "C" fn umbo_train_epoch(
             limits: limits_from(options.timeout_seconds, options.cancellation)?,
             most_steps: most_steps(options.most_steps)?,
             flush: flag(options.flush, "options.flush")?,
+            keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
             reset: flag(options.reset_iterator, "options.reset_iterator")?,
         };
         let passed = Passed::new(user_data);

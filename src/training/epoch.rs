@@ -21,7 +21,7 @@ pub struct Epoch<'a> {
     pub iterator: &'a PassIterator,
     /// What each step ends with; nothing if it only evaluates.
     pub update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
-    /// What begins at zero.
+    /// What begins at zero, unless `keep_metrics`.
     pub metrics: Option<&'a Metrics>,
     /// What ends it early, as an error.
     pub limits: Limits,
@@ -29,6 +29,8 @@ pub struct Epoch<'a> {
     pub most_steps: Option<u64>,
     /// Whether accumulated gradients are applied at the end.
     pub flush: bool,
+    /// Whether metrics go on from what they have: in an epoch that goes on from a checkpoint.
+    pub keep_metrics: bool,
     /// Whether the iterator is reset when the pass has ended.
     pub reset: bool,
 }
@@ -64,7 +66,7 @@ impl Epoch<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
         self.check()?;
-        if let Some(metrics) = self.metrics {
+        if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
             metrics.reset()?;
         }
         let started = Instant::now();

@@ -306,7 +306,7 @@ FIELD(umbo_progress, seconds, 40);
 FIELD(umbo_progress, last_apply, 48);
 FIELD(umbo_progress, metrics, 56);
 
-SIZE(umbo_train_epoch_options, 72);
+SIZE(umbo_train_epoch_options, 80);
 FIELD(umbo_train_epoch_options, struct_size, 0);
 FIELD(umbo_train_epoch_options, metrics, 8);
 FIELD(umbo_train_epoch_options, progress, 16);
@@ -317,6 +317,7 @@ FIELD(umbo_train_epoch_options, most_steps, 48);
 FIELD(umbo_train_epoch_options, flush, 56);
 FIELD(umbo_train_epoch_options, reset_iterator, 60);
 FIELD(umbo_train_epoch_options, user_data_destroy, 64);
+FIELD(umbo_train_epoch_options, keep_metrics, 72);
 
 SIZE(umbo_train_epoch_report, 56);
 FIELD(umbo_train_epoch_report, struct_size, 0);

@@ -279,6 +279,61 @@ static void an_iterator_goes_on(void) {
     release(&a);
 }
 
+/* An epoch that ends in its middle and goes on from a file. */
+static umbo_status fails_behind_step_3(const umbo_progress *progress, void *user_data) {
+    struct model *m = (struct model *)user_data;
+    if (progress->steps == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
+    if (progress->steps == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
+    return UMBO_OK;
+}
+
+static void an_epoch_goes_on(void) {
+    struct model a, b;
+    struct model *models[2];
+    umbo_dataset *dataset, *batches;
+    umbo_distributed_dataset *distributed;
+    umbo_iterator *iterators[2];
+    umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+    int index;
+    models[0] = &a;
+    models[1] = &b;
+    for (index = 0; index < 2; index++) {
+        struct model *m = models[index];
+        make(m, 2);
+        CHECK_OK(umbo_dataset_from_range(0, 20, 1, &dataset));
+        CHECK_OK(umbo_dataset_retain(dataset, &batches));
+        CHECK_OK(umbo_dataset_batch(&batches, 4, 0));
+        CHECK_OK(umbo_strategy_distribute_dataset(m->strategy, batches, NULL, &distributed));
+        CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterators[index]));
+        CHECK_OK(umbo_checkpoint_add_iterator(m->checkpoint, "pass", iterators[index]));
+        umbo_distributed_dataset_release(distributed);
+        umbo_dataset_release(batches);
+        umbo_dataset_release(dataset);
+    }
+    for (index = 0; index < 2; index++) {
+        struct model *m = models[index];
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        options.metrics = m->metrics;
+        if (index == 1) {
+            options.progress = fails_behind_step_3;
+            options.progress_user_data = m;
+            CHECK_STATUS(umbo_train_epoch(m->strategy, iterators[1], m->optimizer, m->gradients, step, m, &options,
+                                          NULL), UMBO_STATUS_ABORTED);
+            CHECK_OK(umbo_checkpoint_restore(m->checkpoint, file));
+            options.progress = NULL;
+            options.keep_metrics = 1;
+        }
+        CHECK_OK(umbo_train_epoch(m->strategy, iterators[index], m->optimizer, m->gradients, step, m, &options,
+                                  &report));
+        CHECK(report.steps == (index == 0 ? 5 : 3) && report.pass_ended == 1);
+    }
+    check_same(&a, &b);
+    for (index = 0; index < 2; index++) {
+        umbo_iterator_release(iterators[index]);
+        release(models[index]);
+    }
+}
+
 int main(void) {
     int32_t replicas;
     for (replicas = 1; replicas <= 3; replicas++) goes_on_from_a_file(replicas);
@@ -286,6 +341,7 @@ int main(void) {
     state_is_set();
     a_manager_keeps_some();
     an_iterator_goes_on();
+    an_epoch_goes_on();
     CHECK(remove(file) == 0);
     return finish();
 }

@@ -24,6 +24,7 @@ struct train_epoch_options {
     std::int64_t most_steps = UMBO_ALL_STEPS;
     bool flush = true;
     bool reset_iterator = true;
+    bool keep_metrics = false;
 };
 
 namespace detail {
@@ -54,6 +55,7 @@ returned<umbo_train_epoch_report> train_epoch(const strategy &on, const iterator
     options.most_steps = how.most_steps;
     options.flush = how.flush ? 1 : 0;
     options.reset_iterator = how.reset_iterator ? 1 : 0;
+    options.keep_metrics = how.keep_metrics ? 1 : 0;
     options.user_data_destroy = &detail::destroy_callable<callable>;
     auto report = detail::sized<umbo_train_epoch_report>();
     auto *kept = new callable(std::forward<Fn>(step));
