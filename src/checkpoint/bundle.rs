@@ -17,6 +17,7 @@ use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result, Status};
 use crate::executor::fork::{Origin, lock_of_object};
 use crate::executor::lock::{Mutex, MutexGuard};
+use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
@@ -98,7 +99,7 @@ impl Checkpoint {
                 ),
             ));
         }
-        crate::memory::room(&mut entries, 1, "objects of a checkpoint")?;
+        memory::room(&mut entries, 1, "objects of a checkpoint")?;
         entries.push(Entry { name: name.to_owned(), object });
         Ok(())
     }
@@ -155,6 +156,7 @@ impl Checkpoint {
     /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let entries = self.copied_entries()?;
+        memory::provide(entries.len())?;
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
@@ -193,6 +195,7 @@ impl Checkpoint {
         let own = file.own()?;
         drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries()?;
+        memory::provide(entries.len() + file.names().len())?;
         let names = names_of(&entries)?;
         let mut mismatches = Vec::new();
         let mut taken = HashSet::new();

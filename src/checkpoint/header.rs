@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::tensor::DType;
 
 /// The version of what Umbo says. A reader refuses later ones.
@@ -27,6 +28,9 @@ pub(super) const LENGTH_BYTES: usize = 8;
 /// The length and the header of a file that has the tensors of a snapshot in their order, whose checksums
 /// these are.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> {
+    // The JSON types end the process if they are refused memory, so it is asked for beforehand.
+    let names: usize = snapshot.tensors.iter().map(|(name, _)| name.len()).sum();
+    ask_for(6 * names + 1024 * (snapshot.tensors.len() + snapshot.objects.len()))?;
     let (mut infos, mut end) = (Vec::new(), 0);
     let mut of_tensors = Map::new();
     for ((name, tensor), checksum) in snapshot.tensors.iter().zip(checksums) {
@@ -66,6 +70,11 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> 
     let place = LENGTH_BYTES + START.len();
     all[place..place + 8].copy_from_slice(digits(checksum).as_bytes());
     Ok(all)
+}
+
+/// Looks whether there is memory for `bytes` of bookkeeping, which is not refused later.
+pub(super) fn ask_for(bytes: usize) -> Result<()> {
+    memory::list::<u8>(bytes, "bytes for a header").map(drop)
 }
 
 /// The CRC-32 of a length and a header that begins with [`START`], with the eight digits of the checksum

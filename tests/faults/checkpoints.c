@@ -53,9 +53,14 @@ static long seen, fail_at;
 static int what;
 static const char *failed_call = "none";
 
+/* The calls of a save, in their order. */
+static const char *order[256];
+
 /* Whether this call fails; errno says how. */
 static int fails(const char *call) {
-    if (!armed || ++seen != fail_at) return 0;
+    if (!armed) return 0;
+    if (seen < 256) order[seen] = call;
+    if (++seen != fail_at) return 0;
     failed_call = call;
     if (what == DIE_BEFORE) raise(SIGKILL);
     if (what < 0) return 0;
@@ -209,10 +214,32 @@ static void empty_folder(void) {
 
 /* ---- each call fails in turn */
 
+/* The new file is on the disk before it has its name, and the folder afterwards. */
+static void check_order(void) {
+    long at, renamed = -1, before = 0, after = 0;
+    set(1);
+    arm(0, EIO);
+    OK(umbo_checkpoint_save(checkpoint, FILE_NAME));
+    armed = 0;
+    REQUIRE(seen < 256);
+    for (at = 0; at < seen; at++) {
+        if (strcmp(order[at], "rename") == 0) {
+            REQUIRE(renamed == -1 && before == 1);
+            renamed = at;
+        } else if (strcmp(order[at], "fsync") == 0) {
+            (renamed == -1 ? before++ : after++);
+        } else if (strcmp(order[at], "write") == 0) {
+            REQUIRE(before == 0);
+        }
+    }
+    REQUIRE(renamed != -1 && before == 1 && after == 1);
+}
+
 static void calls(void) {
     static const int errors[] = {EIO, ENOSPC, EACCES, EINTR, EROFS, EMFILE, LESS};
     size_t error;
     long trials = 0, refused = 0;
+    check_order();
     for (error = 0; error < sizeof(errors) / sizeof(errors[0]); error++) {
         long call;
         int old = 1;
