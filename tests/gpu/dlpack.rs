@@ -39,12 +39,20 @@ fn elements_on_gpus_stay_where_they_are() {
 #[test]
 fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
     static RELEASED: AtomicUsize = AtomicUsize::new(0);
+    /// Uses the memory for something else at once, on another stream.
     unsafe extern "C" fn release(managed: *mut Legacy) {
         RELEASED.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the manager is the exported tensor's struct, which is released once.
-        unsafe { Legacy::release(NonNull::new((*managed).manager.cast()).unwrap()) }
+        let other = registry::gpu(gpu(1)).unwrap();
+        // SAFETY: the memory is this library's again. The manager is the exported tensor's struct, which
+        // is released once.
+        unsafe {
+            other.fill_zeros((*managed).elements.data.addr() as u64, 12).unwrap();
+            other.synchronize().unwrap();
+            Legacy::release(NonNull::new((*managed).manager.cast()).unwrap())
+        }
     }
     let Some(control) = under_driver(&[]) else { return };
+    registry::split_gpu(0, &[Some(1 << 20), Some(1 << 20)]).unwrap();
     for seed in 0..20 {
         control.seed(seed);
         let inner = dlpack::export::<Legacy>(&tensor(&[1.0, 2.0, 3.0], gpu(0))).unwrap();
@@ -65,5 +73,5 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         refused(refusal.map(|_| ()), Status::NotFound, &["managed", "7"]);
     }
     clean(&control);
-    all_freed(&control, 1);
+    all_freed(&control, 2);
 }

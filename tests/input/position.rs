@@ -1,8 +1,9 @@
 //! Places in the data: what follows a restored position is what follows it in the pass that it was
 //! saved of. Pipelines, places and interruptions are drawn.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use umbo::device::DeviceId;
@@ -302,6 +303,33 @@ fn a_generator_that_has_become_shorter_is_refused() {
     let refused = iterator.restore_position(&position);
     fails(refused, Status::InvalidArgument, "ended after 4 elements of 5");
     assert_eq!(event(&iterator, false), "[][2]None");
+}
+
+/// Who restores waits until the thread that is in the iterator has its element.
+#[test]
+fn a_position_is_restored_in_turn() {
+    let (arrived, arrival) = channel();
+    let (go, gate) = channel::<()>();
+    let meeting = Mutex::new(Some((arrived, gate)));
+    let function = move |element: &Value| {
+        if let Some((arrived, gate)) = meeting.lock().unwrap().take() {
+            arrived.send(()).unwrap();
+            gate.recv().unwrap();
+        }
+        Ok(element.clone())
+    };
+    let dataset = numbers(9).map(function, MapOptions::default()).unwrap();
+    let iterator = Arc::new(dataset.iterator().unwrap());
+    let position = iterator.save_position().unwrap();
+    let of_thread = Arc::clone(&iterator);
+    let taking = std::thread::spawn(move || ints(&of_thread.next().unwrap().unwrap()));
+    arrival.recv().unwrap();
+    let of_thread = Arc::clone(&iterator);
+    let restoring = std::thread::spawn(move || of_thread.restore_position(&position));
+    go.send(()).unwrap();
+    assert_eq!(taking.join().unwrap(), [0]);
+    restoring.join().unwrap().unwrap();
+    assert_eq!(ints(&iterator.next().unwrap().unwrap()), [0]);
 }
 
 /// A generator that fails once, for a reason that is gone when its elements are asked for again.
