@@ -218,6 +218,7 @@ impl Accumulation {
             Sum::Dense(DenseSum { memory: Some(memory), written: true, .. }) => {
                 (None, &memory.owner)
             }
+            Sum::Dense(DenseSum { on_gpu: Some(sum), written: true, .. }) => (None, sum),
             Sum::Rows(sums) if let Some(merged) = sums.kept() => {
                 (Some(merged.rows().to_vec()), merged.tensor())
             }
@@ -249,13 +250,17 @@ impl Accumulation {
         for prepared in from {
             match prepared {
                 PreparedSum::Dense(index, value) => {
-                    let Sum::Dense(DenseSum { memory: Some(memory), written, .. }) =
-                        &mut self.sums[index]
-                    else {
-                        return Err(Error::Internal("no memory was reserved for a sum".into()));
+                    let (sum, written) = match &mut self.sums[index] {
+                        Sum::Dense(DenseSum { memory: Some(memory), written, .. }) => {
+                            (&memory.owner, written)
+                        }
+                        Sum::Dense(DenseSum { on_gpu: Some(sum), written, .. }) => (&*sum, written),
+                        _ => {
+                            return Err(Error::Internal("no memory was reserved for a sum".into()));
+                        }
                     };
                     // SAFETY: sums are read and written by who has the accumulation alone.
-                    unsafe { memory.owner.assume_exclusive() }.copy_from(&value)?;
+                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
                     *written = true;
                 }
                 PreparedSum::Rows(index, merged) => {

@@ -167,7 +167,11 @@ fn drifting(tile: &Tile<'_>, rates: &Rates, updates: u64) {
 
 impl Scene {
     pub fn new(name: &str, feature: Feature, replicas: usize) -> Scene {
-        let strategy = strategy(replicas);
+        Scene::with(name, feature, strategy(replicas))
+    }
+
+    /// On the devices of a strategy.
+    pub fn with(name: &str, feature: Feature, strategy: Strategy) -> Scene {
         let variables = vec![
             variable(&strategy, "dense/kernel", &[5, 3], DType::Float32),
             variable(&strategy, "dense/bias", &[], DType::Float32),

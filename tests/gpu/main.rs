@@ -1,10 +1,14 @@
 //! The library on GPUs, executed over the tests' own driver: each test runs in a process of its own that
 //! finds it, and demands that the driver has nothing to report.
 
+mod checkpoints;
 mod dlpack;
 mod faults;
 mod memory;
 mod optimizers;
+#[path = "../checkpoint/scene.rs"]
+#[allow(dead_code, reason = "a part of it serves here")]
+mod scene;
 mod strategy;
 
 use fake_cuda::Control;

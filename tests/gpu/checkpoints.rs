@@ -1,0 +1,50 @@
+//! Training on GPUs that goes on elsewhere, and elsewhere's on GPUs.
+
+use fake_cuda::harness::under_driver;
+
+use super::scene::{FEATURES, Folder, RULES, Scene, same_bytes};
+use super::strategy::strategy_on;
+use super::*;
+
+/// Compute devices and parameter device: all with two replicas.
+const PLACES: [(&[&str], &str); 4] = [
+    (&["CPU:0", "CPU:1"], "CPU:0"),
+    (&["GPU:0", "GPU:1"], "GPU:0"),
+    (&["GPU:1", "CPU:0"], "CPU:0"),
+    (&["CPU:0", "GPU:0"], "GPU:1"),
+];
+
+#[test]
+fn training_goes_on_with_the_same_bits_on_other_devices() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    registry::ensure_logical_cpus(2).unwrap();
+    let folder = Folder::new();
+    let (middle, end, other_end) =
+        (folder.path("middle"), folder.path("end"), folder.path("other"));
+    let mut number = 0;
+    for rule in RULES.into_iter().filter(|&rule| rule != "custom") {
+        for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
+            // Each case goes from one place to another; over the cases from each to each.
+            let (from, to) = (PLACES[number % 4], PLACES[(number / 4 + number + 1) % 4]);
+            number += 1;
+            control.seed(number as u64);
+            let scene = |(devices, parameter_device): (&[&str], &str)| {
+                Scene::with(rule, feature, strategy_on(devices, parameter_device).unwrap())
+            };
+            let case = format!("{rule}, {feature:?}, {from:?} to {to:?}");
+            let one = scene(from);
+            one.train(4);
+            one.checkpoint.save(&middle).unwrap();
+            one.train(3);
+            one.checkpoint.save(&end).unwrap();
+            let other = scene(to);
+            other.checkpoint.restore(&middle).unwrap();
+            other.train(3);
+            assert_eq!(other.bits(), one.bits(), "{case}");
+            other.checkpoint.save(&other_end).unwrap();
+            same_bytes(&end, &other_end, &case);
+        }
+    }
+    clean(&control);
+    println!("{number} trainings moved");
+}
