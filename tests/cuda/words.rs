@@ -27,10 +27,14 @@ fn tuples(replicas: usize, kind: usize, noise: &mut Noise) -> Vec<Memory> {
             // Of like magnitude: exact sums, often just in the middle of two numbers.
             1 => (0..replicas).map(|_| near(noise, 2)).collect(),
             2 => (0..replicas).map(|_| near(noise, 60)).collect(),
-            // Half a place of the first, and hardly more or less.
+            // Half a place of the first, and hardly more or less; below a power of two, half of that.
             3 => {
-                let first = near(noise, 10);
-                let half = f32::from_bits((first.to_bits() & 0x7f80_0000) - (24 << 23));
+                let mut first = near(noise, 10);
+                let mut half = f32::from_bits((first.to_bits() & 0x7f80_0000) - (24 << 23));
+                if noise.below(2) == 0 {
+                    first = f32::from_bits(first.to_bits() & 0xff80_0000);
+                    half = first * -(2f32.powi(-25));
+                }
                 let mut rest = half;
                 (0..replicas)
                     .map(|position| {

@@ -116,7 +116,8 @@ impl<Q: Queue> Launcher<Q> {
         let of_results = Grid { blocks: blocks_of(results, THREADS.into())?, rows: 1 };
         let across = parts.iter().all(|part| part.across != 0);
         let longest = parts.iter().map(|part| part.count).max().unwrap_or(0);
-        if (across && results >= MANY_RESULTS) || longest <= FEW_ELEMENTS {
+        let in_one_chunk = parts.iter().all(|part| part.chunks <= 1);
+        if (across && in_one_chunk && results >= MANY_RESULTS) || longest <= FEW_ELEMENTS {
             let mut arguments = [argument(&mut at), argument(&mut count), argument(&mut output_at)];
             // SAFETY: the caller's promise, and the arguments are the kernel's.
             return unsafe { self.queue.launch(kernels.direct, of_results, &mut arguments) };

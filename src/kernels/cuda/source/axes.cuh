@@ -293,7 +293,7 @@ DEVICE typename How::Sum tile_sum(GLOBAL const AxesPart *part, u64 results, u64 
     return How::plus(eight, sum);
 }
 
-// All of it for one result.
+// All of it for one result, of parts that are one chunk each.
 template <class How>
 DEVICE void sum_directly(const AxesPart *parts, u64 count, const AxesOutput *outputs) {
     GLOBAL const AxesOutput *output = reading<AxesOutput>(outputs);
@@ -306,19 +306,14 @@ DEVICE void sum_directly(const AxesPart *parts, u64 count, const AxesOutput *out
     NO_UNROLL
     for (u64 number = 0; number < count; number++) {
         GLOBAL const AxesPart *part = reading<AxesPart>(parts) + number;
-        u64 of_chunk = part->tiles_of_chunk * TILE, elements = part->count;
-        typename How::Sum part_sum = How::zero(), chunk_sum = How::zero();
+        u64 elements = part->count;
+        typename How::Sum chunk_sum = How::zero();
         NO_UNROLL
-        for (u64 first = 0; first < elements;) {
+        for (u64 first = 0; first < elements; first += TILE) {
             u64 end = smaller(first + TILE, elements);
             chunk_sum = How::plus(chunk_sum, tile_sum<How>(part, results, result, first, end));
-            first += TILE;
-            if (first % of_chunk == 0 || first >= elements) {
-                part_sum = How::plus(part_sum, chunk_sum);
-                chunk_sum = How::zero();
-            }
         }
-        sum = How::plus(sum, part_sum);
+        sum = How::plus(sum, chunk_sum);
     }
     How::finish(sum, output, offset_of(&output->runs, result));
 }
