@@ -40,7 +40,8 @@ fn tuples(replicas: usize, kind: usize, noise: &mut Noise) -> Vec<Memory> {
                     .map(|position| {
                         let term = if position == 0 { first } else { rest };
                         if position > 0 {
-                            rest *= -(2f32.powi(-(noise.below(40) as i32)));
+                            let sign = [1.0, -1.0][noise.below(2)];
+                            rest *= sign * 2f32.powi(-(noise.below(40) as i32));
                         }
                         term
                     })
@@ -67,6 +68,8 @@ fn tuples(replicas: usize, kind: usize, noise: &mut Noise) -> Vec<Memory> {
             // Around what is denormal, and around what is too large.
             6 => (0..replicas).map(|_| near(noise, 4) * 2f32.powi(-126)).collect(),
             7 => (0..replicas).map(|_| near(noise, 4) * 2f32.powi(125)).collect(),
+            // So small that, once divided by much, some have few places left.
+            10 => (0..replicas).map(|_| near(noise, 20) * 2f32.powi(-58)).collect(),
             // Few digits.
             8 => (0..replicas).map(|_| (noise.below(512) as f32 - 256.0) / 64.0).collect(),
             // A sum that is in the middle of two numbers once it is divided by three.
@@ -148,7 +151,7 @@ fn check_reduction(machine: &dyn Machine, buffers: &[Memory], op: ReduceOp) {
     output.check(machine, &place, &|| format!("{} of {}", op.name(), buffers.len()));
 }
 
-const KINDS: usize = 10;
+const KINDS: usize = 11;
 
 /// More than a million tuples as C++.
 fn sums_that_are_hard_to_round(machine: &dyn Machine) {
@@ -162,7 +165,10 @@ fn sums_that_are_hard_to_round(machine: &dyn Machine) {
             [&[1.0], &[1.0 / 3.0], &[31.0, 32.0], &[-2.0, 0.25], &[1.0 / 7.0, 1e-9]];
         for (round, weights) in weights.into_iter().enumerate() {
             let factors: Vec<f64> = weights.iter().copied().cycle().take(replicas).collect();
-            let divisor = [1.0, 3.0, 4.0, replicas as f64, 62.0][(round + replicas + kind) % 5];
+            let divisor = match kind {
+                10 => (1u64 << 40) as f64 / [1.0, 3.0][round % 2],
+                _ => [1.0, 3.0, 4.0, replicas as f64, 62.0][(round + replicas + kind) % 5],
+            };
             check_gradient(machine, &buffers, &factors, divisor);
         }
     }
