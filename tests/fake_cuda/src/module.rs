@@ -72,19 +72,20 @@ impl Session<'_> {
             let text = "only PTX can be executed here, and this is machine code".into();
             return Err(said(Code::NO_BINARY_FOR_GPU, text));
         }
-        let other = self.settings.module.as_ref().map(std::fs::read);
-        let image = match &other {
-            Some(Ok(other)) => other.as_slice(),
-            Some(Err(error)) => {
-                return Err(said(Code::FILE_NOT_FOUND, format!("FAKE_CUDA_MODULE: {error}")));
-            }
-            None => image,
-        };
         let invalid = |problem: Problem| said(Code::INVALID_PTX, problem.to_string());
         let Ok(text) = std::str::from_utf8(image) else {
             return Err(said(Code::INVALID_IMAGE, "this is no text".into()));
         };
-        let source = parser::parse(text).map_err(invalid)?;
+        let mut source = parser::parse(text).map_err(invalid)?;
+        if let Some(path) = &self.settings.module {
+            let other = std::fs::read_to_string(path).map_err(|error| {
+                said(Code::FILE_NOT_FOUND, format!("FAKE_CUDA_MODULE: {error}"))
+            })?;
+            let other = parser::parse(&other).map_err(invalid)?;
+            if other.kernels().eq(source.kernels()) {
+                source = other;
+            }
+        }
         let (major, minor) = self.settings.capability;
         if source.target as i32 > major * 10 + minor {
             let text = format!("it is for sm_{}, the device is {major}.{minor}", source.target);

@@ -25,8 +25,8 @@ pub struct Settings {
     pub idle: u64,
     /// `FAKE_CUDA_BRANCHES`: how many branches a launch may take before it counts as endless.
     pub branches: u64,
-    /// `FAKE_CUDA_MODULE`: a file of PTX that is loaded in place of every module, to see whether a
-    /// program notices a change in its kernels.
+    /// `FAKE_CUDA_MODULE`: a file of PTX that is loaded in place of every module with kernels of the
+    /// same names, to see whether a program notices a change in them.
     pub module: Option<PathBuf>,
     /// `FAKE_CUDA_LAUNCHED`: a file to which the names of the kernels are added that run.
     pub launched: Option<PathBuf>,

@@ -117,15 +117,16 @@ fn mutants_of_kernels_are_noticed() {
 }
 
 #[test]
-fn a_changed_module_takes_the_place_of_every_other() {
+fn a_changed_module_takes_the_place_of_the_one_with_its_kernels() {
     let folder = std::env::temp_dir().join("fake-cuda-changed-module");
     let (changed, launched) = (folder.join("changed.ptx"), folder.join("launched"));
     if std::env::var_os("FAKE_CUDA_INSIDE").is_none() {
         std::fs::create_dir_all(&folder).unwrap();
         let _ = std::fs::remove_file(&launched);
-        let text = isolate(SAMPLES, "axpy").unwrap();
-        let add = mutants(&text).into_iter().find(|mutant| mutant.before.starts_with("add.rn.f32"));
-        std::fs::write(&changed, add.expect("axpy adds").apply(&text)).unwrap();
+        // The first addition of the samples is that of axpy.
+        let mut all = mutants(SAMPLES).into_iter();
+        let add = all.find(|mutant| mutant.before.starts_with("add.rn.f32"));
+        std::fs::write(&changed, add.expect("axpy adds").apply(SAMPLES)).unwrap();
     }
     let settings = [
         ("FAKE_CUDA_MODULE", changed.to_str().unwrap()),
@@ -138,5 +139,8 @@ fn a_changed_module_takes_the_place_of_every_other() {
     };
     device(0);
     assert!(!axpy_is_right(&Module::new(SAMPLES), 70, (1, 32)));
+    // A module with other kernels stays what it is.
+    let alone = isolate(SAMPLES, "axpy").unwrap();
+    assert!(axpy_is_right(&Module::new(&alone), 70, (1, 32)));
     assert_eq!(control.take_reports(), [] as [&str; 0]);
 }

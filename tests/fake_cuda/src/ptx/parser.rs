@@ -1,6 +1,6 @@
 //! A module of PTX as a tree. Instructions keep their words; `decode` gives them a meaning.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::lexer::{Located, Token, tokens};
 use super::types::{Space, Type};
@@ -86,6 +86,15 @@ pub struct Source {
     pub target: u32,
     pub variables: Vec<Variable>,
     pub functions: HashMap<String, Function>,
+}
+
+impl Source {
+    /// The names of all kernels, in the order of the alphabet.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        let kernels = self.functions.values().filter(|function| function.is_kernel);
+        let names: BTreeSet<&str> = kernels.map(|function| function.name.as_str()).collect();
+        names.into_iter()
+    }
 }
 
 /// Reads a module.
