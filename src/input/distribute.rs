@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
+use crate::input::at_once::AtOnce;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
 use crate::input::position::Description;
-use crate::input::prefetch::{ahead, ahead_depth, describe_ahead};
+use crate::input::prefetch::{ahead, ahead_depth};
 use crate::input::round_robin::DealPass;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::split::SplitPass;
@@ -356,15 +357,12 @@ impl Stage<Value> for Distributed {
             }
         };
         match self.read_ahead {
-            0 => Ok(pass),
+            0 => Ok(Box::new(AtOnce(pass))),
             depth => ahead(pass, depth, self.cardinality),
         }
     }
 
     fn describe(&self, to: &mut Description) {
-        if self.read_ahead > 0 {
-            describe_ahead(to);
-        }
         match self.way {
             // The batches are the same for any number of replicas.
             Way::Split => to.stage("batches split over replicas".into()),

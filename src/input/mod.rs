@@ -12,6 +12,7 @@
 //! Elements come from pools and are filled again once their consumer has dropped them, so that a
 //! pass allocates nothing after its first elements.
 
+mod at_once;
 mod batch;
 mod cache;
 mod cardinality;

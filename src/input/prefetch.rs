@@ -59,14 +59,9 @@ impl Stage<Value> for Prefetch {
     }
 
     fn describe(&self, to: &mut Description) {
-        describe_ahead(to);
+        to.stage("made ahead".into());
         self.input.describe(to);
     }
-}
-
-/// Elements that are made ahead, in words: how many does not matter to their order.
-pub(super) fn describe_ahead(to: &mut Description) {
-    to.stage("made ahead".into());
 }
 
 /// The items of a pass that has not begun, up to `depth` of them made ahead.
