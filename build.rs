@@ -1,7 +1,9 @@
-//! What the linker has to know, and what the library says about its build. Writes nothing, unless the
-//! feature `headers` asks for the C headers.
+//! What the linker has to know, what the library says about its build, and the kernels of GPUs, packed.
+//! Writes nothing else, unless the feature `headers` asks for the C headers.
 
-use std::env;
+use std::io::Write;
+use std::path::Path;
+use std::{env, fs};
 
 #[cfg(feature = "headers")]
 #[path = "src/ffi/headers/generate.rs"]
@@ -17,6 +19,9 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=build.rs");
+    for name in ["umbo.ptx", "words.ptx"] {
+        pack(Path::new("src/kernels/cuda"), name).expect("the kernels can be packed");
+    }
     let variable = |name: &str| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=UMBO_TARGET={}", variable("TARGET"));
     println!("cargo::rustc-env=UMBO_PROFILE={}", variable("PROFILE"));
@@ -30,4 +35,14 @@ fn main() {
         // Threads and thread-locals of the library outlive dlclose.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
+}
+
+/// Packs a text, so that the library is megabytes smaller: `OUT_DIR/NAME.z`.
+fn pack(folder: &Path, name: &str) -> std::io::Result<()> {
+    let source = folder.join(name);
+    println!("cargo::rerun-if-changed={}", source.display());
+    let target = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(format!("{name}.z"));
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&fs::read(source)?)?;
+    fs::write(target, packed.finish()?)
 }

@@ -226,7 +226,7 @@ fn libraries() -> &'static [Library; 2] {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        for (name, ptx) in [("umbo", PTX), ("words", PTX_OF_WORDS)] {
+        for (name, ptx) in [("umbo", PTX.as_str()), ("words", PTX_OF_WORDS.as_str())] {
             let call = |(name, barriers)| format!("CALL({name}, {barriers})\n");
             let calls: String = kernels(ptx).into_iter().map(call).collect();
             std::fs::write(folder.join(format!("{name}.inc")), calls).unwrap();

@@ -132,7 +132,7 @@ fn the_committed_ptx_is_what_the_source_gives() {
         return;
     }
     assert!(status.success(), "the kernels do not compile");
-    for (name, ptx) in [("umbo.ptx", PTX), ("words.ptx", PTX_OF_WORDS)] {
+    for (name, ptx) in [("umbo.ptx", PTX.as_str()), ("words.ptx", PTX_OF_WORDS.as_str())] {
         let fresh = std::fs::read_to_string(folder.join(name)).unwrap();
         assert!(fresh == ptx, "src/kernels/cuda/{name} is not what scripts/build_ptx.sh makes");
     }

@@ -26,11 +26,26 @@ pub use rows::TablePart;
 pub use update::{Contribution, Gradient, Measured, TableRows, Update};
 pub use words::float64_is_slow;
 
-/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta.
-pub const PTX: &str = include_str!("umbo.ptx");
+use std::io::Read;
+use std::sync::LazyLock;
+
+use flate2::read::ZlibDecoder;
+
+/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta. It is unpacked when it is
+/// first asked for.
+pub static PTX: LazyLock<String> =
+    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/umbo.ptx.z"))));
 
 /// Those beside them for GPUs whose float64 units are few ([`float64_is_slow`]).
-pub const PTX_OF_WORDS: &str = include_str!("words.ptx");
+pub static PTX_OF_WORDS: LazyLock<String> =
+    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/words.ptx.z"))));
+
+fn unpacked(packed: &[u8]) -> String {
+    let mut text = String::new();
+    let read = ZlibDecoder::new(packed).read_to_string(&mut text);
+    read.expect("it was packed when the library was built");
+    text
+}
 
 /// The names of all kernels of a module, in the order in which they stand there.
 pub fn kernel_names(ptx: &'static str) -> impl Iterator<Item = &'static str> {
@@ -40,9 +55,11 @@ pub fn kernel_names(ptx: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// The modules that a GPU of this compute capability needs, with the names of their kernels.
 pub fn modules(capability: (u32, u32)) -> Vec<(&'static str, Vec<&'static str>)> {
-    let all = [PTX, PTX_OF_WORDS];
-    let needed = if float64_is_slow(capability) { &all[..] } else { &all[..1] };
-    needed.iter().map(|ptx| (*ptx, kernel_names(ptx).collect())).collect()
+    let mut needed = vec![PTX.as_str()];
+    if float64_is_slow(capability) {
+        needed.push(&PTX_OF_WORDS);
+    }
+    needed.into_iter().map(|ptx| (ptx, kernel_names(ptx).collect())).collect()
 }
 
 #[cfg(test)]
@@ -51,13 +68,13 @@ mod tests {
 
     #[test]
     fn every_kernel_is_named() {
-        for (ptx, most) in [(PTX, 200), (PTX_OF_WORDS, 20)] {
+        for (ptx, most) in [(PTX.as_str(), 200), (PTX_OF_WORDS.as_str(), 20)] {
             let count = kernel_names(ptx).count();
             assert_eq!(count, ptx.matches(".entry").count());
             assert!(kernel_names(ptx).all(|name| name.starts_with("umbo_")));
             assert!((10..most).contains(&count), "{count}");
         }
-        assert!(kernel_names(PTX_OF_WORDS).all(|name| name.ends_with("_f32_words")));
+        assert!(kernel_names(&PTX_OF_WORDS).all(|name| name.ends_with("_f32_words")));
     }
 
     #[test]
