@@ -32,7 +32,7 @@ enum Owner {
     Large { _block: Block },
     /// Memory of a GPU.
     Device { memory: DeviceMemory },
-    /// Somebody else's; dropping the box tells them that it is no longer used.
+    /// Somebody else's; dropping the box tells them that it is no longer used, by a GPU neither.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
 
@@ -201,6 +201,14 @@ impl Drop for Storage {
         if let Owner::Small { start, layout } = self.owner {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
             unsafe { memory::free_data(start.as_ptr(), layout) };
+        }
+        // Whoever owns memory of a GPU may free it at once, so what uses it is done first. A GPU that
+        // cannot be waited for uses nothing any more.
+        if !self.device.is_host_memory()
+            && matches!(self.owner, Owner::Foreign { .. })
+            && let Ok(gpu) = registry::gpu(self.device)
+        {
+            let _ = gpu.synchronize();
         }
     }
 }

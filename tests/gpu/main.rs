@@ -2,6 +2,7 @@
 //! finds it, and demands that the driver has nothing to report.
 
 mod checkpoints;
+mod crossings;
 mod dlpack;
 mod faults;
 mod memory;

@@ -269,6 +269,9 @@ impl Gpu {
     /// The source can be read, and the target is memory of this GPU that stays until the stream has come
     /// past the copy.
     pub unsafe fn upload(&'static self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return self.card.check();
+        }
         let _entered = self.card.enter()?;
         let mut staging = self.staging.lock();
         let staging = Staging::of(self, &mut staging, bytes)?;
@@ -281,6 +284,9 @@ impl Gpu {
     /// # Safety
     /// The source is memory of this GPU, and the target can be written.
     pub unsafe fn download(&'static self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return self.card.check();
+        }
         let _entered = self.card.enter()?;
         let mut staging = self.staging.lock();
         let staging = Staging::of(self, &mut staging, bytes)?;

@@ -1,0 +1,131 @@
+//! Where GPUs meet forks, deadlines, cancellation, other strategies and other threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fake_cuda::harness::under_driver;
+use umbo::strategy::cancellation::Cancellation;
+use umbo::strategy::run::Limits;
+use umbo::strategy::variables::{self, assign};
+use umbo::values::Value;
+use umbo::values::variable::Aggregation;
+
+use super::strategy::{strategy, variable};
+use super::*;
+
+#[test]
+fn the_child_of_a_fork_is_refused_gpus_and_ends_well() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let strategy = strategy(&["GPU:0", "GPU:1"]).unwrap();
+    let weight = variable(&strategy, Aggregation::Sum, &[1.0, 2.0]).unwrap();
+    let held = tensor(&[1.0; 100], gpu(0));
+    // SAFETY: the child uses the library as a child may, and leaves without the parent's destructors.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let part = "before this process was forked";
+            refused(held.on_host(), Status::FailedPrecondition, &[part]);
+            refused(held.copied_to(gpu(1)), Status::FailedPrecondition, &[part]);
+            refused(
+                Tensor::zeros(held.dtype(), held.shape(), gpu(0)),
+                Status::FailedPrecondition,
+                &[part],
+            );
+            refused(strategy.run(&|_| Ok(None), None), Status::FailedPrecondition, &["forked"]);
+            assert_eq!(numbers(&variables::read(&weight).unwrap()), [1.0, 2.0]);
+            drop((held, weight, strategy));
+        }));
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(if asked.is_ok() { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    // SAFETY: the child is this process's, and the status a variable.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert_eq!(numbers(&held), [1.0; 100]);
+    strategy.run(&|_| Ok(None), None).unwrap();
+    clean(&control);
+}
+
+#[test]
+fn runs_that_are_late_or_cancelled_leave_everything_as_it_was() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    let strategy = strategy(&["GPU:0", "GPU:1"]).unwrap();
+    let weight = variable(&strategy, Aggregation::Sum, &[1.0, 2.0]).unwrap();
+    for by_token in [false, true] {
+        let token = Cancellation::new();
+        let go_on = Arc::new(AtomicBool::new(false));
+        let limits = match by_token {
+            true => Limits { cancellation: Some(token.clone()), ..Limits::default() },
+            false => Limits {
+                deadline: Some(Instant::now() + Duration::from_millis(30)),
+                ..Limits::default()
+            },
+        };
+        let (free, target, cancel) = (Arc::clone(&go_on), weight.clone(), token.clone());
+        let late = strategy.run_within(
+            Arc::new(move |context| {
+                let own = tensor(&[5.0, 5.0], context.device());
+                assign(&target, umbo::collectives::Assignment::Add, &Value::Tensor(own))?;
+                if context.replica() == 1 {
+                    if by_token {
+                        cancel.cancel();
+                    }
+                    while !free.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    // Late work on the GPU, which nobody sees.
+                    let late = tensor(&[7.0; 64], context.device());
+                    assert_eq!(numbers(&late)[63], 7.0);
+                }
+                Ok(None)
+            }),
+            None,
+            limits,
+            None,
+        );
+        let status = if by_token { Status::Cancelled } else { Status::DeadlineExceeded };
+        refused(late, status, &[]);
+        assert_eq!(numbers(&variables::read(&weight).unwrap()), [1.0, 2.0]);
+        go_on.store(true, Ordering::Release);
+        strategy.synchronize().unwrap();
+    }
+    let read = |context: &umbo::strategy::ReplicaContext| {
+        // SAFETY: the elements are read at once.
+        let seen = unsafe { variables::current_tensor(Some(context), &weight) }?;
+        assert_eq!(numbers(seen), [1.0, 2.0]);
+        Ok(None)
+    };
+    strategy.run(&read, None).unwrap();
+    clean(&control);
+}
+
+#[test]
+fn two_strategies_on_the_same_gpus_and_other_threads_do_not_disturb_each_other() {
+    let settings = [("FAKE_CUDA_DEVICES", "2")];
+    let Some(control) = under_driver(&settings) else { return };
+    for seed in 0..5 {
+        control.seed(seed);
+        std::thread::scope(|scope| {
+            for devices in [["GPU:0", "GPU:1"], ["GPU:1", "GPU:0"], ["CPU:0", "GPU:0"]] {
+                scope.spawn(move || {
+                    let strategy = strategy(&devices).unwrap();
+                    let weight = variable(&strategy, Aggregation::Mean, &[0.0; 33]).unwrap();
+                    for step in 1..=6 {
+                        let add = |context: &umbo::strategy::ReplicaContext| {
+                            let own = tensor(&[context.replica() as f32; 33], context.device());
+                            let add = umbo::collectives::Assignment::Add;
+                            assign(&weight, add, &Value::Tensor(own))?;
+                            Ok(None)
+                        };
+                        strategy.run(&add, None).unwrap();
+                        let seen = numbers(&variables::read(&weight).unwrap());
+                        assert_eq!(seen, [0.5 * step as f32; 33]);
+                    }
+                });
+            }
+        });
+    }
+    clean(&control);
+}
