@@ -57,6 +57,9 @@ impl Card {
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         // SAFETY: `device` came from the driver. What is retained here is kept.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed)?;
+        if has_pools {
+            keep_free_memory(device);
+        }
         Ok(Card {
             ordinal,
             name,
@@ -161,6 +164,22 @@ impl Card {
         let (free, all) = info.map_err(|error| self.failed("asking for its memory", error))?;
         Ok((all as u64, free as u64))
     }
+}
+
+/// How many bytes of free memory a card's pool keeps for the next request, in place of giving them back
+/// whenever somebody waits for the card: as many as are kept of the host's.
+const MOST_KEPT_BYTES: u64 = 256 << 20;
+
+fn keep_free_memory(device: sys::CUdevice) {
+    let mut most = MOST_KEPT_BYTES;
+    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set,
+    // allocations are slower and nothing else.
+    let _ = unsafe {
+        result::device::get_default_mem_pool(device).and_then(|pool| {
+            result::mem_pool::set_attribute(pool, threshold, (&raw mut most).cast())
+        })
+    };
 }
 
 /// A card's context is this thread's for as long as this lives.
