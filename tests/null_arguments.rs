@@ -155,7 +155,7 @@ fn the_cpp_layer_reaches_every_function() {
         .iter()
         .map(|function| &function.name)
         .filter(|name| {
-            let used = [format!("{name}("), format!("&{name},")];
+            let used = [format!("{name}("), format!("&{name},"), format!("&{name})")];
             !used.iter().any(|use_of_it| layer.contains(use_of_it)) && !pasted.contains(name)
         })
         .collect();
