@@ -338,3 +338,39 @@ fn what_is_not_finite_is_found_on_a_gpu() {
     }
     clean(&control);
 }
+
+/// Wherever an element is not finite, and whatever the rule, the update that applies it says so.
+#[test]
+fn every_rule_notes_what_is_not_finite() {
+    let Some(control) = under_driver(&[]) else { return };
+    let mut places = 0;
+    for case in cases().into_iter().step_by(8) {
+        for wide in [false, true] {
+            let case = Case { wide, narrow: None, copies: false, accumulation: 1, ..case };
+            for bad in [None, Some(0), Some(13), Some(29)] {
+                let training = Training::new(case, &["GPU:0"], "GPU:0");
+                let optimizer =
+                    Optimizer::new(training.strategy.id(), rule(case.rule), 0.1).unwrap();
+                let contribute = |context: &ReplicaContext| {
+                    let buffer = training.gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                    let mut values = vec![0.5; 30];
+                    if let Some(bad) = bad {
+                        values[bad] = f64::INFINITY;
+                    }
+                    let values = elements(&values, buffer.dtype(), buffer.shape(), HOST);
+                    // SAFETY: the buffer is this replica's.
+                    unsafe { buffer.assume_exclusive() }.copy_from(&values)?;
+                    training.gradients.submit_in(context, Some(1.0)).map(|()| None)
+                };
+                training.strategy.run(&contribute, None).unwrap();
+                let options = ApplyOptions::default();
+                let outcome = apply_with(&optimizer, &training.gradients, options).unwrap();
+                let umbo::optimizer::Outcome::Done(report) = outcome else { panic!() };
+                assert_eq!(report.non_finite.is_some(), bad.is_some(), "{case:?} {bad:?}");
+                places += 1;
+            }
+        }
+    }
+    assert_eq!(places, RULES.len() * 8);
+    clean(&control);
+}
