@@ -19,6 +19,10 @@ use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::variable::Variable;
 
+/// In the place of a run and its loss scale: steps count from 1. (An `Option` would do, but what the
+/// compiler makes of that looks at the scale of none, which valgrind takes for a mistake.)
+const NO_RUN: (u64, f64) = (0, 0.0);
+
 /// The learning rate of an update, by the number of updates that came before it.
 pub type Schedule = dyn Fn(u64) -> Result<f64> + Send + Sync;
 
@@ -47,7 +51,7 @@ pub(super) struct State {
     /// Of the next run.
     pub(super) loss_scale: f64,
     /// A run, and the loss scale that it and those before it had; later ones have `loss_scale`.
-    earlier_scale: Option<(u64, f64)>,
+    earlier_scale: (u64, f64),
     /// Updates that are prepared and wait for the commit point.
     pub(super) pending: u64,
     /// Applies in a row that took effect with this loss scale.
@@ -82,7 +86,7 @@ impl Optimizer {
             iterations: 0,
             settings,
             loss_scale: settings.initial_loss_scale(),
-            earlier_scale: None,
+            earlier_scale: NO_RUN,
             pending: 0,
             applies_at_scale: 0,
             groups: HashMap::new(),
@@ -167,7 +171,7 @@ impl Optimizer {
         let mut state = self.lock();
         if settings.loss_scaling != state.settings.loss_scaling {
             state.loss_scale = settings.initial_loss_scale();
-            state.earlier_scale = None;
+            state.earlier_scale = NO_RUN;
             state.applies_at_scale = 0;
         }
         state.settings = settings;
@@ -328,10 +332,8 @@ impl State {
     /// The loss scale that run `step` had. Several gradients of one run may be applied, and the
     /// first of these applies may change the scale.
     pub(super) fn loss_scale_of(&self, step: u64) -> f64 {
-        match self.earlier_scale {
-            Some((last, scale)) if step <= last => scale,
-            _ => self.loss_scale,
-        }
+        let (last, scale) = self.earlier_scale;
+        if last != 0 && step <= last { scale } else { self.loss_scale }
     }
 
     /// Notes that an apply of what run `step` submitted took effect, with this learning rate.
@@ -358,7 +360,7 @@ impl State {
 
     /// All runs have the present loss scale.
     pub(super) fn forget_earlier_scale(&mut self) {
-        self.earlier_scale = None;
+        self.earlier_scale = NO_RUN;
     }
 
     /// Runs after `step` have the loss scale `scale`.
@@ -366,7 +368,7 @@ impl State {
         if scale == self.loss_scale {
             return;
         }
-        self.earlier_scale = Some((step, self.loss_scale_of(step)));
+        self.earlier_scale = (step, self.loss_scale_of(step));
         self.loss_scale = scale;
     }
 
