@@ -205,6 +205,9 @@ impl ApplyAction {
             }
         }
         work.reserve_sums(sources)?;
+        if let Some(gpu) = sources.gpu()? {
+            work.make_ready(gpu, sources)?;
+        }
         Ok(Outcome::Accumulate)
     }
 
@@ -230,9 +233,13 @@ impl ApplyAction {
         }
         let rule = self.optimizer.rule();
         work.prepare(state, sources, plan, rule, learning_rate)?;
-        if sources.gpu()?.is_some()
-            && let Err(error) = work.check_steps(sources, rule)
-        {
+        let ready = sources.gpu().and_then(|gpu| match gpu {
+            Some(gpu) => {
+                work.check_steps(sources, rule).and_then(|()| work.make_ready(gpu, sources))
+            }
+            None => Ok(()),
+        });
+        if let Err(error) = ready {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }

@@ -16,7 +16,7 @@ use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::rule::{Scalars, UpdateRule};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variables::Variables;
-use crate::optimizer::workspace::Work;
+use crate::optimizer::workspace::{Item, Work};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
@@ -69,7 +69,39 @@ impl Operands {
     }
 }
 
+/// All that an apply needs of a GPU's memory, had before anything is written.
+pub(super) struct Ready {
+    operands: Operands,
+    /// One for each variable that is updated: whether its gradient was not finite.
+    flags: Tensor,
+}
+
 impl Work {
+    /// Has the memory that [`Work::accumulate_on_gpu`] or [`Work::update_on_gpu`] is about to need, so
+    /// that these are refused none.
+    pub(super) fn make_ready(&mut self, gpu: &'static Gpu, sources: &Sources<'_>) -> Result<()> {
+        let indices: Vec<usize> = self
+            .items
+            .iter()
+            .filter(|item| item.launches(sources))
+            .map(|item| item.index)
+            .collect();
+        let operands = Operands::new(sources, gpu, indices.iter().copied())?;
+        let flags = Tensor::zeros(DType::Int32, Shape::new(&[indices.len()])?, gpu.id())?;
+        let contributions: usize = operands.contributions.iter().map(Vec::len).sum();
+        let elements: usize = indices.iter().map(|&index| sources.elements(index)).sum();
+        // A kilobyte describes a variable; eight bytes a chunk, which has a thousand elements or more.
+        let table = (indices.len() + 1) * 1024 + contributions * 16 + elements / 128;
+        on_gpu(gpu, |launcher| launcher.queue().reserve(table))?;
+        self.ready = Some(Ready { operands, flags });
+        Ok(())
+    }
+
+    fn take_ready(&mut self) -> Result<Ready> {
+        let ready = self.ready.take();
+        ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
+    }
+
     /// As [`Work::measure`].
     pub(super) fn measure_on_gpu(
         &self,
@@ -108,9 +140,9 @@ impl Work {
             item.fresh = sources.accumulation.claim(item.index);
         }
         let sources = &*sources;
-        let dense = || self.items.iter().filter(|item| sources.rows(item.index).is_none());
-        let operands = Operands::new(sources, gpu, dense().map(|item| item.index))?;
-        let sums = dense().enumerate().filter_map(|(at, item)| {
+        let Ready { operands, .. } = self.take_ready()?;
+        let dense = self.items.iter().filter(|item| item.launches(sources));
+        let sums = dense.enumerate().filter_map(|(at, item)| {
             let sum = sources.accumulation.on_gpu(item.index)?.place().address;
             let mut gradient = operands.gradient(sources, at, item.index);
             gradient.accumulated = (!item.fresh).then_some(sum);
@@ -145,8 +177,7 @@ impl Work {
             .iter_mut()
             .filter_map(|item| item.update.take().map(|update| (item.index, update)))
             .collect();
-        let operands = Operands::new(sources, gpu, prepared.iter().map(|(index, _)| *index))?;
-        let flags = Tensor::zeros(DType::Int32, Shape::new(&[prepared.len()])?, gpu.id())?;
+        let Ready { operands, flags } = self.take_ready()?;
         let first_flag = flags.place().address;
         let slots: Vec<Vec<Address>> =
             prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();
@@ -183,6 +214,13 @@ impl Work {
         }
         let found = flags.iter().position(|&flag| flag != 0);
         Ok(found.map(|at| prepared[at].0))
+    }
+}
+
+impl Item {
+    /// Whether kernels work on its variable: to update it, or to add up what is not rows.
+    fn launches(&self, sources: &Sources<'_>) -> bool {
+        self.update.is_some() || sources.rows(self.index).is_none()
     }
 }
 

@@ -113,7 +113,7 @@ impl Work {
             .map_err(|_| Error::ResourceExhausted("memory to measure the gradients".into()))?;
         self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
-        let Work { items, pieces, sums, contributions } = self;
+        let Work { items, pieces, sums, contributions, .. } = self;
         let (sums, sources) = (&sums[..chunks], &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
@@ -210,6 +210,7 @@ impl Work {
 
     /// Drops what was prepared.
     pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
+        self.ready = None;
         for update in self.items.iter_mut().filter_map(|item| item.update.take()) {
             variables.at(update.position).claimed = false;
         }

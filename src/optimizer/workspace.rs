@@ -6,6 +6,7 @@ use crate::executor::lock::Mutex;
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::ChunkSums;
 use crate::kernels::update::weighted_sum::Contribution;
+use crate::optimizer::on_gpu::Ready;
 use crate::optimizer::rule::Scalars;
 use crate::values::buffer::OfCopies;
 
@@ -18,6 +19,8 @@ pub(super) struct Work {
     pub(super) sums: Vec<ChunkSums<2>>,
     /// For each share of the work, the contributions to the variable that it is at.
     pub(super) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
+    /// Memory of the GPU that holds the variables, if one does, from the apply's preparation to its end.
+    pub(super) ready: Option<Ready>,
 }
 
 /// One variable of an apply.

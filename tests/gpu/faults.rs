@@ -245,3 +245,26 @@ fn a_gpu_that_holds_the_variables_loses_no_half_of_an_update() {
     println!("{whole} trainings were whole, {lost} cards were lost");
     assert!(whole > 10 && lost > 10);
 }
+
+/// Memory is asked for before anything is written: a GPU that has none loses nothing, and is not lost.
+#[test]
+fn a_gpu_without_memory_is_never_given_up() {
+    let settings = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_QUIET", "1")];
+    let Some(control) = under_driver(&settings) else { return };
+    let expected = trial(&control, "");
+    let training = Training::new(&["GPU:0", "GPU:1"], "GPU:0").unwrap();
+    control.fault("");
+    for _ in 0..STEPS {
+        training.step(&mut false).unwrap();
+    }
+    drop(training);
+    let calls = control.calls("cuMemAllocAsync");
+    assert!(calls > 10, "{calls}");
+    // Beside those of the steps there are those of the making.
+    for number in 1..=2 * calls {
+        let outcome = trial(&control, &format!("cuMemAllocAsync:{number}:2"));
+        assert_eq!(outcome, expected, "request {number}");
+    }
+    clean(&control);
+    all_freed(&control, 2);
+}

@@ -69,6 +69,11 @@ impl Queue for OnGpu {
 }
 
 impl OnGpu {
+    /// Has memory for a table of so many bytes, so that the next call is not refused it.
+    pub fn reserve(&self, bytes: usize) -> Result<()> {
+        self.take(bytes).map(drop)
+    }
+
     /// How many blocks of memory it keeps for tables.
     pub fn kept_blocks(&self) -> usize {
         self.memory.borrow().len()
