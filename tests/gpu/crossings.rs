@@ -129,3 +129,62 @@ fn two_strategies_on_the_same_gpus_and_other_threads_do_not_disturb_each_other()
     }
     clean(&control);
 }
+
+#[test]
+fn collectives_inside_of_a_step_give_each_replica_its_own_on_its_device() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    for (seed, devices) in
+        [&["GPU:0"][..], &["GPU:0", "GPU:1"], &["GPU:1", "CPU:0", "GPU:0"]].iter().enumerate()
+    {
+        control.seed(seed as u64);
+        let strategy = strategy(devices).unwrap();
+        let sum: f32 = (1..=devices.len()).map(|it| it as f32).sum();
+        let meet = |context: &umbo::strategy::ReplicaContext| {
+            let own = tensor(&[context.replica() as f32 + 1.0; 3], context.device());
+            let op = umbo::collectives::ReduceOp::Sum;
+            let reduced = context.all_reduce(op, Value::Tensor(own.clone()))?;
+            let reduced = reduced.tensor_of(0)?.clone();
+            assert_eq!((reduced.device(), numbers(&reduced)), (context.device(), vec![sum; 3]));
+            let gathered = context.all_gather(Value::Tensor(own), 0)?;
+            let gathered = gathered.tensor_of(0)?.clone();
+            assert_eq!(gathered.device(), context.device());
+            assert_eq!(numbers(&gathered).len(), 3 * devices.len());
+            Ok(None)
+        };
+        strategy.run(&meet, None).unwrap();
+    }
+    clean(&control);
+}
+
+#[test]
+fn a_step_on_gpus_is_found_equivalent_to_one_replica() {
+    use umbo::optimizer::{GradientMode, Gradients, LossReduction};
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    for wrong in [false, true] {
+        let strategy = strategy(&["GPU:0", "GPU:1"]).unwrap();
+        let weight = variable(&strategy, Aggregation::None, &[1.0]).unwrap();
+        let variables = vec![weight.clone()];
+        let devices = strategy.compute_devices();
+        let gradients =
+            Gradients::new(strategy.id(), devices, variables, LossReduction::Sum).unwrap();
+        let step = |context: &umbo::strategy::ReplicaContext| {
+            let part = context.arguments()?.unwrap().tensor_of(0)?.clone();
+            let mut sum: f32 = numbers(&part).iter().sum();
+            if wrong {
+                sum += context.replica() as f32;
+            }
+            let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+            // SAFETY: the buffer is this replica's.
+            unsafe { buffer.assume_exclusive() }.copy_from(&tensor(&[sum], context.device()))?;
+            gradients.submit_in(context, None)?;
+            Ok(None)
+        };
+        let batch = Value::Tensor(tensor(&[1.0, 2.0, 3.0, 5.0], HOST));
+        let options = Default::default();
+        let report =
+            umbo::equivalence::check(&strategy, &step, &batch, Some(&gradients), &options).unwrap();
+        assert_eq!(report.equivalent, !wrong, "{report:?}");
+        assert_eq!(numbers(&variables::read(&weight).unwrap()), [1.0]);
+    }
+    clean(&control);
+}
