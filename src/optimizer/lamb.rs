@@ -27,7 +27,8 @@ pub struct Lamb {
     weight_decay: f64,
 }
 
-/// Where `derived` holds ‖w‖/‖u‖, or 1 before that is measured; Adam's scalars come before it, and 1/(1 − β₁ᵗ) after it.
+/// Where `derived` holds ‖w‖/‖u‖, or 1 before that is measured; Adam's scalars come before it, and
+/// 1/(1 − β₁ᵗ) after it.
 const TRUST: usize = 2;
 const CORRECTION1: usize = 3;
 

@@ -15,6 +15,9 @@ static driver_result (*driver_free)(device_address);
 static driver_result (*driver_to_host)(void *, device_address, size_t, void *);
 static driver_result (*driver_to_device)(device_address, const void *, size_t, void *);
 static driver_result (*driver_synchronize)(void *);
+static driver_result (*driver_retain)(void **, int);
+static driver_result (*driver_make_current)(void *);
+static driver_result (*driver_make_stream)(void **, unsigned);
 static size_t (*reports)(void);
 static int (*report)(size_t, char *, size_t);
 
@@ -37,9 +40,15 @@ static void find_driver(void) {
     FIND(driver_to_host, "cuMemcpyDtoHAsync_v2");
     FIND(driver_to_device, "cuMemcpyHtoDAsync_v2");
     FIND(driver_synchronize, "cuStreamSynchronize");
+    FIND(driver_retain, "cuDevicePrimaryCtxRetain");
+    FIND(driver_make_current, "cuCtxSetCurrent");
+    FIND(driver_make_stream, "cuStreamCreate");
     FIND(reports, "fake_cuda_reports");
     FIND(report, "fake_cuda_report");
 }
+
+/* What GPU:0 works on. */
+static void *own_stream;
 
 enum { ELEMENTS = 5, STEPS = 8 };
 
@@ -64,6 +73,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     UMBO_TRY(umbo_replica_context_stream(context, &stream));
     UMBO_TRY(umbo_replica_context_scratch(context, sizeof(elements), &scratch));
     CHECK((stream != NULL) == (weights.device.type == UMBO_DEVICE_GPU));
+    CHECK((stream == own_stream) == (stream != NULL && weights.device.ordinal == 0));
     CHECK(gradient.device.type == weights.device.type);
     if (stream != NULL) {
         CHECK(driver_to_host(elements, (device_address)(uintptr_t)weights.data, sizeof(elements),
@@ -168,6 +178,16 @@ static void devices(void) {
     CHECK_OK(umbo_set_device_stream("GPU:0", NULL));
 }
 
+/* A stream of the program's, of the GPU's primary context, takes the place of the library's. */
+static void a_stream_of_the_program(void) {
+    void *context = NULL;
+    CHECK(driver_retain(&context, 0) == 0);
+    CHECK(driver_make_current(context) == 0);
+    CHECK(driver_make_stream(&own_stream, 0) == 0);
+    CHECK(driver_make_current(NULL) == 0);
+    CHECK_OK(umbo_set_device_stream("GPU:0", own_stream));
+}
+
 static void count_call(void *user_data) { ++*(int *)user_data; }
 
 /* Memory that the program has on a GPU becomes a tensor, without a copy. */
@@ -198,6 +218,7 @@ int main(void) {
     char text[1024];
     find_driver();
     devices();
+    a_stream_of_the_program();
     memory_of_the_program();
     training_has_the_bits_of_cpus();
     for (index = 0; index < reports(); index++) {
