@@ -1,3 +1,4 @@
-//! Clusters: which tasks there are, and which of them this process is.
+//! Clusters: which tasks there are, which of them this process is, and what joins them.
 
+pub mod communicator;
 pub mod resolver;
