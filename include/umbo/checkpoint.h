@@ -180,8 +180,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_iterator(
  * @param[in] tensor The tensor, whose memory can be written.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only
- * be
- *   read.
+ *   be read.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_tensor(
     umbo_checkpoint *checkpoint, const char *name, umbo_tensor *tensor);
@@ -276,8 +275,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  *   message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
  *   other data.
  * - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names
- * it),
- *   the strategy is draining, or in the child of a fork.
+ *   it), the strategy is draining, or in the child of a fork.
  * - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
  * - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
@@ -306,8 +304,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
  * @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
  *   tensors of the same names; then `count` is 0.
  * @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL:
- * the
- *   same names.
+ *   the same names.
  * @param[in] count How many names there are.
  * @return UMBO_OK, or, and then nothing has changed:
  * - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
@@ -390,8 +387,7 @@ static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_de
  * @param[in] folder The folder, which is made if it is not there.
  * @param[in] options Which are kept, and when one is due; `options` may be NULL: all defaults.
  * @param[out] manager A new handle. The caller releases it; the last release waits for what is
- * being
- *   written.
+ *   being written.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or options out of range.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
@@ -413,8 +409,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * @param[in] force 1: save in any case. 0: if one is due.
  * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
  * @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that
- * could
- *   not be written in the background: the message names its step.
+ *   could not be written in the background: the message names its step.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
     umbo_checkpoint_manager *manager, int64_t step, int32_t force, int32_t *saved);
@@ -447,7 +442,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_
  * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are
- * damaged.
+ *   damaged.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
     umbo_checkpoint_manager *manager, int64_t *step);

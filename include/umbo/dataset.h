@@ -145,7 +145,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
  * @param[in] items Their specs, which stay the caller's to release.
  * @param[out] spec Gets the spec, which the caller releases.
  * @return UMBO_STATUS_INVALID_ARGUMENT if more than UMBO_MAX_NEST_DEPTH specs would lie in one
- * another.
+ *   another.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
@@ -1177,8 +1177,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of
- * a
- *   fork the position can also be written if the iterator had threads.
+ *   a fork the position can also be written if the iterator had threads.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or an output is a null pointer.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
  *   last element.
@@ -1202,17 +1201,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
  *   stage that differs. What does not matter: the seed of a shuffle, how many elements are made
  *   ahead, how many calls of a map run at the same time, over how many replicas batches are split.
  * - UMBO_STATUS_INVALID_ARGUMENT: `position` is not the text of a position, is of another version,
- * was
- *   changed or damaged, or the data have become fewer.
+ *   was changed or damaged, or the data have become fewer.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `position` is a null
- * pointer.
+ *   pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of
- * a
- *   fork an iterator that had threads can be used again after this call.
+ *   a fork an iterator that had threads can be used again after this call.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a function of the program fails, or a source of the dataset, where
- * elements
- *   are made again.
+ *   elements are made again.
  *
  * The elements that follow are those that followed where the position was saved, also in later
  * passes that umbo_iterator_reset() starts. A shuffle goes on with the seed of the position. Where

@@ -111,16 +111,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type ty
  * @param[in] physical_ordinal Which physical device of this type, from 0 on.
  * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
  * @param[in] memory_limits How many bytes each logical GPU may allocate, `count` numbers of 1 or
- * more.
- *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
- *   limits.
+ *   more. `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host
+ *   has no limits.
  * @return UMBO_OK, or one of these, and then nothing changes:
  * - UMBO_STATUS_NOT_FOUND: there is no such physical device.
  * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, `physical_ordinal` is negative,
  *   `count` is less than 1 or too large, or a limit is less than 1 or given for the host.
  * - UMBO_STATUS_FAILED_PRECONDITION: a device would go away that a strategy uses; or a GPU would
- * get
- *   another number or share that was used already.
+ *   get another number or share that was used already.
  *
  * The new split takes the place of the one before. The host is physical CPU 0; its logical devices
  * share its processors. Strategies that exist keep the processors that they have. Each of several
@@ -135,8 +133,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
  *
  * @param[in] device The name of a device that was not used yet.
  * @param[in] stream A CUstream of the GPU's primary context, which must live as long as the
- * process.
- *   `stream` may be NULL: a stream that the library makes, as if this were not called.
+ *   process. `stream` may be NULL: a stream that the library makes, as if this were not called.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a stream.
  * - UMBO_STATUS_NOT_FOUND: there is no such device.

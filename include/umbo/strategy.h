@@ -183,8 +183,7 @@ static inline umbo_metric umbo_metric_default(void) {
  * Makes a strategy with one replica for each compute device.
  *
  * @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if
- * there
- *   is none.
+ *   there is none.
  * @param[out] strategy The new strategy. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that

@@ -465,8 +465,8 @@ struct DLManagedTensorVersioned;
  *
  * @param[in] tensor The tensor.
  * @param[out] managed The tensor as DLPack 1 describes it. Its deleter has to be called exactly
- * once,
- *   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
+ *   once, on any thread; until then it keeps the memory, also if all handles to the tensor are
+ *   released.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
  * - UMBO_STATUS_UNAVAILABLE: the tensor is on a GPU that cannot be used.
@@ -497,19 +497,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  * Makes a tensor over memory of another library, without a copy.
  *
  * @param[in] managed The tensor as DLPack 1 describes it. If the call succeeds, the library takes
- * it
- *   over. If the call fails, it is still the caller's, who has to call its deleter.
+ *   it over. If the call fails, it is still the caller's, who has to call its deleter.
  * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK,
- * `shape`
- *   or `data` is missing, an element does not lie at a multiple of its size, or the tensor is
- * larger
- *   than memory can address.
+ *   `shape` or `data` is missing, an element does not lie at a multiple of its size, or the tensor
+ *   is larger than memory can address.
  * - UMBO_STATUS_INVALID_ARGUMENT: `managed` or `tensor` is a null pointer.
  * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than a CPU
- * or
- *   CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
+ *   or CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
  * - UMBO_STATUS_NOT_FOUND: there is no such GPU.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
@@ -542,19 +538,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack_legacy(
  * Gives memory that a view shows to another library, without a copy.
  *
  * @param[in] view The view: of a variable, a replica's gradient buffer, a part of a value, or an
- * array.
+ *   array.
  * @param[in] user_data What `destroy` is given.
  * @param[in] destroy Called exactly once, on any thread, when the other library no longer uses the
  *   memory, also if this function fails. NULL: nothing to call.
  * @param[out] managed The memory as a tensor of DLPack 1. Its deleter has to be called exactly
- * once, on
- *   any thread.
+ *   once, on any thread.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `view` is not the view of elements, or `view` or `managed` is a
- * null
- *   pointer.
+ *   null pointer.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_UNAVAILABLE: it is of a GPU that is not there or cannot be
- * used.
+ *   used.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  *
  * The library does not keep the memory of a view. The program sees to it that the other library

@@ -120,9 +120,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
  * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
  * @param[in] shape `rank` sizes. `shape` may be NULL if `rank` is 0.
  * @param[in] data Host memory with as many elements as `shape` has. `data` may be NULL if there are
- * none.
+ *   none.
  * @param[in] device Where the copy is to be. `device` may be NULL: in a replica's callback its
- * device, else CPU:0.
+ *   device, else CPU:0.
  * @param[out] value Gets the value, which the caller releases.
  * @return UMBO_STATUS_INVALID_ARGUMENT for a dtype, rank or shape that there is not,
  * UMBO_STATUS_RESOURCE_EXHAUSTED if the memory cannot be had.

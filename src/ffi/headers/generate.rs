@@ -337,22 +337,27 @@ fn comment(lines: &[String], indentation: &str, text: &mut String) {
     }
 }
 
-/// The lines, those that are too long broken: what is left over begins the next line.
+/// The lines, those that are too long broken: what is left over begins the next line of the same
+/// paragraph, or is a line by itself, indented as continued lines of lists and tags are.
 fn broken(lines: &[String], width: usize) -> Vec<String> {
     let mut result: Vec<String> = Vec::new();
     let mut rest = String::new();
     for line in lines {
-        let begins = line.is_empty() || line.starts_with(['-', '@', ' ', '|']);
+        let words = line.trim_start();
+        let begins = words.is_empty() || words.starts_with(['-', '@', '|']);
         let mut line = line.clone();
         if !rest.is_empty() && begins {
             result.push(std::mem::take(&mut rest));
         } else if !rest.is_empty() {
-            line = format!("{} {line}", std::mem::take(&mut rest));
+            let indentation = &line[..line.len() - words.len()];
+            line = format!("{indentation}{} {words}", rest.trim_start());
+            rest.clear();
         }
         if line.len() > width
             && let Some(end) = line[..=width].rfind(' ')
         {
-            rest = line[end + 1..].to_owned();
+            let continued = if line.starts_with(['-', '@', ' ']) { "  " } else { "" };
+            rest = format!("{continued}{}", &line[end + 1..]);
             line.truncate(end);
         }
         result.push(line);
