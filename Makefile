@@ -44,7 +44,8 @@ demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=,
 	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
 	@cmake --build build/c_examples --parallel $(JOBS)
 	@$(call section,Train)
-	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare
+	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare --history build/history.csv
+	@$(PREFIX)/bin/umbo plot build/history.csv
 
 movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
 	@scripts/setup.sh movielens

@@ -4,9 +4,11 @@
  *   mlp       the network itself          trainer   the network under a strategy: start reading here
  *   matrix    BLAS, or plain C            progress  what the user sees
  *   compare   N replicas against one        saving    what a training that was stopped goes on from
+ *   history   a line for each epoch, for umbo plot
  */
 #include "compare.h"
 #include "data.h"
+#include "history.h"
 #include "matrix.h"
 #include "options.h"
 #include "progress.h"
@@ -32,6 +34,7 @@ static outcome train(trainer *t, const picture_data *data, const options *choice
   const saving saved = saving_begin(t, choices, &where);
   result.resumed_at = where.steps;
   double trained = 0.0; /* examples, since this process began */
+  FILE *history = history_open(choices->history, choices->resume);
   progress shown = progress_begin(choices->json_only, choices->epochs, data->training_examples);
   const double all = (double)data->training_examples * choices->epochs;
   for (; where.epoch <= choices->epochs; ++where.epoch) {
@@ -47,11 +50,13 @@ static outcome train(trainer *t, const picture_data *data, const options *choice
     const tally test = trainer_evaluate(t);
     result.test_accuracy = test.correct / test.examples;
     progress_epoch(&shown, (int)where.epoch, &where.total, &test, seconds);
+    history_epoch(history, (int)where.epoch, &where.total, &test, seconds);
     where.examples += where.total.examples;
     where.total = (tally){0.0, 0.0, 0.0};
   }
   saving_step(&saved, &where, 1);
   saving_end(&saved);
+  if (history != NULL) fclose(history);
   result.examples = trained;
   return result;
 }

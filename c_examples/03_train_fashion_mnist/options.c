@@ -24,6 +24,8 @@ static const char usage[] =
     "  --checkpoint DIR        save checkpoints to this folder\n"
     "  --save-every N          after so many steps each, and at the end (default: 100)\n"
     "  --resume                go on from the newest checkpoint, if there is one\n"
+    "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
+    "                          --resume they are added to what is there\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
     "  --json-only             print nothing but the last line, one JSON object\n"
     "  --help                  print this\n";
@@ -86,7 +88,7 @@ static int parse_flag(options *result, const char *name) {
 static int takes_value(const char *name) {
   static const char *const names[] = {"--data", "--replicas",  "--epochs",       "--batch-size",
                                       "--seed", "--optimizer", "--learning-rate",
-                                      "--checkpoint", "--save-every"};
+                                      "--checkpoint", "--save-every", "--history"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     if (strcmp(name, names[i]) == 0) return 1;
   }
@@ -108,6 +110,8 @@ static void parse_value(options *result, const char *name, const char *text) {
     result->rule = parse_rule(name, text);
   } else if (strcmp(name, "--checkpoint") == 0) {
     result->checkpoint = text;
+  } else if (strcmp(name, "--history") == 0) {
+    result->history = text;
   } else if (strcmp(name, "--save-every") == 0) {
     result->save_every = (int64_t)parse_integer(name, text, 1, INT64_MAX);
   } else {

@@ -16,6 +16,7 @@ typedef struct {
   double learning_rate;
   const char *checkpoint; /* folder of the checkpoints; NULL: none are saved */
   int64_t save_every;     /* steps */
+  const char *history;    /* file of the history; NULL: none is written */
   int resume;
   int compare;
   int json_only;

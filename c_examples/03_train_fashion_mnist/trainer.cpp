@@ -122,8 +122,8 @@ private:
 
 int main(int argc, char **argv) {
   const options chosen = options_parse(argc, argv);
-  if (chosen.checkpoint != nullptr) {
-    std::fputs("03_train_fashion_mnist_cpp: --checkpoint is an option of the program in C alone\n", stderr);
+  if (chosen.checkpoint != nullptr || chosen.history != nullptr) {
+    std::fputs("03_train_fashion_mnist_cpp: --checkpoint and --history are options of the program in C alone\n", stderr);
     return 2;
   }
   picture_data data = data_open(chosen.data);

@@ -3,7 +3,9 @@
 mod bench;
 mod devices;
 mod doctor;
+mod drawing;
 mod gpu;
+mod plot;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ Commands:
   bench     measure the library on this machine
   devices   show the physical and logical devices of this machine
   doctor    check what training on this machine needs, and say what is wrong
+  plot      draw the loss and the accuracy of a training
 
 Options:
   -h, --help      show this help; after a command, that command's
@@ -67,6 +70,7 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("bench") => bench::run(arguments),
             Some("devices") => devices::run(arguments),
             Some("doctor") => doctor::run(arguments),
+            Some("plot") => plot::run(arguments),
             _ => Err(format!("unknown command '{}'", command.to_string_lossy()).into()),
         },
         Some(other) => Err(other.unexpected()),

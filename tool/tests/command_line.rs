@@ -1,9 +1,9 @@
 //! The command-line tool as its users run it. The drawings need the feature 'plot', which is on by
 //! default.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
+#[cfg(feature = "plot")]
+use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 
@@ -48,6 +48,8 @@ fn wrong_command_lines_are_explained() {
         (&["bench", "update", "--rule", "none"], "'none' is not possible"),
         (&["bench", "reduce", "--plot", "no/such/folder/a.svg"], drawn_nowhere),
         (&["bench", "run", "--plot"], "--plot"),
+        (&["plot"], "which file?"),
+        (&["plot", "no/such/history.csv"], "'no/such/history.csv': No such file"),
     ] {
         let output = umbo(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -183,17 +185,14 @@ fn benchmarks_are_drawn() {
     let memory = ["--replicas", "2", "--rounds", "1", "--from", "4K", "--to", "8K"];
     let input = ["--samples", "16", "--features", "4", "--batch", "8", "--rounds", "1"];
     for (benchmark, options, parts) in [
-        ("reduce", &memory[..], &["float32, SUM, replicas 2", "8.0 KiB", "GB/s"][..]),
-        ("gather", &memory, &["float32, axis 1, row 256, replicas 2", "GB/s"]),
+        ("reduce", &memory[..], &["SUM, replicas 2", "float32", "8.0 KiB", "GB/s"][..]),
+        ("gather", &memory, &["float32, row 256", "axis 1, replicas 2", "GB/s"]),
         (
             "update",
             &memory,
-            &[
-                "float32, gradient float32, copy none, clip false, adamw, variables 1, replicas 2",
-                "GB/s",
-            ],
+            &["float32, gradient float32, copy none, clip false, variables 1", "adamw, replicas 2"],
         ),
-        ("rows", &memory, &["float32, adamw", "GB/s"]),
+        ("rows", &memory, &["float32, width 64", "adamw, replicas 2", "GB/s"]),
         ("run", &["--rounds", "1", "--idle-us", "10"], &["all-reduce of a number", "microseconds"]),
         ("input", &input, &["library", "batches of 8", "microseconds"]),
     ] {
@@ -212,6 +211,35 @@ fn benchmarks_are_drawn() {
         for part in parts {
             assert!(drawing.contains(part), "no {part} in {drawing}");
         }
+    }
+}
+
+/// A history with the columns that the demonstration writes.
+#[cfg(feature = "plot")]
+#[test]
+fn the_history_of_the_demonstration_is_drawn() {
+    let source = include_str!("../../c_examples/03_train_fashion_mnist/history.c");
+    let names = source.split("fputs(\"").nth(1).unwrap().split("\\n").next().unwrap();
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("history.csv");
+    let rows = "1,0.5,0.8,0.45,0.82,1.5,40000\n2,0.4,0.85,0.4,0.84,1.4,42857\n";
+    fs::write(&file, format!("{names}\n{rows}")).unwrap();
+    let name = file.to_str().unwrap();
+    let said = printed(&["plot", name]);
+    let expected = "history.svg: loss, test_loss, accuracy, test_accuracy over epoch, 2 rows\n";
+    assert!(said.ends_with(expected), "{said}");
+    let drawing = fs::read_to_string(file.with_extension("svg")).unwrap();
+    assert!(drawing.contains("test_accuracy") && !drawing.contains("seconds"), "{drawing}");
+
+    let other = file.with_file_name("speed.svg");
+    let options = ["--columns", "seconds,samples_per_second", "-o", other.to_str().unwrap()];
+    assert!(printed(&[&["plot", name], &options[..]].concat()).contains("speed.svg: seconds, sam"));
+    for (options, problem) in [
+        (["--columns", "lost"], "no column 'lost'; there are loss, accuracy, test_loss"),
+        (["--output", "x.png"], "one that ends in .svg"),
+    ] {
+        let refused = umbo(&[&["plot", name], &options[..]].concat());
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && message.contains(problem), "{message}");
     }
 }
 

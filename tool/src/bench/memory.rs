@@ -102,7 +102,7 @@ impl Options {
         rows: &[Row],
     ) -> std::result::Result<Report, lexopt::Error> {
         if let Some(plot) = self.plot {
-            plot.speeds(&format!("umbo bench {benchmark}"), &lines(rows))?;
+            plot.speeds(&format!("umbo bench {benchmark}"), &shared(rows), &lines(rows))?;
         }
         Ok(Report::fine(text(benchmark, rows, self.json)))
     }
@@ -216,14 +216,20 @@ impl Row {
     }
 
     fn bytes(&self) -> f64 {
-        let label = self.labels.iter().find(|(name, _)| *name == "bytes");
-        label.and_then(|(_, value)| value.as_f64()).unwrap_or(f64::NAN)
+        self.label("bytes").and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// What tells the rows of one line of a drawing from those of the others: `float32, replicas 4`.
-    fn line_name(&self) -> String {
-        let others = self.labels.iter().filter(|(name, _)| *name != "bytes");
-        let parts: Vec<String> = others
+    fn label(&self, name: &str) -> Option<&Value> {
+        self.labels.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    /// What the labels of these names say: `float32, replicas 4`.
+    fn described(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let parts: Vec<String> = self
+            .labels
+            .iter()
+            // Sizes are what lines go over.
+            .filter(|(name, _)| !["bytes", "rows"].contains(name) && wanted(name))
             .map(|(name, value)| match value.as_str() {
                 // These say what they are.
                 Some(value) if ["dtype", "op", "rule"].contains(name) => value.to_owned(),
@@ -232,6 +238,17 @@ impl Row {
             .collect();
         parts.join(", ")
     }
+}
+
+/// Whether the name of a line has this label: it says what is measured, or differs between rows.
+fn in_legend(rows: &[Row], name: &str) -> bool {
+    let first = rows.first().and_then(|row| row.label(name));
+    ["op", "rule", "replicas"].contains(&name) || rows.iter().any(|row| row.label(name) != first)
+}
+
+/// What all lines of a drawing have in common.
+fn shared(rows: &[Row]) -> String {
+    rows.first().map_or_else(String::new, |row| row.described(|name| !in_legend(rows, name)))
 }
 
 /// The rows as lines over sizes.
@@ -243,7 +260,7 @@ fn lines(rows: &[Row]) -> Vec<Line> {
             ours: row.gigabytes_per_second(&row.ours),
             probe: row.gigabytes_per_second(&row.probe),
         };
-        let name = row.line_name();
+        let name = row.described(|name| in_legend(rows, name));
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
             None => lines.push(Line { name, points: vec![point] }),
@@ -357,6 +374,7 @@ mod tests {
         let row = |bytes: usize, replicas: usize| Row {
             labels: vec![
                 ("bytes", json!(bytes)),
+                ("rows", json!(bytes / 4)),
                 ("dtype", json!("float32")),
                 ("replicas", json!(replicas)),
             ],
@@ -364,9 +382,11 @@ mod tests {
             ours: vec![1.0],
             probe: vec![0.5],
         };
-        let lines = lines(&[row(64, 2), row(128, 2), row(64, 4)]);
+        let rows = [row(64, 2), row(128, 2), row(64, 4)];
+        let lines = lines(&rows);
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(names, ["float32, replicas 2", "float32, replicas 4"]);
+        assert_eq!(names, ["replicas 2", "replicas 4"]);
+        assert_eq!(shared(&rows), "float32");
         let points = lines[0].points.iter().map(|point| (point.bytes, point.ours, point.probe));
         assert_eq!(points.collect::<Vec<_>>(), [(64.0, 64.0, 128.0), (128.0, 128.0, 256.0)]);
     }

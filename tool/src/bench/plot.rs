@@ -2,11 +2,10 @@
 
 #![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "lines and spans are only drawn"))]
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::memory::quantile;
+use crate::drawing::Page;
 
 /// What an operation and its probe reached, over the sizes of its operands.
 pub struct Line {
@@ -42,43 +41,24 @@ impl Span {
     }
 }
 
-/// A file to draw into. It is opened before anything is measured, so that a wrong name is told at
-/// once.
-pub struct Plot {
-    path: PathBuf,
-    file: File,
-}
+/// A drawing of a benchmark.
+pub struct Plot(Page);
 
 impl Plot {
+    /// Refuses a wrong name before anything is measured.
     pub fn create(path: &Path) -> Result<Plot, String> {
-        if cfg!(not(feature = "plot")) {
-            return Err("this tool was built without its feature 'plot'".to_owned());
-        }
-        if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
-            return Err(format!(
-                "'{}' is no name of a drawing, which is SVG; give one that ends in .svg",
-                path.display()
-            ));
-        }
-        let file = File::create(path)
-            .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
-        Ok(Plot { path: path.to_owned(), file })
+        Page::create(path).map(Plot)
     }
 
-    /// Draws speeds over sizes: a line for ours, a dashed one for the probe.
-    pub fn speeds(self, title: &str, lines: &[Line]) -> Result<(), String> {
-        self.write(drawing::speeds(title, lines))
+    /// Draws speeds over sizes: a line for ours, a dashed one for the probe. `shared` is what all lines
+    /// have in common.
+    pub fn speeds(self, title: &str, shared: &str, lines: &[Line]) -> Result<(), String> {
+        self.0.write(drawing::speeds(title, shared, lines))
     }
 
     /// Draws durations, one below the other; `title` says what low and high are.
     pub fn durations(self, title: &str, spans: &[Span]) -> Result<(), String> {
-        self.write(drawing::durations(title, spans))
-    }
-
-    fn write(mut self, drawn: Result<String, String>) -> Result<(), String> {
-        drawn
-            .and_then(|text| self.file.write_all(text.as_bytes()).map_err(|e| e.to_string()))
-            .map_err(|error| format!("cannot draw '{}': {error}", self.path.display()))
+        self.0.write(drawing::durations(title, spans))
     }
 }
 
@@ -86,7 +66,7 @@ impl Plot {
 mod drawing {
     use super::{Line, Span};
 
-    pub fn speeds(_: &str, _: &[Line]) -> Result<String, String> {
+    pub fn speeds(_: &str, _: &str, _: &[Line]) -> Result<String, String> {
         Err("the feature 'plot' is missing".to_owned())
     }
 
@@ -98,31 +78,34 @@ mod drawing {
 #[cfg(feature = "plot")]
 mod drawing {
     use std::error::Error;
-    use std::ops::Range;
 
     use plotters::prelude::*;
     use plotters::style::text_anchor::{HPos, Pos, VPos};
 
     use super::{Line, Span};
     use crate::bytes_text;
+    use crate::drawing::{FONT, TITLE_FONT, around, widest, width_of};
 
     type Drawn<T> = Result<T, Box<dyn Error>>;
 
+    /// A page is at least so large, and larger where its texts need it.
     const WIDTH: u32 = 1080;
     const HEIGHT: u32 = 600;
-    /// Where the names of lines begin.
-    const LEGEND: i32 = 780;
+    const MARGIN: u32 = 12;
+    /// From the axis of sizes to the right edge of the chart.
+    const CHART: u32 = 760;
     const HEIGHT_OF_SPAN: u32 = 48;
     /// Above, below and between what is drawn of durations.
     const HEIGHT_AROUND_SPANS: u32 = 130;
-    const FONT: (&str, u32) = ("sans-serif", 14);
-    const TITLE_FONT: (&str, u32) = ("sans-serif", 18);
+    /// A sample of a line in the legend, with the room on both sides.
+    const SAMPLE: u32 = 46;
+    const HEIGHT_OF_NAME: u32 = 22;
     const PROBE: RGBColor = RGBColor(90, 90, 90);
     const OURS: RGBColor = RGBColor(20, 90, 180);
 
-    pub fn speeds(title: &str, lines: &[Line]) -> Result<String, String> {
+    pub fn speeds(title: &str, shared: &str, lines: &[Line]) -> Result<String, String> {
         let mut text = String::new();
-        draw_speeds(&mut text, title, lines).map_err(|error| error.to_string())?;
+        draw_speeds(&mut text, title, shared, lines).map_err(|error| error.to_string())?;
         Ok(text)
     }
 
@@ -132,15 +115,20 @@ mod drawing {
         Ok(text)
     }
 
-    fn draw_speeds(text: &mut String, title: &str, lines: &[Line]) -> Drawn<()> {
+    fn draw_speeds(text: &mut String, title: &str, shared: &str, lines: &[Line]) -> Drawn<()> {
         let points = || lines.iter().flat_map(|line| &line.points);
         let fastest = points().map(|point| point.ours.max(point.probe)).fold(0.0, f64::max);
-        let root = SVGBackend::with_string(text, (WIDTH, HEIGHT)).into_drawing_area();
+        let names = SAMPLE + widest(lines.iter().map(|line| line.name.as_str()), FONT) + MARGIN;
+        let titles = width_of(title, TITLE_FONT).max(width_of(shared, FONT)) + 2 * MARGIN;
+        let width = WIDTH.max(CHART + names).max(titles);
+        let legend = HEIGHT_OF_NAME * u32::try_from(lines.len())?;
+        let root =
+            SVGBackend::with_string(text, (width, HEIGHT.max(100 + legend))).into_drawing_area();
         root.fill(&WHITE)?;
+        let root = root.titled(title, TITLE_FONT)?.titled(shared, FONT)?;
         let mut chart = ChartBuilder::on(&root)
-            .caption(title, TITLE_FONT)
-            .margin(12)
-            .margin_right(WIDTH - LEGEND.cast_unsigned() + 20)
+            .margin(MARGIN)
+            .margin_right(names.max(width - CHART))
             .x_label_area_size(48)
             .y_label_area_size(64)
             .build_cartesian_2d(
@@ -157,7 +145,9 @@ mod drawing {
             .draw()?;
         let left = Pos::new(HPos::Left, VPos::Center);
         let label = FONT.into_text_style(&root).pos(left);
-        for ((number, line), y) in lines.iter().enumerate().zip((60..).step_by(22)) {
+        let beside = (width - names.max(width - CHART) + MARGIN).cast_signed();
+        let heights = (MARGIN.cast_signed()..).step_by(HEIGHT_OF_NAME as usize);
+        for ((number, line), y) in lines.iter().enumerate().zip(heights) {
             let colour = Palette99::pick(number).to_rgba();
             let ours = line.points.iter().map(|point| (point.bytes, point.ours));
             let probe = line.points.iter().map(|point| (point.bytes, point.probe));
@@ -165,9 +155,9 @@ mod drawing {
             chart.draw_series(LineSeries::new(ours.clone(), colour.stroke_width(2)))?;
             chart.draw_series(ours.map(|point| Circle::new(point, 3, colour.filled())))?;
             // Beside the chart, where it covers nothing.
-            let sample = [(LEGEND, y), (LEGEND + 18, y)];
+            let sample = [(beside, y), (beside + 18, y)];
             root.draw(&PathElement::new(sample, colour.stroke_width(2)))?;
-            root.draw_text(&line.name, &label, (LEGEND + 26, y))?;
+            root.draw_text(&line.name, &label, (beside + 26, y))?;
         }
         root.present()?;
         Ok(())
@@ -175,16 +165,18 @@ mod drawing {
 
     fn draw_durations(text: &mut String, title: &str, spans: &[Span]) -> Drawn<()> {
         let count = u32::try_from(spans.len())?;
-        let size = (WIDTH, HEIGHT_AROUND_SPANS + count * HEIGHT_OF_SPAN);
+        let names = widest(spans.iter().map(|span| span.name.as_str()), FONT) + 2 * MARGIN;
+        let width = (WIDTH - 230 + names).max(width_of(title, TITLE_FONT) + 2 * MARGIN);
+        let size = (width, HEIGHT_AROUND_SPANS + count * HEIGHT_OF_SPAN);
         let root = SVGBackend::with_string(text, size).into_drawing_area();
         root.fill(&WHITE)?;
+        let root = root.titled(title, TITLE_FONT)?;
         let ends = spans.iter().flat_map(|span| [span.low, span.high, span.middle]);
         let probes = spans.iter().filter_map(|span| span.probe);
         let mut chart = ChartBuilder::on(&root)
-            .caption(title, TITLE_FONT)
-            .margin(12)
+            .margin(MARGIN)
             .margin_right(30)
-            .margin_left(230)
+            .margin_left(names)
             .x_label_area_size(48)
             .build_cartesian_2d(around(ends.chain(probes)).log_scale(), 0.0..f64::from(count))?;
         chart
@@ -198,7 +190,7 @@ mod drawing {
         for (span, line) in spans.iter().rev().zip(0u32..) {
             let y = f64::from(line) + 0.5;
             let (_, height) = chart.backend_coord(&(span.middle, y));
-            root.draw_text(&span.name, &label, (225, height))?;
+            root.draw_text(&span.name, &label, (names.cast_signed() - 5, height))?;
             let reach = [(span.low, y), (span.high, y)];
             chart.draw_series([PathElement::new(reach, OURS.stroke_width(2))])?;
             chart.draw_series([Circle::new((span.middle, y), 5, OURS.filled())])?;
@@ -209,20 +201,12 @@ mod drawing {
         root.present()?;
         Ok(())
     }
-
-    /// A range that holds all values, with room on either side on an axis of logarithms.
-    fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
-        let finite = values.filter(|value| value.is_finite() && *value > 0.0);
-        let (least, most) = finite.fold((f64::INFINITY, 0.0f64), |(least, most), value| {
-            (least.min(value), most.max(value))
-        });
-        if least > most { 1.0..2.0 } else { least * 0.8..most * 1.25 }
-    }
 }
 
 #[cfg(all(test, feature = "plot"))]
 mod tests {
     use super::*;
+    use crate::drawing::assert_fits;
 
     #[test]
     fn lines_and_spans_are_drawn() {
@@ -232,9 +216,9 @@ mod tests {
             points: sizes.iter().copied().map(point).collect(),
         };
         let lines = [line("one & two", &[4096.0, 8192.0]), line("a single size", &[4096.0])];
-        let text = drawing::speeds("reduce", &lines).unwrap();
+        let text = drawing::speeds("reduce", "in common", &lines).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
-        for part in ["reduce", "one &amp; two", "a single size", "4.0 KiB", "GB/s"] {
+        for part in ["reduce", "in common", "one &amp; two", "a single size", "4.0 KiB", "GB/s"] {
             assert!(text.contains(part), "no {part} in {text}");
         }
         let spans = [
@@ -248,7 +232,22 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_no_reason_to_fail() {
-        assert!(drawing::speeds("nothing", &[]).unwrap().contains("</svg>"));
+        assert!(drawing::speeds("nothing", "", &[]).unwrap().contains("</svg>"));
         assert!(drawing::durations("nothing", &[]).unwrap().contains("</svg>"));
+    }
+
+    #[test]
+    fn long_names_and_many_lines_fit_their_page() {
+        let long =
+            "a rule with a name, replicas 8, gradient bfloat16, copy bfloat16, clip true".repeat(2);
+        let line = |number: usize| Line {
+            name: format!("{long} {number}"),
+            points: vec![Point { bytes: 4096.0, ours: 40.0, probe: 50.0 }],
+        };
+        let lines: Vec<Line> = (0..60).map(line).collect();
+        assert_fits(&drawing::speeds(&long, &long.repeat(2), &lines).unwrap());
+        assert_fits(&drawing::speeds("short", "", &lines[..1]).unwrap());
+        let spans = [Span::of(&long, &[1.0, 2.0], Some(&[1.0])), Span::of("short", &[1.0], None)];
+        assert_fits(&drawing::durations(&long.repeat(2), &spans).unwrap());
     }
 }

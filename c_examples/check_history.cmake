@@ -1,0 +1,18 @@
+# HISTORY has the names of its columns and then EPOCHS lines of as many numbers, the first of which counts the epochs.
+cmake_minimum_required(VERSION 3.19)
+
+file(STRINGS ${HISTORY} lines)
+list(POP_FRONT lines names)
+if(NOT names STREQUAL "epoch,loss,accuracy,test_loss,test_accuracy,seconds,samples_per_second")
+  message(FATAL_ERROR "${HISTORY} begins with ${names}")
+endif()
+set(epoch 0)
+foreach(line IN LISTS lines)
+  math(EXPR epoch "${epoch} + 1")
+  if(NOT line MATCHES "^${epoch}(,[0-9.]+)(,[0-9.]+)(,[0-9.]+)(,[0-9.]+)(,[0-9.]+)(,[0-9.]+)$")
+    message(FATAL_ERROR "${HISTORY}, epoch ${epoch}: ${line}")
+  endif()
+endforeach()
+if(NOT epoch EQUAL EPOCHS)
+  message(FATAL_ERROR "${HISTORY} has ${epoch} epochs, not ${EPOCHS}")
+endif()

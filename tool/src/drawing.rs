@@ -1,0 +1,99 @@
+//! What all drawings share: the file they go to, their fonts, and how much room a text needs.
+
+#![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "nothing is drawn"))]
+
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The name of a font and its size in pixels.
+pub type Font = (&'static str, u32);
+
+pub const FONT: Font = ("sans-serif", 14);
+pub const TITLE_FONT: Font = ("sans-serif", 18);
+
+/// A file to draw into. It is opened before anything is measured, so that a wrong name is told at
+/// once.
+pub struct Page {
+    path: PathBuf,
+    file: File,
+}
+
+impl Page {
+    pub fn create(path: &Path) -> Result<Page, String> {
+        if cfg!(not(feature = "plot")) {
+            return Err("this tool was built without its feature 'plot'".to_owned());
+        }
+        if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
+            return Err(format!(
+                "'{}' is no name of a drawing, which is SVG, as browsers show it; give one that ends \
+                 in .svg",
+                path.display()
+            ));
+        }
+        let file = File::create(path)
+            .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
+        Ok(Page { path: path.to_owned(), file })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn write(mut self, drawn: Result<String, String>) -> Result<(), String> {
+        drawn
+            .and_then(|text| self.file.write_all(text.as_bytes()).map_err(|e| e.to_string()))
+            .map_err(|error| format!("cannot draw '{}': {error}", self.path.display()))
+    }
+}
+
+/// At least so many pixels a text is wide. A drawing does not know the fonts of who looks at it; in the usual
+/// ones a letter is half as wide as the font is high on average, and this leaves a fifth more.
+pub fn width_of(text: &str, font: Font) -> u32 {
+    let letters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+    letters.saturating_mul(font.1).saturating_mul(3) / 5
+}
+
+/// The room for the widest of the texts.
+pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, font: Font) -> u32 {
+    texts.into_iter().map(|text| width_of(text, font)).max().unwrap_or(0)
+}
+
+/// A range that holds all values that can be drawn on an axis of logarithms, with room on either side.
+pub fn around(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let finite = values.filter(|value| value.is_finite() && *value > 0.0);
+    let (least, most) = finite
+        .fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+    if least > most { 1.0..2.0 } else { least * 0.8..most * 1.25 }
+}
+
+/// For tests: every text of a drawing ends before its page does.
+#[cfg(all(test, feature = "plot"))]
+pub fn assert_fits(drawing: &str) {
+    fn number(tag: &str, name: &str) -> f64 {
+        let from = tag.find(&format!(" {name}=\"")).unwrap_or_else(|| panic!("no {name} in {tag}"));
+        let value = &tag[from + name.len() + 3..];
+        value[..value.find('"').unwrap()].parse().unwrap()
+    }
+    let width = number(drawing, "width");
+    let height = number(drawing, "height");
+    for tag in drawing.split("<text").skip(1) {
+        let (attributes, rest) = tag.split_once('>').unwrap();
+        if attributes.contains("rotate") {
+            continue;
+        }
+        let text = rest.split('<').next().unwrap().trim();
+        let long = text.chars().count() as f64 * number(attributes, "font-size") * 0.5;
+        let x = number(attributes, "x");
+        let (left, right) = if attributes.contains("text-anchor=\"end\"") {
+            (x - long, x)
+        } else if attributes.contains("text-anchor=\"middle\"") {
+            (x - long / 2.0, x + long / 2.0)
+        } else {
+            (x, x + long)
+        };
+        assert!(left >= 0.0 && right <= width, "'{text}' is from {left} to {right} of {width}");
+        assert!(number(attributes, "y") < height, "'{text}' is below the page");
+    }
+}

@@ -1,0 +1,179 @@
+//! A table of numbers as a training writes it, line by line, in comma-separated values.
+
+use std::io::Read;
+
+/// The words that are drawn where nothing else is asked for.
+const USUAL: [&str; 2] = ["loss", "accuracy"];
+
+/// One curve: the values of a column over those of the first one.
+#[derive(Debug, PartialEq)]
+pub struct Curve {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Curves that are measured alike.
+#[derive(Debug, PartialEq)]
+pub struct Chart {
+    /// The last word of their names.
+    pub subject: String,
+    pub curves: Vec<Curve>,
+}
+
+pub struct History {
+    columns: Vec<String>,
+    /// In the order of the first column. NaN where nothing stands.
+    rows: Vec<Vec<f64>>,
+}
+
+impl History {
+    pub fn read(file: impl Read) -> Result<History, String> {
+        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(file);
+        let columns: Vec<String> =
+            reader.headers().map_err(said)?.iter().map(str::to_owned).collect();
+        if columns.len() < 2 {
+            return Err("its first line names no columns; it is to be like 'epoch,loss,accuracy'"
+                .to_owned());
+        }
+        let mut rows: Vec<Vec<f64>> = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(said)?;
+            let line = record.position().map_or(0, csv::Position::line);
+            let row = columns
+                .iter()
+                .zip(&record)
+                .map(|(column, text)| {
+                    number(text).ok_or_else(|| {
+                        format!("line {line}, column '{column}': '{text}' is no number")
+                    })
+                })
+                .collect::<Result<Vec<f64>, String>>()?;
+            if !row[0].is_finite() {
+                return Err(format!(
+                    "line {line}: the first column, '{}', says where the line belongs and needs a \
+                     number",
+                    columns[0]
+                ));
+            }
+            // The later line counts.
+            rows.retain(|earlier| earlier[0] != row[0]);
+            rows.push(row);
+        }
+        if rows.is_empty() {
+            return Err("it has no lines below the names of its columns".to_owned());
+        }
+        rows.sort_by(|one, other| one[0].total_cmp(&other[0]));
+        Ok(History { columns, rows })
+    }
+
+    /// The name of the first column.
+    pub fn axis(&self) -> &str {
+        &self.columns[0]
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The columns of this list, or the usual ones, those that end in the same word together.
+    pub fn charts(&self, list: Option<&str>) -> Result<Vec<Chart>, String> {
+        let known = &self.columns[1..];
+        let there_are = || format!("there are {}", known.join(", "));
+        let wanted: Vec<&str> = match list {
+            Some(list) => list.split(',').map(str::trim).collect(),
+            None => USUAL
+                .into_iter()
+                .flat_map(|word| known.iter().filter(move |name| last_word(name) == word))
+                .map(String::as_str)
+                .collect(),
+        };
+        if wanted.is_empty() {
+            return Err(format!(
+                "no column ends in 'loss' or 'accuracy'; choose with --columns: {}",
+                there_are()
+            ));
+        }
+        let mut charts: Vec<Chart> = Vec::new();
+        for name in wanted {
+            let Some(column) = known.iter().position(|column| column == name) else {
+                return Err(format!("it has no column '{name}'; {}", there_are()));
+            };
+            let points = self.rows.iter().map(|row| (row[0], row[column + 1]));
+            let points = points.filter(|(_, value)| value.is_finite()).collect();
+            let curve = Curve { name: name.to_owned(), points };
+            let subject = last_word(name).to_owned();
+            match charts.iter_mut().find(|chart| chart.subject == subject) {
+                Some(chart) => chart.curves.push(curve),
+                None => charts.push(Chart { subject, curves: vec![curve] }),
+            }
+        }
+        Ok(charts)
+    }
+}
+
+fn said(error: csv::Error) -> String {
+    error.to_string()
+}
+
+/// Nothing is no mistake: a column may have begun later, or a loss may have been none.
+fn number(text: &str) -> Option<f64> {
+    if text.is_empty() { Some(f64::NAN) } else { text.parse().ok() }
+}
+
+/// `accuracy` of `test_accuracy`.
+fn last_word(name: &str) -> &str {
+    name.rsplit(['_', '/', ' ', '-', '.']).next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(text: &str) -> History {
+        History::read(text.as_bytes()).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        History::read(text.as_bytes()).err().unwrap()
+    }
+
+    #[test]
+    fn columns_of_one_kind_share_a_chart() {
+        let read = history(
+            "epoch, loss, accuracy, test_loss, seconds\n1, 0.5, 0.8, 0.6, 3\n2, 0.4, 0.9, , 3\n",
+        );
+        assert_eq!((read.axis(), read.rows()), ("epoch", 2));
+        let charts = read.charts(None).unwrap();
+        let names = |chart: &Chart| {
+            chart.curves.iter().map(|curve| curve.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(&charts[0]), "loss test_loss");
+        assert_eq!(names(&charts[1]), "accuracy");
+        assert_eq!(charts[0].curves[0].points, [(1.0, 0.5), (2.0, 0.4)]);
+        // Nothing stands there in the second line.
+        assert_eq!(charts[0].curves[1].points, [(1.0, 0.6)]);
+        let chosen = read.charts(Some("seconds, loss")).unwrap();
+        assert_eq!((chosen[0].subject.as_str(), chosen.len()), ("seconds", 2));
+    }
+
+    #[test]
+    fn of_two_lines_for_one_epoch_the_later_counts() {
+        let read = history("epoch,loss\n1,4\n3,2\n2,3\n3,1\n");
+        let charts = read.charts(None).unwrap();
+        assert_eq!(charts[0].curves[0].points, [(1.0, 4.0), (2.0, 3.0), (3.0, 1.0)]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert!(refused("").contains("names no columns"));
+        assert!(refused("epoch,loss\n").contains("no lines"));
+        assert!(refused("epoch,loss\n1,0.5\n2,much\n").contains("line 3, column 'loss': 'much'"));
+        assert!(refused("epoch,loss\n,0.5\n").contains("line 2: the first column, 'epoch'"));
+        assert!(refused("epoch,loss\n1,0.5,7\n").contains('3'));
+        let read = history("epoch,error,rate\n1,2,3\n");
+        let wanted = read.charts(None).unwrap_err();
+        assert!(wanted.contains("--columns: there are error, rate"), "{wanted}");
+        let wanted = read.charts(Some("los")).unwrap_err();
+        assert!(wanted.contains("no column 'los'; there are error, rate"), "{wanted}");
+    }
+}
