@@ -373,6 +373,9 @@ typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 /** The processes of a cluster, and which of them this one is. */
 typedef struct umbo_cluster_resolver umbo_cluster_resolver;
 
+/** What joins the processes of a training: it moves bytes from each to each. */
+typedef struct umbo_communicator umbo_communicator;
+
 /** A sequence of elements, described but not yet produced. */
 typedef struct umbo_dataset umbo_dataset;
 
@@ -459,7 +462,9 @@ UMBO_ENUM(umbo_handle_type) {
   /** `umbo_checkpoint`. */
   UMBO_HANDLE_CHECKPOINT = 18,
   /** `umbo_checkpoint_manager`. */
-  UMBO_HANDLE_CHECKPOINT_MANAGER = 19
+  UMBO_HANDLE_CHECKPOINT_MANAGER = 19,
+  /** `umbo_communicator`. */
+  UMBO_HANDLE_COMMUNICATOR = 20
 };
 
 /** How important a log message is. */

@@ -24,6 +24,7 @@
  * - training.h: a pass over a dataset in one call.
  * - equivalence.h: whether a step does the same on one replica as on many.
  * - cluster_resolver.h: clusters.
+ * - communicator.h: what joins the processes of a training.
  *
  * tensorflow.h, which is not among them, has what only programs need that follow TensorFlow's
  * strategy call by call. C++ programs include umbo.hpp instead.
@@ -45,5 +46,6 @@
 #include <umbo/training.h>
 #include <umbo/equivalence.h>
 #include <umbo/cluster_resolver.h>
+#include <umbo/communicator.h>
 
 #endif

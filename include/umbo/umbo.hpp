@@ -43,6 +43,7 @@
 #include <umbo/cpp/dataset.hpp>
 
 #include <umbo/cpp/cluster_resolver.hpp>
+#include <umbo/cpp/communicator.hpp>
 
 #include <umbo/cpp/strategy.hpp>
 

@@ -1,4 +1,5 @@
 //! Clusters: which tasks there are, which of them this process is, and what joins them.
 
+pub mod checked;
 pub mod communicator;
 pub mod resolver;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{Checkpoint, Manager};
+use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
 use crate::ffi::equivalence::CheckedStep;
@@ -60,6 +61,8 @@ pub const UMBO_HANDLE_METRICS: umbo_handle_type = 17;
 pub const UMBO_HANDLE_CHECKPOINT: umbo_handle_type = 18;
 /// `umbo_checkpoint_manager`.
 pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 19;
+/// `umbo_communicator`.
+pub const UMBO_HANDLE_COMMUNICATOR: umbo_handle_type = 20;
 
 /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
 /// handle looks like an address that a processor would accept. The numbers are the constants'.
@@ -86,10 +89,11 @@ pub enum Kind {
     Metrics = 17,
     Checkpoint = 18,
     CheckpointManager = 19,
+    Communicator = 20,
 }
 
 impl Kind {
-    const ALL: [(Kind, &'static str); 19] = [
+    const ALL: [(Kind, &'static str); 20] = [
         (Kind::Tensor, "a tensor"),
         (Kind::Value, "a value"),
         (Kind::Strategy, "a strategy"),
@@ -109,6 +113,7 @@ impl Kind {
         (Kind::Metrics, "metrics"),
         (Kind::Checkpoint, "a checkpoint"),
         (Kind::CheckpointManager, "a checkpoint manager"),
+        (Kind::Communicator, "a communicator"),
     ];
 
     /// The kind with this number, if there is one.
@@ -132,9 +137,7 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
         let last = Kind::ALL.len();
         Error::invalid(
             "type",
-            format!(
-                "{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_CHECKPOINT_MANAGER ({last})"
-            ),
+            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_COMMUNICATOR ({last})"),
         )
     })
 }
@@ -210,6 +213,7 @@ objects! {
     Metrics: umbo_metrics => Arc<Metrics>;
     Checkpoint: umbo_checkpoint => Arc<Checkpoint>;
     CheckpointManager: umbo_checkpoint_manager => Arc<Manager>;
+    Communicator: umbo_communicator => Arc<dyn Communicator>;
 }
 
 /// Elements of one type on one device, with strides.
@@ -304,5 +308,10 @@ pub struct umbo_checkpoint {
 
 /// Which checkpoints of a training are kept, and who writes them.
 pub struct umbo_checkpoint_manager {
+    _opaque: [u8; 0],
+}
+
+/// What joins the processes of a training: it moves bytes from each to each.
+pub struct umbo_communicator {
     _opaque: [u8; 0],
 }

@@ -343,3 +343,17 @@ FIELD(umbo_equivalence_finding, factor, 32);
 FIELD(umbo_equivalence_finding, difference, 40);
 FIELD(umbo_equivalence_finding, name, 48);
 FIELD(umbo_equivalence_finding, text, 56);
+
+SIZE(umbo_communicator_functions, 96);
+FIELD(umbo_communicator_functions, struct_size, 0);
+FIELD(umbo_communicator_functions, flags, 8);
+FIELD(umbo_communicator_functions, rank, 16);
+FIELD(umbo_communicator_functions, size, 24);
+FIELD(umbo_communicator_functions, node_rank, 32);
+FIELD(umbo_communicator_functions, node_size, 40);
+FIELD(umbo_communicator_functions, all_to_all, 48);
+FIELD(umbo_communicator_functions, all_gather, 56);
+FIELD(umbo_communicator_functions, broadcast, 64);
+FIELD(umbo_communicator_functions, vote, 72);
+FIELD(umbo_communicator_functions, barrier, 80);
+FIELD(umbo_communicator_functions, abort, 88);

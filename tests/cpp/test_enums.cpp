@@ -53,6 +53,7 @@ constexpr bool is_known(umbo_handle_type constant) {
         case to_c(umbo::handle_type::metrics):
         case to_c(umbo::handle_type::checkpoint):
         case to_c(umbo::handle_type::checkpoint_manager):
+        case to_c(umbo::handle_type::communicator):
             return true;
     }
     return false;

@@ -58,6 +58,7 @@ enum class handle_type : std::int32_t {
     metrics = UMBO_HANDLE_METRICS,
     checkpoint = UMBO_HANDLE_CHECKPOINT,
     checkpoint_manager = UMBO_HANDLE_CHECKPOINT_MANAGER,
+    communicator = UMBO_HANDLE_COMMUNICATOR,
 };
 
 constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }

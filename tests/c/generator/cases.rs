@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::header::{Function, Header, Parameter};
 
 /// What the program makes once and passes wherever its type fits.
-pub const HANDLES: [&str; 19] = [
+pub const HANDLES: [&str; 20] = [
     "tensor",
     "value",
     "strategy",
@@ -29,10 +29,11 @@ pub const HANDLES: [&str; 19] = [
     "metrics",
     "checkpoint",
     "checkpoint_manager",
+    "communicator",
 ];
 
 /// Numbers that are not 1.
-const NUMBERS: [(&str, &str); 9] = [
+const NUMBERS: [(&str, &str); 10] = [
     ("axis", "0"),
     ("index", "0"),
     ("replica", "0"),
@@ -42,14 +43,17 @@ const NUMBERS: [(&str, &str); 9] = [
     ("most_verbose", "UMBO_LOG_ERROR"),
     ("status", "UMBO_STATUS_ABORTED"),
     ("bytes", "sizeof(numbers)"),
+    ("root", "0"),
 ];
 
 /// Fields that a struct needs beside its size.
-const FIELDS: [(&str, &str); 4] = [
+const FIELDS: [(&str, &str); 6] = [
     ("umbo_gradients_options", "loss_reduction = UMBO_LOSS_SUM"),
     ("umbo_destination", "device = \"CPU:0\""),
     ("umbo_generator", "next = good_generator_next_fn"),
     ("umbo_input_context", "num_replicas_in_sync = 1"),
+    ("umbo_communicator_functions", "all_to_all = good_communicator_all_to_all_fn"),
+    ("umbo_communicator_functions", "all_gather = good_communicator_all_gather_fn"),
 ];
 
 /// The whole program, and the number of cases in it.

@@ -26,6 +26,7 @@ static struct {
     umbo_metrics *metrics;
     umbo_checkpoint *checkpoint;
     umbo_checkpoint_manager *checkpoint_manager;
+    umbo_communicator *communicator;
 } good;
 
 /* A number of another library's, which needs no release. */
@@ -88,6 +89,34 @@ static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *u
     (void)user_data;
     (void)element;
     return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_to_all_fn(
+    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
+    void *user_data) {
+    (void)receive_counts;
+    (void)user_data;
+    if (send_counts[0] > 0) memcpy(receive, send, (size_t)send_counts[0]);
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void *send, void *receive,
+                                                                      const int64_t *counts,
+                                                                      void *user_data) {
+    (void)user_data;
+    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+    return UMBO_OK;
+}
+
+/* A rank alone. */
+static umbo_communicator *make_communicator(void) {
+    umbo_communicator *communicator = NULL;
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
+    functions.all_to_all = good_communicator_all_to_all_fn;
+    functions.all_gather = good_communicator_all_gather_fn;
+    CHECK_OK(umbo_communicator_create(&functions, NULL, NULL, &communicator));
+    return communicator;
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
@@ -238,6 +267,7 @@ int main(void) {
     CHECK_OK(umbo_checkpoint_create(good.strategy, &good.checkpoint));
     CHECK_OK(umbo_checkpoint_manager_create(good.checkpoint, "null_checkpoints", NULL, &good.checkpoint_manager));
     CHECK_OK(umbo_cluster_resolver_from_tf_config("{}", &good.cluster_resolver));
+    good.communicator = make_communicator();
 
     good.equivalence = check_three_examples();
 
@@ -247,6 +277,7 @@ int main(void) {
     umbo_variable_release(make_variable(good.strategy, 1, UMBO_AGGREGATION_SUM));
     CHECK_OK(umbo_scope_exit(creators));
 
+    umbo_communicator_release(good.communicator);
     umbo_checkpoint_manager_release(good.checkpoint_manager);
     umbo_checkpoint_release(good.checkpoint);
     umbo_metrics_release(good.metrics);

@@ -55,6 +55,7 @@ struct objects {
     umbo_metrics *metrics;
     umbo_checkpoint *checkpoint;
     umbo_checkpoint_manager *checkpoint_manager;
+    umbo_communicator *communicator;
     umbo_variable *table;
     umbo_value *structure;
     umbo_value *variable_value;
@@ -152,6 +153,34 @@ static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *u
     (void)user_data;
     (void)element;
     return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_to_all_fn(
+    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
+    void *user_data) {
+    (void)receive_counts;
+    (void)user_data;
+    if (send_counts[0] > 0) memcpy(receive, send, (size_t)send_counts[0]);
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void *send, void *receive,
+                                                                      const int64_t *counts,
+                                                                      void *user_data) {
+    (void)user_data;
+    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+    return UMBO_OK;
+}
+
+/* A rank alone. */
+static umbo_communicator *make_communicator(void) {
+    umbo_communicator *communicator = NULL;
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
+    functions.all_to_all = good_communicator_all_to_all_fn;
+    functions.all_gather = good_communicator_all_gather_fn;
+    CHECK_OK(umbo_communicator_create(&functions, NULL, NULL, &communicator));
+    return communicator;
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
@@ -352,6 +381,7 @@ static void make_objects(struct objects *good) {
     umbo_gradients_options gradients_options = UMBO_GRADIENTS_OPTIONS_INIT;
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
+    good->communicator = make_communicator();
     strategy_options.cpu_replicas = REPLICAS;
     strategy_options.cluster_resolver = good->cluster_resolver;
     CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
@@ -420,6 +450,7 @@ static void release_objects(struct objects *good, size_t gone) {
     RELEASE(value, variable_value);
     RELEASE(value, structure);
     RELEASE(variable, table);
+    RELEASE(communicator, communicator);
     RELEASE(checkpoint_manager, checkpoint_manager);
     RELEASE(checkpoint, checkpoint);
     RELEASE(metrics, metrics);
@@ -487,13 +518,13 @@ struct scene {
     float memory[4];
     /* How many elements a generator has yet to make. */
     int left;
-    /* What a generator's function has to be to be looked at. */
+    /* What a function of a generator or a communicator has to be to be looked at. */
     int part;
     int flag;
     pthread_key_t key;
 };
 
-enum { BEGIN = 1, NEXT, RESET, END };
+enum { BEGIN = 1, NEXT, RESET, END, ALL_TO_ALL, ALL_GATHER, BROADCAST, VOTE, BARRIER, ABORT };
 
 /* Makes the call with these objects. */
 static void probe(const struct scene *scene, umbo_replica_context *context,
@@ -1106,6 +1137,86 @@ static void the_next_of_a_distributed_generator(struct scene *scene) {
     scene->own = NULL;
 }
 
+/* -- umbo_communicator_all_to_all_fn and what stands beside it in umbo_communicator_functions */
+
+static umbo_status /* umbo_communicator_all_to_all_fn */ all_to_all_alone(
+    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
+    void *user_data) {
+    struct scene *scene = user_data;
+    if (scene->part == ALL_TO_ALL) probe(scene, NULL, NULL);
+    return good_communicator_all_to_all_fn(send, send_counts, receive, receive_counts, NULL);
+}
+
+static umbo_status /* umbo_communicator_all_gather_fn */ all_gather_alone(const void *send, void *receive,
+                                                                         const int64_t *counts,
+                                                                         void *user_data) {
+    struct scene *scene = user_data;
+    if (scene->part == ALL_GATHER) probe(scene, NULL, NULL);
+    return good_communicator_all_gather_fn(send, receive, counts, NULL);
+}
+
+static umbo_status /* umbo_communicator_broadcast_fn */ broadcast_alone(void *data, int64_t bytes,
+                                                                        int64_t root, void *user_data) {
+    struct scene *scene = user_data;
+    (void)data;
+    (void)bytes;
+    (void)root;
+    if (scene->part == BROADCAST) probe(scene, NULL, NULL);
+    return UMBO_OK;
+}
+
+static umbo_status /* umbo_communicator_vote_fn */ vote_alone(int64_t number, int64_t *least,
+                                                              int64_t *greatest, void *user_data) {
+    struct scene *scene = user_data;
+    *least = *greatest = number;
+    if (scene->part == VOTE) probe(scene, NULL, NULL);
+    return UMBO_OK;
+}
+
+static umbo_status /* umbo_communicator_barrier_fn */ barrier_alone(void *user_data) {
+    struct scene *scene = user_data;
+    if (scene->part == BARRIER) probe(scene, NULL, NULL);
+    return UMBO_OK;
+}
+
+static void /* umbo_communicator_abort_fn */ abort_alone(const char *message, void *user_data) {
+    struct scene *scene = user_data;
+    (void)message;
+    if (scene->part == ABORT) probe(scene, NULL, NULL);
+}
+
+static void communicate(struct scene *scene, int part, umbo_destroy_fn destroy) {
+    const int64_t counts[1] = {sizeof(float)};
+    const float sent = 1;
+    float received = 0;
+    int64_t least = 0, greatest = 0;
+    umbo_communicator *communicator = NULL;
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    functions.all_to_all = all_to_all_alone;
+    functions.all_gather = all_gather_alone;
+    functions.broadcast = broadcast_alone;
+    functions.vote = vote_alone;
+    functions.barrier = barrier_alone;
+    functions.abort = abort_alone;
+    scene->part = part;
+    CHECK_OK(umbo_communicator_create(&functions, scene, destroy, &communicator));
+    umbo_ignore(umbo_communicator_all_to_all(communicator, &sent, counts, &received, counts));
+    umbo_ignore(umbo_communicator_all_gather(communicator, &sent, &received, counts));
+    umbo_ignore(umbo_communicator_broadcast(communicator, &received, sizeof(received), 0));
+    umbo_ignore(umbo_communicator_vote(communicator, 1, &least, &greatest));
+    umbo_ignore(umbo_communicator_barrier(communicator));
+    umbo_ignore(umbo_communicator_abort(communicator, "the end"));
+    umbo_communicator_release(communicator);
+}
+
+static void an_all_to_all(struct scene *scene) { communicate(scene, ALL_TO_ALL, NULL); }
+static void an_all_gather(struct scene *scene) { communicate(scene, ALL_GATHER, NULL); }
+static void a_broadcast(struct scene *scene) { communicate(scene, BROADCAST, NULL); }
+static void a_vote(struct scene *scene) { communicate(scene, VOTE, NULL); }
+static void a_barrier(struct scene *scene) { communicate(scene, BARRIER, NULL); }
+static void an_abort(struct scene *scene) { communicate(scene, ABORT, NULL); }
+static void the_destroy_of_a_communicator(struct scene *scene) { communicate(scene, 0, probing_destroy); }
+
 static umbo_status next_is_foreign(void *pass, void *user_data, umbo_value **element) {
     struct scene *scene = user_data;
     (void)pass;
@@ -1402,6 +1513,13 @@ static const struct {
     CONTEXT(the_destroy_of_a_generator),
     CONTEXT(the_destroy_of_a_prefetched_element),
     CONTEXT(the_destroy_of_a_shuffled_element),
+    CONTEXT(an_all_to_all),
+    CONTEXT(an_all_gather),
+    CONTEXT(a_broadcast),
+    CONTEXT(a_vote),
+    CONTEXT(a_barrier),
+    CONTEXT(an_abort),
+    CONTEXT(the_destroy_of_a_communicator),
     CONTEXT(a_dataset_function) /* umbo_dataset_fn */,
     CONTEXT(an_initializer) /* umbo_initializer_fn */,
     CONTEXT(an_initializer_on_a_replica),

@@ -23,7 +23,7 @@
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
 #define MOST_GONE 16
-#define KINDS (UMBO_HANDLE_CHECKPOINT_MANAGER + 1)
+#define KINDS (UMBO_HANDLE_COMMUNICATOR + 1)
 /* Elements of arrays that go in, and of arrays that come out. */
 #define MOST_ITEMS 8
 #define MOST_ROOM 16
@@ -284,6 +284,7 @@ static void release(int kind, void *handle) {
         case UMBO_HANDLE_OPTIMIZER: umbo_optimizer_release(handle); break;
         case UMBO_HANDLE_CANCELLATION: umbo_cancellation_release(handle); break;
         case UMBO_HANDLE_CLUSTER_RESOLVER: umbo_cluster_resolver_release(handle); break;
+        case UMBO_HANDLE_COMMUNICATOR: umbo_communicator_release(handle); break;
         case UMBO_HANDLE_ELEMENT_SPEC: umbo_element_spec_release(handle); break;
         case UMBO_HANDLE_EQUIVALENCE: umbo_equivalence_release(handle); break;
         case UMBO_HANDLE_METRICS: umbo_metrics_release(handle); break;
@@ -492,6 +493,59 @@ static void drawn_generator_end_fn(void *pass, void *user_data) {
         CHECK(pthread_mutex_unlock(&passes_mutex) == 0);
         free(ended);
     }
+    in_a_callback();
+}
+
+/* Ranks that are not there send nothing. */
+static umbo_status drawn_communicator_all_to_all_fn(const void *send, const int64_t *send_counts,
+                                                    void *receive, const int64_t *receive_counts,
+                                                    void *user_data) {
+    (void)send;
+    (void)send_counts;
+    (void)receive;
+    (void)receive_counts;
+    (void)user_data;
+    in_a_callback();
+    return outcome();
+}
+
+static umbo_status drawn_communicator_all_gather_fn(const void *send, void *receive,
+                                                    const int64_t *counts, void *user_data) {
+    (void)send;
+    (void)receive;
+    (void)counts;
+    (void)user_data;
+    in_a_callback();
+    return outcome();
+}
+
+static umbo_status drawn_communicator_broadcast_fn(void *data, int64_t bytes, int64_t root,
+                                                   void *user_data) {
+    (void)data;
+    (void)bytes;
+    (void)root;
+    (void)user_data;
+    in_a_callback();
+    return outcome();
+}
+
+static umbo_status drawn_communicator_vote_fn(int64_t number, int64_t *least, int64_t *greatest,
+                                              void *user_data) {
+    (void)user_data;
+    *least = *greatest = number;
+    in_a_callback();
+    return outcome();
+}
+
+static umbo_status drawn_communicator_barrier_fn(void *user_data) {
+    (void)user_data;
+    in_a_callback();
+    return outcome();
+}
+
+static void drawn_communicator_abort_fn(const char *message, void *user_data) {
+    (void)message;
+    (void)user_data;
     in_a_callback();
 }
 

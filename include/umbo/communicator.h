@@ -1,0 +1,362 @@
+/* Generated from src/ffi; do not edit. */
+#ifndef UMBO_COMMUNICATOR_H
+#define UMBO_COMMUNICATOR_H
+
+/**
+ * @file communicator.h
+ * @brief Communicators: what joins the processes of a training.
+ *
+ * Each process is a *rank*, a number from 0 on, and makes its communicator once: of functions of
+ * its own, or of MPI's. A communicator moves bytes and never sums. Contributions of several
+ * processes are added by the library in the order of the ranks, so that the bits of a result do
+ * not depend on what moved them.
+ *
+ * Functions that move bytes are collective: all ranks call them, in the same order. A call that
+ * has failed makes all later calls of its communicator UMBO_STATUS_UNAVAILABLE, since ranks may
+ * have come to different places.
+ *
+ * Threads: getters, retain and release are *concurrent*. Of the calls of a communicator that move
+ * bytes one is made at a time; a second one is UMBO_STATUS_FAILED_PRECONDITION.
+ *
+ * Functions:
+ * - umbo_communicator_create(): Makes a communicator of functions of the program's.
+ * - umbo_communicator_rank(): Gives the number of this rank.
+ * - umbo_communicator_size(): Tells how many ranks there are.
+ * - umbo_communicator_node(): Gives the number of this rank among those of its machine.
+ * - umbo_communicator_all_to_all(): Sends a part of `send` to each rank, and receives one from
+ *   each.
+ * - umbo_communicator_all_gather(): Receives what every rank sends.
+ * - umbo_communicator_broadcast(): Sends what a rank has to all others.
+ * - umbo_communicator_vote(): Finds the least and the greatest of the ranks' numbers.
+ * - umbo_communicator_barrier(): Waits until all ranks have called it.
+ * - umbo_communicator_abort(): Tells the other ranks that this one cannot go on, so that they need
+ *   not wait for it.
+ * - umbo_communicator_retain(): Makes another handle to the same communicator.
+ * - umbo_communicator_release(): Releases a handle to a communicator.
+ *
+ * Example:
+ * ```c
+ * // The sum of a number of each rank.
+ * static umbo_status sum(umbo_communicator *communicator, double number, double *total) {
+ *   double numbers[64];
+ *   int64_t counts[64], size, rank;
+ *   UMBO_TRY(umbo_communicator_size(communicator, &size));
+ *   if (size > 64) return UMBO_STATUS_UNIMPLEMENTED;
+ *   for (rank = 0; rank < size; rank++) counts[rank] = sizeof(number);
+ *   UMBO_TRY(umbo_communicator_all_gather(communicator, &number, numbers, counts));
+ *   for (*total = 0, rank = 0; rank < size; rank++) *total += numbers[rank];
+ *   return UMBO_OK;
+ * }
+ * ```
+ */
+
+#include <umbo/core.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+
+/**
+ * The functions may be called on any thread; without it, only on the thread that made the
+ * communicator. One call is made at a time in any case.
+ */
+#define UMBO_COMMUNICATOR_ANY_THREAD (1)
+
+/** The functions take addresses of GPU memory, too. This version hands them host memory alone. */
+#define UMBO_COMMUNICATOR_DEVICE_POINTERS (2)
+
+/**
+ * Sends a part of `send` to each rank, and receives one from each.
+ *
+ * @param[in] send The parts to send, one behind the other in the order of the ranks. NULL if all
+ *   are empty.
+ * @param[in] send_counts How many bytes each part has; as many numbers as there are ranks.
+ * @param[out] receive Gets the parts in the order of the ranks that sent them. NULL if all are
+ *   empty.
+ * @param[in] receive_counts How many bytes each part has; as many numbers as there are ranks.
+ * @param[in] user_data What was given to umbo_communicator_create().
+ * @return UMBO_OK, or why it fails.
+ *
+ * The part for this rank itself is copied.
+ */
+typedef umbo_status (*umbo_communicator_all_to_all_fn)(
+    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
+    void *user_data);
+
+/**
+ * Receives what every rank sends.
+ *
+ * @param[in] send What this rank sends. NULL if it is empty.
+ * @param[out] receive Gets what the ranks send, one behind the other in their order, this rank's
+ *   own part too. NULL if all are empty.
+ * @param[in] counts How many bytes each rank sends; as many numbers as there are ranks, the same
+ *   on all of them.
+ * @param[in] user_data What was given to umbo_communicator_create().
+ * @return UMBO_OK, or why it fails.
+ */
+typedef umbo_status (*umbo_communicator_all_gather_fn)(
+    const void *send, void *receive, const int64_t *counts, void *user_data);
+
+/**
+ * Sends what a rank has to all others.
+ *
+ * @param[in,out] data What rank `root` sends and the others get. NULL if it is empty.
+ * @param[in] bytes How many bytes it has, on all ranks.
+ * @param[in] root The rank that sends.
+ * @param[in] user_data What was given to umbo_communicator_create().
+ * @return UMBO_OK, or why it fails.
+ */
+typedef umbo_status (*umbo_communicator_broadcast_fn)(
+    void *data, int64_t bytes, int64_t root, void *user_data);
+
+/**
+ * Finds the least and the greatest of the ranks' numbers.
+ *
+ * @param[in] number This rank's number.
+ * @param[out] least The least of all.
+ * @param[out] greatest The greatest of all.
+ * @param[in] user_data What was given to umbo_communicator_create().
+ * @return UMBO_OK, or why it fails.
+ */
+typedef umbo_status (*umbo_communicator_vote_fn)(
+    int64_t number, int64_t *least, int64_t *greatest, void *user_data);
+
+/**
+ * Returns once all ranks have called it.
+ *
+ * @param[in] user_data What was given to umbo_communicator_create().
+ * @return UMBO_OK, or why it fails.
+ */
+typedef umbo_status (*umbo_communicator_barrier_fn)(void *user_data);
+
+/**
+ * Tells the other ranks that this one cannot go on.
+ *
+ * @param[in] message Why.
+ * @param[in] user_data What was given to umbo_communicator_create().
+ *
+ * It may end the process.
+ */
+typedef void (*umbo_communicator_abort_fn)(const char *message, void *user_data);
+
+/**
+ * The functions of a communicator, which moves bytes and never sums. Start from
+ * UMBO_COMMUNICATOR_FUNCTIONS_INIT.
+ *
+ * Every function but `abort` is collective: all ranks call it in the same order, and it returns
+ * once it has what it needs of the others. It must not wait forever: an engine whose ranks can be
+ * lost returns an error after a time. After a failure no function but `abort` is called again. The
+ * functions must not use the communicator that calls them.
+ */
+typedef struct umbo_communicator_functions {
+  /** `sizeof(umbo_communicator_functions)`; UMBO_COMMUNICATOR_FUNCTIONS_INIT sets it. */
+  size_t struct_size;
+  /** 0, or UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS added up. */
+  int64_t flags;
+  /** The number of this rank, from 0. */
+  int64_t rank;
+  /** How many ranks there are. By default 1. */
+  int64_t size;
+  /** The number of this rank among those of its machine, from 0. */
+  int64_t node_rank;
+  /** How many ranks are on this machine. By default 1. */
+  int64_t node_size;
+  /** Must be set. */
+  umbo_communicator_all_to_all_fn all_to_all;
+  /** Must be set. */
+  umbo_communicator_all_gather_fn all_gather;
+  /** NULL: done by `all_gather`. */
+  umbo_communicator_broadcast_fn broadcast;
+  /** NULL: done by `all_gather`. */
+  umbo_communicator_vote_fn vote;
+  /** NULL: done by a vote. */
+  umbo_communicator_barrier_fn barrier;
+  /** NULL: the other ranks notice by their own means. */
+  umbo_communicator_abort_fn abort;
+} umbo_communicator_functions;
+
+/** The starting value of a umbo_communicator_functions. */
+#define UMBO_COMMUNICATOR_FUNCTIONS_INIT \
+  { sizeof(umbo_communicator_functions), 0, 0, 1, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL }
+
+/** UMBO_COMMUNICATOR_FUNCTIONS_INIT, to be assigned. */
+static inline umbo_communicator_functions umbo_communicator_functions_default(void) {
+  umbo_communicator_functions value = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+  return value;
+}
+
+/**
+ * Makes a communicator of functions of the program's.
+ *
+ * @param[in] functions The functions, and where this process stands. The struct is copied.
+ * @param[in] user_data What the functions are given.
+ * @param[in] destroy Releases `user_data` when the communicator is gone, exactly once, on any
+ *   thread, also if this function fails. NULL: nothing to release.
+ * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown, or a rank
+ *   is not among the ranks; or a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create(
+    const umbo_communicator_functions *functions, void *user_data, umbo_destroy_fn destroy,
+    umbo_communicator **communicator);
+
+/**
+ * Gives the number of this rank.
+ *
+ * @param[in] communicator The communicator.
+ * @param[out] rank The number, from 0.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
+ *   pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_rank(
+    const umbo_communicator *communicator, int64_t *rank);
+
+/**
+ * Tells how many ranks there are.
+ *
+ * @param[in] communicator The communicator.
+ * @param[out] size How many, 1 or more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
+ *   pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_size(
+    const umbo_communicator *communicator, int64_t *size);
+
+/**
+ * Gives the number of this rank among those of its machine.
+ *
+ * @param[in] communicator The communicator.
+ * @param[out] node_rank The number, from 0.
+ * @param[out] node_size How many ranks are on this machine, 1 or more.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or an output is a null
+ *   pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_node(
+    const umbo_communicator *communicator, int64_t *node_rank, int64_t *node_size);
+
+/**
+ * Sends a part of `send` to each rank, and receives one from each.
+ *
+ * @param[in] communicator The communicator.
+ * @param[in] send The parts to send, one behind the other in the order of the ranks. `send` may be
+ *   NULL if all are empty.
+ * @param[in] send_counts How many bytes each part has; as many numbers as there are ranks.
+ * @param[out] receive Gets the parts in the order of the ranks that sent them. Other memory than
+ *   `send`. `receive` may be NULL if all are empty.
+ * @param[in] receive_counts How many bytes each part has; as many numbers as there are ranks.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a negative count, a count of this rank for itself that is not
+ *   the same on both sides, memory that overlaps, an invalid handle, or a null pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: another call of the communicator is in progress, or this is
+ *   not the thread that it is for.
+ * - UMBO_STATUS_UNAVAILABLE: an earlier call has failed.
+ * - What the engine says, such as UMBO_STATUS_DEADLINE_EXCEEDED.
+ *
+ * Collective: all ranks call it, in the same order among their calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_all_to_all(
+    umbo_communicator *communicator, const void *send, const int64_t *send_counts, void *receive,
+    const int64_t *receive_counts);
+
+/**
+ * Receives what every rank sends.
+ *
+ * @param[in] communicator The communicator.
+ * @param[in] send What this rank sends. `send` may be NULL if it is empty.
+ * @param[out] receive Gets what the ranks send, one behind the other in their order. Other memory
+ *   than `send`. `receive` may be NULL if all are empty.
+ * @param[in] counts How many bytes each rank sends; as many numbers as there are ranks, the same
+ *   on all of them.
+ * @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
+ *
+ * Collective: all ranks call it, in the same order among their calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_all_gather(
+    umbo_communicator *communicator, const void *send, void *receive, const int64_t *counts);
+
+/**
+ * Sends what a rank has to all others.
+ *
+ * @param[in] communicator The communicator.
+ * @param[in,out] data What rank `root` sends, and where the others get it. `data` may be NULL if
+ *   `bytes` is 0.
+ * @param[in] bytes How many bytes it has, on all ranks.
+ * @param[in] root The rank that sends.
+ * @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
+ *
+ * Collective: all ranks call it, in the same order among their calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_broadcast(
+    umbo_communicator *communicator, void *data, int64_t bytes, int64_t root);
+
+/**
+ * Finds the least and the greatest of the ranks' numbers.
+ *
+ * @param[in] communicator The communicator.
+ * @param[in] number This rank's number.
+ * @param[out] least The least of all.
+ * @param[out] greatest The greatest of all.
+ * @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
+ *
+ * Collective: all ranks call it, in the same order among their calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_vote(
+    umbo_communicator *communicator, int64_t number, int64_t *least, int64_t *greatest);
+
+/**
+ * Waits until all ranks have called it.
+ *
+ * @param[in] communicator The communicator.
+ * @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
+ *
+ * Collective: all ranks call it, in the same order among their calls.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_barrier(umbo_communicator *communicator);
+
+/**
+ * Tells the other ranks that this one cannot go on, so that they need not wait for it.
+ *
+ * @param[in] communicator The communicator.
+ * @param[in] message Why. The engine may pass it on or print it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `message` is a null
+ *   pointer.
+ *
+ * Engines whose jobs end as one, such as MPI, end this process and the others. Where the function
+ * returns, the communicator is of no further use on this rank.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_abort(
+    umbo_communicator *communicator, const char *message);
+
+/**
+ * Makes another handle to the same communicator.
+ *
+ * @param[in] communicator The communicator.
+ * @param[out] retained The other handle. Release it with umbo_communicator_release(); the first
+ *   handle stays as it is.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `retained` is a null
+ *   pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_retain(
+    const umbo_communicator *communicator, umbo_communicator **retained);
+
+/**
+ * Releases a handle to a communicator.
+ *
+ * @param[in] communicator The handle. NULL does nothing.
+ */
+UMBO_API void umbo_communicator_release(const umbo_communicator *communicator);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif

@@ -1,0 +1,307 @@
+//! What holds for every engine: arguments are checked, one call is made at a time, and nothing is
+//! asked of an engine that has failed.
+
+use std::fmt;
+
+use super::communicator::{Communicator, Vote};
+use crate::error::{Error, Result};
+use crate::executor::fork::Origin;
+use crate::executor::lock::Mutex;
+
+/// An engine that only sees calls that are right.
+pub struct CheckedCommunicator {
+    engine: Box<dyn Communicator>,
+    origin: Origin,
+    /// Held during a call; what became of the one that failed.
+    state: Mutex<State>,
+}
+
+enum State {
+    Usable,
+    /// A call has begun; if it is found by another, it has not come to an end but been left.
+    Left,
+    Failed(String),
+}
+
+impl fmt::Debug for CheckedCommunicator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.engine.rank(), self.engine.size())
+    }
+}
+
+impl CheckedCommunicator {
+    /// Checks what `engine` says of itself. The arguments in messages are the names of the getters.
+    pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
+        let (rank, size) = (engine.rank(), engine.size());
+        let (node_rank, node_size) = (engine.node_rank(), engine.node_size());
+        if rank >= size {
+            return Err(Error::invalid("rank", format!("{rank} is not in [0, {size}), the ranks")));
+        }
+        if node_size > size {
+            let problem = format!("{node_size}; a machine has at most all {size} ranks");
+            return Err(Error::invalid("node_size", problem));
+        }
+        if node_rank >= node_size {
+            let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
+            return Err(Error::invalid("node_rank", problem));
+        }
+        let (origin, state) = (Origin::here(), Mutex::new(State::Usable));
+        Ok(CheckedCommunicator { engine, origin, state })
+    }
+
+    fn call<T>(&self, call: impl FnOnce(&dyn Communicator) -> Result<T>) -> Result<T> {
+        self.origin.check("a communicator")?;
+        let Some(mut state) = self.state.try_lock() else {
+            return Err(Error::precondition(
+                "another call of this communicator is in progress; the calls of a rank follow one another, \
+                 in the same order on all ranks",
+            ));
+        };
+        match &*state {
+            State::Usable => {}
+            State::Left => {
+                return Err(Error::Unavailable(
+                    "an earlier call of this communicator was left by an exception or a panic; it is of no \
+                     further use"
+                        .to_owned(),
+                ));
+            }
+            State::Failed(how) => {
+                return Err(Error::Unavailable(format!(
+                    "an earlier call of this communicator failed, and it is of no further use: {how}"
+                )));
+            }
+        }
+        *state = State::Left;
+        let result = call(&*self.engine);
+        *state = match &result {
+            Ok(_) => State::Usable,
+            Err(error) => State::Failed(format!("{}: {error}", error.status().name())),
+        };
+        result
+    }
+
+    fn check_counts(&self, counts: &[usize], bytes: usize, argument: &'static str) -> Result<()> {
+        let size = self.engine.size();
+        if counts.len() != size {
+            let problem = format!("has {} numbers; one for each of {size} ranks", counts.len());
+            return Err(Error::invalid(argument, problem));
+        }
+        let sum = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        if sum != Some(bytes) {
+            let sum = sum.map_or_else(|| "too large a number".to_owned(), |sum| sum.to_string());
+            let problem = format!("adds up to {sum}; {bytes} bytes are there");
+            return Err(Error::invalid(argument, problem));
+        }
+        Ok(())
+    }
+}
+
+impl Communicator for CheckedCommunicator {
+    fn rank(&self) -> usize {
+        self.engine.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.engine.size()
+    }
+
+    fn node_rank(&self) -> usize {
+        self.engine.node_rank()
+    }
+
+    fn node_size(&self) -> usize {
+        self.engine.node_size()
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        self.check_counts(send_counts, send.len(), "send_counts")?;
+        self.check_counts(receive_counts, receive.len(), "receive_counts")?;
+        let own = self.rank();
+        if send_counts[own] != receive_counts[own] {
+            let problem = format!(
+                "rank {own} sends itself {} bytes and receives {}",
+                send_counts[own], receive_counts[own]
+            );
+            return Err(Error::invalid("receive_counts", problem));
+        }
+        self.call(|engine| engine.all_to_all(send, send_counts, receive, receive_counts))
+    }
+
+    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
+        self.check_counts(counts, receive.len(), "counts")?;
+        let own = self.rank();
+        if counts[own] != send.len() {
+            let problem =
+                format!("rank {own} sends {} bytes; {} are expected", send.len(), counts[own]);
+            return Err(Error::invalid("counts", problem));
+        }
+        self.call(|engine| engine.all_gather(send, receive, counts))
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
+        let size = self.size();
+        if root >= size {
+            return Err(Error::invalid("root", format!("{root} is not in [0, {size}), the ranks")));
+        }
+        self.call(|engine| engine.broadcast(bytes, root))
+    }
+
+    fn vote(&self, number: i64) -> Result<Vote> {
+        let vote = self.call(|engine| engine.vote(number))?;
+        if (vote.least..=vote.greatest).contains(&number) {
+            return Ok(vote);
+        }
+        let problem = format!(
+            "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
+            vote.least, vote.greatest
+        );
+        *self.state.lock() = State::Failed(format!("DATA_LOSS: {problem}"));
+        Err(Error::DataLoss(problem))
+    }
+
+    fn barrier(&self) -> Result<()> {
+        self.call(|engine| engine.barrier())
+    }
+
+    fn abort(&self, error: &Error) {
+        if !self.origin.is_here() {
+            return;
+        }
+        // Not while a call is in progress, which an engine may not bear; the call fails by itself.
+        if let Some(mut state) = self.state.try_lock() {
+            *state = State::Failed(format!("{}: {error}", error.status().name()));
+            self.engine.abort(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A rank alone, which counts its calls and fails in one of them.
+    #[derive(Default)]
+    struct Alone {
+        size: usize,
+        rank: usize,
+        node_size: usize,
+        calls: AtomicUsize,
+        fails_in: Option<usize>,
+        vote_is_off: bool,
+    }
+
+    impl Alone {
+        fn call(&self) -> Result<()> {
+            match Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.fails_in {
+                true => Err(Error::DeadlineExceeded("nobody came".into())),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl Communicator for Alone {
+        fn rank(&self) -> usize {
+            self.rank
+        }
+        fn size(&self) -> usize {
+            self.size
+        }
+        fn node_rank(&self) -> usize {
+            0
+        }
+        fn node_size(&self) -> usize {
+            self.node_size
+        }
+        fn all_to_all(&self, send: &[u8], _: &[usize], to: &mut [u8], _: &[usize]) -> Result<()> {
+            to.copy_from_slice(send);
+            self.call()
+        }
+        fn all_gather(&self, send: &[u8], to: &mut [u8], _: &[usize]) -> Result<()> {
+            to.copy_from_slice(send);
+            self.call()
+        }
+        fn broadcast(&self, _: &mut [u8], _: usize) -> Result<()> {
+            self.call()
+        }
+        fn vote(&self, number: i64) -> Result<Vote> {
+            self.call()?;
+            let number = if self.vote_is_off { number + 1 } else { number };
+            Ok(Vote { least: number, greatest: number })
+        }
+        fn barrier(&self) -> Result<()> {
+            self.call()
+        }
+        fn abort(&self, _: &Error) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn alone() -> Alone {
+        Alone { size: 1, node_size: 1, ..Alone::default() }
+    }
+
+    fn checked(engine: Alone) -> Result<CheckedCommunicator> {
+        CheckedCommunicator::new(Box::new(engine))
+    }
+
+    #[test]
+    fn what_an_engine_says_of_itself_is_checked() {
+        for (rank, size, node_size, argument) in
+            [(1, 1, 1, "rank"), (0, 0, 0, "rank"), (0, 2, 3, "node_size"), (0, 1, 0, "node_rank")]
+        {
+            let error = checked(Alone { rank, size, node_size, ..Alone::default() }).unwrap_err();
+            assert!(error.to_string().starts_with(argument), "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_counts_reach_no_engine_and_break_nothing() {
+        let communicator = checked(alone()).unwrap();
+        let mut to = [0; 2];
+        for error in [
+            communicator.all_to_all(&[1], &[1], &mut to, &[2]).unwrap_err(),
+            communicator.all_to_all(&[1], &[1, 0], &mut to[..1], &[1]).unwrap_err(),
+            communicator.all_to_all(&[1], &[2], &mut to[..1], &[1]).unwrap_err(),
+            communicator.all_gather(&[1], &mut to, &[2]).unwrap_err(),
+            communicator.all_gather(&[1], &mut to, &[1]).unwrap_err(),
+            communicator.broadcast(&mut to, 1).unwrap_err(),
+        ] {
+            assert!(matches!(error, Error::InvalidArgument { .. }), "{error}");
+        }
+        communicator.all_gather(&[7], &mut to[..1], &[1]).unwrap();
+        assert_eq!(to, [7, 0]);
+    }
+
+    #[test]
+    fn nothing_is_asked_of_an_engine_that_has_failed() {
+        let communicator = checked(Alone { fails_in: Some(1), ..alone() }).unwrap();
+        communicator.barrier().unwrap();
+        assert!(matches!(communicator.barrier(), Err(Error::DeadlineExceeded(_))));
+        let later = communicator.vote(3).unwrap_err().to_string();
+        assert!(later.contains("DEADLINE_EXCEEDED: nobody came"), "{later}");
+        assert!(communicator.barrier().is_err());
+    }
+
+    #[test]
+    fn a_vote_without_ones_own_number_is_none() {
+        let communicator = checked(Alone { vote_is_off: true, ..alone() }).unwrap();
+        assert!(matches!(communicator.vote(3), Err(Error::DataLoss(_))));
+        assert!(communicator.barrier().is_err());
+    }
+
+    #[test]
+    fn who_has_aborted_is_done() {
+        let communicator = checked(alone()).unwrap();
+        communicator.abort(&Error::Cancelled("no more".into()));
+        assert!(communicator.barrier().unwrap_err().to_string().contains("CANCELLED: no more"));
+    }
+}

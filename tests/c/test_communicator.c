@@ -1,0 +1,210 @@
+/* Communicators of the program's own functions: what they are given, what they must be, what becomes
+ * of their failures. Several ranks are threads' and processes' business; here is one. */
+#include "check.h"
+
+/* A rank that says what it was asked, and moves bytes to itself. */
+struct engine {
+    int calls;
+    int destroyed;
+    int aborted;
+    umbo_status outcome;
+    int64_t off; /* added to votes */
+    umbo_communicator *itself;
+    char message[64];
+};
+
+static umbo_status called(struct engine *engine) {
+    engine->calls++;
+    if (engine->outcome == UMBO_OK) return UMBO_OK;
+    return umbo_set_last_error(engine->outcome, "the wire is cut", NULL, NULL);
+}
+
+static umbo_status all_to_all(const void *send, const int64_t *send_counts, void *receive,
+                              const int64_t *receive_counts, void *user_data) {
+    CHECK(send_counts[0] == receive_counts[0]);
+    CHECK((send == NULL) == (send_counts[0] == 0));
+    CHECK((receive == NULL) == (receive_counts[0] == 0));
+    if (send != NULL) memcpy(receive, send, (size_t)send_counts[0]);
+    return called((struct engine *)user_data);
+}
+
+static umbo_status all_gather(const void *send, void *receive, const int64_t *counts, void *user_data) {
+    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+    return called((struct engine *)user_data);
+}
+
+static umbo_status vote(int64_t number, int64_t *least, int64_t *greatest, void *user_data) {
+    struct engine *engine = (struct engine *)user_data;
+    *least = *greatest = number + engine->off;
+    return called(engine);
+}
+
+static umbo_status barrier(void *user_data) {
+    struct engine *engine = (struct engine *)user_data;
+    if (engine->itself != NULL) {
+        CHECK_STATUS(umbo_communicator_barrier(engine->itself), UMBO_STATUS_FAILED_PRECONDITION);
+        CHECK_MESSAGE("in progress");
+    }
+    return called(engine);
+}
+
+static void aborted(const char *message, void *user_data) {
+    struct engine *engine = (struct engine *)user_data;
+    engine->aborted++;
+    strncpy(engine->message, message, sizeof(engine->message) - 1);
+}
+
+static void destroy(void *user_data) { ((struct engine *)user_data)->destroyed++; }
+
+static umbo_communicator_functions functions_of_one(void) {
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    functions.all_to_all = all_to_all;
+    functions.all_gather = all_gather;
+    functions.abort = aborted;
+    return functions;
+}
+
+static umbo_communicator *make(const umbo_communicator_functions *functions, struct engine *engine) {
+    umbo_communicator *communicator = NULL;
+    memset(engine, 0, sizeof(*engine));
+    CHECK_OK(umbo_communicator_create(functions, engine, destroy, &communicator));
+    return communicator;
+}
+
+/* Moves with the functions of `functions`; `calls` of them reach the engine. */
+static void moves(const umbo_communicator_functions *functions, int calls) {
+    const int64_t counts[1] = {5}, none[1] = {0};
+    struct engine engine;
+    char received[8] = "";
+    int64_t number = -1, other = -1;
+    umbo_communicator *communicator = make(functions, &engine), *second = NULL;
+    CHECK_OK(umbo_communicator_rank(communicator, &number));
+    CHECK_OK(umbo_communicator_size(communicator, &other));
+    CHECK(number == 0 && other == 1);
+    CHECK_OK(umbo_communicator_node(communicator, &number, &other));
+    CHECK(number == 0 && other == 1);
+    CHECK_OK(umbo_communicator_all_to_all(communicator, "abcd", counts, received, counts));
+    CHECK(strcmp(received, "abcd") == 0);
+    CHECK_OK(umbo_communicator_all_to_all(communicator, NULL, none, NULL, none));
+    CHECK_OK(umbo_communicator_all_gather(communicator, "efgh", received, counts));
+    CHECK(strcmp(received, "efgh") == 0);
+    CHECK_OK(umbo_communicator_broadcast(communicator, received, 5, 0));
+    CHECK(strcmp(received, "efgh") == 0);
+    CHECK_OK(umbo_communicator_vote(communicator, INT64_MIN, &number, &other));
+    CHECK(number == INT64_MIN && other == INT64_MIN);
+    CHECK_OK(umbo_communicator_barrier(communicator));
+    CHECK(engine.calls == calls);
+    CHECK_OK(umbo_communicator_retain(communicator, &second));
+    umbo_communicator_release(communicator);
+    CHECK(engine.destroyed == 0);
+    CHECK_OK(umbo_communicator_barrier(second));
+    umbo_communicator_release(second);
+    CHECK(engine.destroyed == 1);
+}
+
+static void what_is_wrong_is_said(void) {
+    const int64_t counts[1] = {4}, negative[1] = {-1}, huge[1] = {INT64_MAX}, other[1] = {3};
+    struct engine engine;
+    char bytes[8] = "";
+    const umbo_communicator_functions functions = functions_of_one();
+    umbo_communicator *communicator = make(&functions, &engine);
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, "abc", negative, bytes, counts),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("send_counts");
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, "abc", counts, bytes, other),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("sends itself 4 bytes and receives 3");
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, bytes, counts, bytes + 2, counts),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("overlaps");
+    CHECK_STATUS(umbo_communicator_all_gather(communicator, "abc", bytes, negative),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_communicator_all_gather(communicator, bytes, bytes, huge),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_communicator_broadcast(communicator, bytes, -1, 0), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_communicator_broadcast(communicator, bytes, 1, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("root: 1 is not in [0, 1)");
+    CHECK(engine.calls == 0);
+    CHECK_OK(umbo_communicator_barrier(communicator)); /* nothing of this has broken it */
+    umbo_communicator_release(communicator);
+}
+
+static void failures(void) {
+    struct engine engine;
+    const umbo_communicator_functions functions = functions_of_one();
+    umbo_communicator *communicator = make(&functions, &engine);
+    engine.outcome = UMBO_STATUS_ABORTED;
+    CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_ABORTED);
+    CHECK_MESSAGE("the wire is cut");
+    engine.outcome = UMBO_OK;
+    CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_UNAVAILABLE);
+    CHECK_MESSAGE("ABORTED: the wire is cut");
+    CHECK(engine.calls == 1);
+    CHECK_OK(umbo_communicator_abort(communicator, "enough"));
+    CHECK(engine.aborted == 1 && strcmp(engine.message, "enough") == 0);
+    umbo_communicator_release(communicator);
+}
+
+static void odd_engines(void) {
+    struct engine engine;
+    int64_t least, greatest;
+    umbo_communicator *communicator;
+    umbo_communicator_functions functions = functions_of_one();
+    functions.vote = vote;
+    functions.barrier = barrier;
+    communicator = make(&functions, &engine);
+    engine.itself = communicator;
+    CHECK_OK(umbo_communicator_barrier(communicator));
+    engine.off = 1;
+    CHECK_STATUS(umbo_communicator_vote(communicator, 7, &least, &greatest), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_UNAVAILABLE);
+    umbo_communicator_release(communicator);
+}
+
+static void refused(const umbo_communicator_functions *functions, const char *words) {
+    struct engine engine;
+    umbo_communicator *communicator = NULL;
+    memset(&engine, 0, sizeof(engine));
+    CHECK_STATUS(umbo_communicator_create(functions, &engine, destroy, &communicator),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    if (strstr(umbo_last_error_message(), words) == NULL) check_failed(__FILE__, __LINE__, words);
+    CHECK(communicator == NULL && engine.destroyed == 1);
+}
+
+static void what_is_none(void) {
+    umbo_communicator_functions functions = functions_of_one();
+    functions.all_to_all = NULL;
+    refused(&functions, "functions.all_to_all");
+    functions = functions_of_one();
+    functions.all_gather = NULL;
+    refused(&functions, "functions.all_gather");
+    functions = functions_of_one();
+    functions.flags = 4;
+    refused(&functions, "functions.flags: 4");
+    functions = functions_of_one();
+    functions.size = -1;
+    refused(&functions, "functions.size: -1");
+    functions = functions_of_one();
+    functions.rank = 1;
+    refused(&functions, "rank: 1 is not in [0, 1)");
+    functions = functions_of_one();
+    functions.node_size = 2;
+    refused(&functions, "node_size: 2");
+    functions = functions_of_one();
+    functions.struct_size = 3;
+    refused(&functions, "struct_size is 3");
+    refused(NULL, "functions");
+}
+
+int main(void) {
+    umbo_communicator_functions functions = functions_of_one();
+    moves(&functions, 6); /* an empty all-to-all is a call, too */
+    functions.vote = vote;
+    functions.barrier = barrier;
+    moves(&functions, 6);
+    what_is_wrong_is_said();
+    failures();
+    odd_engines();
+    what_is_none();
+    return finish();
+}

@@ -1,0 +1,94 @@
+// Communicators of engines that are C++ objects.
+#include <umbo/umbo.hpp>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../c/check.h"
+
+namespace {
+
+// A rank alone; it counts how many of it there are.
+struct engine {
+    static int alive;
+    bool fails = false;
+
+    explicit engine(bool fails_) : fails(fails_) { ++alive; }
+    engine(const engine &other) : fails(other.fails) { ++alive; }
+    ~engine() { --alive; }
+
+    void all_to_all(const void *send, const std::int64_t *counts, void *receive, const std::int64_t *) {
+        if (fails) throw std::runtime_error("the wire is cut");
+        if (counts[0] > 0) std::memcpy(receive, send, static_cast<std::size_t>(counts[0]));
+    }
+
+    void all_gather(const void *send, void *receive, const std::int64_t *counts) {
+        all_to_all(send, counts, receive, counts);
+    }
+};
+
+int engine::alive = 0;
+
+void moves() {
+    const auto communicator = umbo::communicator::create({}, engine(false));
+    const auto place = communicator.place();
+    CHECK(place.rank == 0 && place.size == 1 && place.node_rank == 0 && place.node_size == 1);
+    const double sent = 3;
+    double received = 0;
+    const std::vector<std::int64_t> counts{sizeof(sent)};
+    communicator.all_to_all(&sent, counts, &received, counts);
+    CHECK(received == 3);
+    received = 0;
+    communicator.all_gather(&sent, &received, counts);
+    CHECK(received == 3);
+    communicator.broadcast(&received, sizeof(received), 0);
+    const auto vote = communicator.vote(-4);
+    CHECK(vote.least == -4 && vote.greatest == -4);
+    communicator.barrier();
+    try {
+        communicator.all_gather(&sent, &received, {});
+        CHECK(!"no counts");
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == umbo::status::invalid_argument);
+    }
+    communicator.abort("the end");
+}
+
+void fails() {
+    const auto communicator = umbo::communicator::create({}, engine(true));
+    try {
+        communicator.barrier();
+        CHECK(!"it throws");
+    } catch (const std::runtime_error &thrown) {
+        CHECK(std::string(thrown.what()) == "the wire is cut"); // as it was thrown
+    }
+    try {
+        communicator.barrier();
+        CHECK(!"it is of no further use");
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == umbo::status::unavailable);
+    }
+}
+
+void is_refused() {
+    umbo::communicator_place place;
+    place.rank = 1;
+    try {
+        umbo::communicator::create(place, engine(false));
+        CHECK(!"rank 1 of 1");
+    } catch (const umbo::error &error) {
+        CHECK(error.status() == umbo::status::invalid_argument);
+    }
+}
+
+} // namespace
+
+int main() {
+    moves();
+    fails();
+    is_refused();
+    CHECK(engine::alive == 0);
+    return finish();
+}
