@@ -1,4 +1,4 @@
-// Fits y = w x + b on two replicas: the whole of a training loop, as small as it gets.
+// Fits y = w x + b on two replicas: a whole training loop, with a dataset, gradients, an optimizer and a metric.
 //
 // The 10 examples come in batches of 4, so that the last batch has two: one for each replica. The result is the one
 // that a single replica finds, since every gradient is weighted by the examples it was computed from.
@@ -7,62 +7,55 @@
 #include <umbo/umbo.hpp>
 #include <vector>
 
-// Ten structs {x, y} on the line y = 3 x - 1, shuffled and batched.
-static umbo::dataset make_dataset() {
-  std::vector<float> x, y;
+int main() {
+  umbo::strategy_options options;
+  options.cpu_replicas = 2;
+  const auto strategy = umbo::strategy::central_storage(options);
+  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {w, b}
+  umbo::gradients_options sums;
+  sums.loss_reduction = umbo::loss::sum; // the step adds up over its rows; the library divides by all rows
+  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto metrics = umbo::metrics::create(strategy);
+  const auto loss = metrics.define("loss", umbo::metric_kind::mean);
+
+  // The training step of one replica: reads the line and its part of the batch, writes its gradient.
+  const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
+    const auto x = batch.view_as<float>("x"), y = batch.view_as<float>("y"); // this replica's rows; there may be none
+    const auto p = context.read<float>(line);
+    const auto g = context.gradient<float>(gradients, 0, umbo::gradient_mode::add); // this replica's own buffer, zeroed
+    double sum = 0.0;
+    for (std::size_t row = 0; row < x.size(); ++row) {
+      const float error = p[0] * x[row] + p[1] - y[row];
+      sum += 0.5 * static_cast<double>(error * error);
+      g[0] += error * x[row];
+      g[1] += error;
+    }
+    metrics.add(context, loss, sum, static_cast<double>(x.size()));
+    context.submit(gradients);
+  };
+
+  std::vector<float> x, y; // on the line y = 3 x - 1
   for (int i = 0; i < 10; ++i) {
     x.push_back(0.2f * static_cast<float>(i) - 1.0f);
     y.push_back(3.0f * x.back() - 1.0f);
   }
   const auto columns = umbo::value::structure({{"x", umbo::tensor::from_vector(x)}, {"y", umbo::tensor::from_vector(y)}});
-  umbo::shuffle_options shuffle;
-  shuffle.seed = 1;
-  return umbo::dataset::from_tensor_slices(columns).shuffle(shuffle).batch(4);
-}
+  const auto examples = umbo::dataset::from_tensor_slices(columns).shuffle().batch(4);
+  const auto batches = strategy.distribute(examples).iterate();
 
-int main() {
-  umbo::strategy_options options;
-  options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto weight_and_bias = strategy.create_variable("weight_and_bias", umbo::tensor::zeros(umbo::dtype::float32, {2}));
-  umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum; // the step adds up over its rows; the library divides by all rows
-  const auto gradients = umbo::gradients::create(strategy, {weight_and_bias}, sums);
   umbo::sgd_options rate;
   rate.learning_rate = 0.5;
-  const auto optimizer = umbo::optimizer::sgd(strategy, rate);
-
-  // The training step of one replica: reads the weights and its part of the batch, writes its gradient.
-  const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
-    const auto x = batch.view_as<float>("x"), y = batch.view_as<float>("y"); // this replica's rows; there may be none
-    const auto p = context.read<float>(weight_and_bias);
-    const auto g = context.gradient<float>(gradients, 0, umbo::gradient_mode::add); // this replica's own buffer, zeroed
-    double loss = 0.0;
-    for (std::size_t row = 0; row < x.size(); ++row) {
-      const float error = p[0] * x[row] + p[1] - y[row];
-      loss += 0.5 * static_cast<double>(error * error);
-      g[0] += error * x[row];
-      g[1] += error;
-    }
-    context.add_metric("loss", loss, static_cast<double>(x.size()));
-    context.submit(gradients);
-  };
-
-  const auto batches = strategy.distribute(make_dataset()).iterate();
+  umbo::train_epoch_options how;
+  how.optimizer = umbo::optimizer::sgd(strategy, rate);
+  how.gradients = gradients;
+  how.metrics = metrics; // of each epoch alone
   for (int epoch = 1; epoch <= 20; ++epoch) {
-    double loss = 0.0, examples = 0.0;
-    for (const umbo::value &batch : batches) {
-      strategy.run(step, batch);
-      optimizer.apply(gradients);
-      const auto metric = strategy.metric("loss");
-      loss += metric.sum;
-      examples += metric.weight;
-    }
-    batches.reset();
-    if (epoch % 5 == 0) std::printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss / examples, examples);
+    umbo::train_epoch(strategy, batches, step, how);
+    const auto mean = metrics.result(loss);
+    if (epoch % 5 == 0) std::printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, mean.mean, mean.weight);
   }
 
-  const auto fitted = weight_and_bias.read().to_vector<float>();
+  const auto fitted = line.read().to_vector<float>();
   std::printf("y = %.3f x %+.3f\n", static_cast<double>(fitted[0]), static_cast<double>(fitted[1]));
   return std::fabs(fitted[0] - 3.0f) < 0.01f && std::fabs(fitted[1] + 1.0f) < 0.01f ? 0 : 1;
 }
