@@ -35,6 +35,12 @@
  * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
  * - umbo_gradients_release(): Releases a handle.
+ * - umbo_gradients_attach(): Lets a gradient stay where the program has it: this replica's
+ *   gradient of a variable is read from the memory of `view`, without a copy, instead of from the
+ *   buffer that umbo_gradients_view() gives.
+ * - umbo_gradients_withdraw(): Takes back what this replica has contributed to a variable in this
+ *   step: the buffer that it viewed, the rows that it added or the memory that it attached count
+ *   no more, as if it had not touched them.
  *
  * Example:
  * ```c
@@ -175,6 +181,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
  * If a replica does not view a variable in a step, its gradient counts as zero. If no replica
  * views it, the variable is not updated. Replicas call at the same time; the call allocates
  * nothing and does not wait.
+ *
+ * The buffer stays where it is: the view has the same address in every step as long as the
+ * gradients live. umbo_gradients_attach() lets a gradient stay in the program's memory instead.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_view(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, umbo_gradient_mode mode,
@@ -413,6 +422,64 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_retain(
  * The object ends when its last handle is released and nothing else keeps it.
  */
 UMBO_API void umbo_gradients_release(const umbo_gradients *gradients);
+
+/**
+ * Lets a gradient stay where the program has it: this replica's gradient of a variable is read from
+ * the memory of `view`, without a copy, instead of from the buffer that umbo_gradients_view()
+ * gives.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] ctx The replica's context.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
+ *   (umbo_gradients_dtype()), in row-major order, in the memory of the replica's device.
+ * @param[in] user_data What `destroy` is given.
+ * @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
+ *   NULL: nothing to release.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a view of another dtype, shape,
+ *   order of elements or device; the message says which.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * - UMBO_STATUS_NOT_FOUND: the view's device does not exist.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the replica has viewed or attached this gradient in this step
+ *   already (umbo_gradients_withdraw() takes that back), or as for umbo_gradients_view().
+ * - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * The replica may write the elements until it submits. From then on nobody writes them until the
+ * library calls `destroy`. It does so when nothing reads them any more: after the apply that uses
+ * the gradient up (or adds it to those of earlier runs), after a run that fails, when the replica
+ * withdraws it, at the latest when a later step replaces it or the gradients are released.
+ * `destroy` may then be called by the thread that runs or applies, in the middle of that call: it
+ * can use the library, but can't run or change anything of this strategy.
+ *
+ * On a GPU replica the memory is that of its GPU; what the callback has queued there when it
+ * returns is waited for, as always.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_attach(
+    umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, const umbo_view *view,
+    void *user_data, umbo_destroy_fn destroy);
+
+/**
+ * Takes back what this replica has contributed to a variable in this step: the buffer that it
+ * viewed, the rows that it added or the memory that it attached count no more, as if it had not
+ * touched them.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] ctx The replica's context.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @return UMBO_OK, also if there is nothing to take back, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for umbo_gradients_view().
+ *
+ * This is how a replica says that the step does not use a parameter. If no replica contributes to a
+ * variable, an apply leaves it alone: no weight decay, no momentum, and the optimizer's state for
+ * it stays. If others do contribute, this replica counts as zero. What was attached is given to its
+ * `destroy`. The replica may view, add or attach again before it submits.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_withdraw(
+    umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -226,7 +226,7 @@ impl Observer {
             let written = contributed.written.into_iter().zip(gradients.variables());
             let elements = written.map(|(written, variable)| match written {
                 None => Ok(None),
-                Some(Written::Dense(buffer)) => elements_of(buffer).map(Some),
+                Some(Written::Dense(buffer)) => elements_of(&buffer).map(Some),
                 Some(Written::Rows(rows)) => elements_of_rows(variable, &rows, counts).map(Some),
             });
             part.gradients = elements.collect::<Result<_>>()?;

@@ -3,7 +3,7 @@
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
 //! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is the
-//! one in which something was made; [`lock`] has the locks; [`shutdown`] ends what is idle.
+//! one in which something was made; [`lock`] has the locks; [`thread_pools`] knows those of other libraries; [`shutdown`] ends what is idle.
 
 #![expect(
     unsafe_code,
@@ -22,4 +22,5 @@ pub mod pool;
 pub mod shutdown;
 pub mod thread;
 pub mod thread_end;
+pub mod thread_pools;
 pub mod workers;

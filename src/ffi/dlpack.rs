@@ -2,20 +2,17 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use super::boundary::{Out, boundary, check, out};
 use super::callback::{UserData, umbo_destroy_fn};
 use super::handle::{get, reserve};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
-use super::view::{UMBO_VIEW_READ_ONLY, described, umbo_view};
+use super::view::{tensor_over_view, umbo_view};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
 use crate::tensor::dlpack::{
     self, Form, Legacy as DLManagedTensor, Versioned as DLManagedTensorVersioned,
 };
-use crate::tensor::storage::Storage;
 
 /// Gives a tensor to another library, without a copy.
 ///
@@ -161,26 +158,8 @@ pub unsafe extern "C" fn umbo_view_to_dlpack(
         // SAFETY: the caller gives NULL or a place for the output.
         let managed = unsafe { out(managed, "managed") }?;
         // SAFETY: the caller gives NULL or a view whose elements are there.
-        let tensor = unsafe { tensor_of_view(view, owner) }?;
+        let tensor = unsafe { tensor_over_view(view, "view", Box::new(owner)) }?;
         managed.write(dlpack::export::<DLManagedTensorVersioned>(&tensor)?.as_ptr());
         Ok(())
     })
-}
-
-/// A tensor over what a view shows.
-///
-/// # Safety
-/// `pointer` is NULL or leads to a view, whose elements are there until `owner` is dropped.
-unsafe fn tensor_of_view(pointer: *const umbo_view, owner: UserData) -> Result<Tensor> {
-    // SAFETY: the caller's promise.
-    let (view, dtype, layout, device) = unsafe { described(pointer, "view") }?;
-    let read_only = view.flags & UMBO_VIEW_READ_ONLY != 0 || view.mutable_data.is_null();
-    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
-        Error::invalid("view", "its strides reach further than memory can address")
-    })?;
-    let data = view.data.cast_mut().cast();
-    // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
-    // where the view came from.
-    let storage = unsafe { Storage::foreign(data, bytes, device, read_only, Box::new(owner)) };
-    Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
 }

@@ -176,6 +176,9 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// If a replica does not view a variable in a step, its gradient counts as zero. If no replica
 /// views it, the variable is not updated. Replicas call at the same time; the call allocates
 /// nothing and does not wait.
+///
+/// The buffer stays where it is: the view has the same address in every step as long as the gradients live.
+/// umbo_gradients_attach() lets a gradient stay in the program's memory instead.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_view(
     gradients: *mut umbo_gradients,
@@ -521,7 +524,7 @@ fn of_variable<T>(
     })?
 }
 
-fn variable_index(index: i64) -> Result<usize> {
+pub(crate) fn variable_index(index: i64) -> Result<usize> {
     usize::try_from(index)
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }

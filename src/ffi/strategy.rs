@@ -1,11 +1,13 @@
 //! Strategies: making them, and what they are.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 use super::boundary::{array, boundary, boundary_in_need, collect, constant, out, quietly};
+use super::callback::umbo_destroy_fn;
 use super::handle::{self, borrow, get, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
 use super::options::{self, Extensible};
+use super::replica_thread::{hooks_from, umbo_replica_thread_fn};
 use super::status::umbo_status;
 use super::text::{device_name, optional_text, text};
 use crate::error::{Error, Result};
@@ -52,6 +54,21 @@ pub struct umbo_strategy_options {
     /// Replica 0 usually runs on the stack of the thread that calls. Below each stack 16 MiB of
     /// address space are closed, so that an array that does not fit ends the process with SIGSEGV.
     pub thread_stack_bytes: usize,
+    /// Called on each thread when it serves as a replica of this strategy for the first time, just before
+    /// the callback and as a part of it, so that no run can begin in it: the place to say how many threads OpenMP, a BLAS
+    /// and the like may use from here. Replica 0 usually runs on whatever thread calls
+    /// umbo_strategy_run(), so the function is called on each such thread, and a thread that serves
+    /// several strategies is told by each. Replicas call at the same time. NULL: nothing is called.
+    pub replica_thread_start_fn: umbo_replica_thread_fn,
+    /// Called on each thread of the library's own that has served as a replica, when it ends, which is
+    /// when the strategy goes. A thread of the program's goes on, and gets no such call. NULL: nothing is
+    /// called.
+    pub replica_thread_stop_fn: umbo_replica_thread_fn,
+    /// Passed to both.
+    pub replica_thread_user_data: *mut c_void,
+    /// Releases `replica_thread_user_data`, exactly once, when the strategy, its copies and their threads
+    /// are gone; also if the strategy cannot be made. NULL: nothing is released.
+    pub replica_thread_user_data_destroy: umbo_destroy_fn,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -68,6 +85,10 @@ impl Default for umbo_strategy_options {
             thread_binding: UMBO_THREAD_BINDING_ON,
             cluster_resolver: std::ptr::null(),
             thread_stack_bytes: 0,
+            replica_thread_start_fn: None,
+            replica_thread_stop_fn: None,
+            replica_thread_user_data: std::ptr::null_mut(),
+            replica_thread_user_data_destroy: None,
         }
     }
 }
@@ -98,10 +119,16 @@ pub unsafe extern "C" fn umbo_strategy_create(
     options: *const umbo_strategy_options,
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary("umbo_strategy_create", || {
+    // SAFETY: the caller gives NULL or options.
+    let known = unsafe { options::known_part(options, "options") }.ok();
+    // SAFETY: the options say how the user data is released, also if they say nothing else that makes
+    // sense.
+    let (hooks, keeps) = unsafe { hooks_from(known.as_ref().map(|(options, _)| options)) };
+    boundary("umbo_strategy_create", move || {
+        let _keeps = keeps;
         // SAFETY: the caller keeps the header's promise on pointers.
         let (strategy, options) = unsafe { (out(strategy, "strategy")?, options_from(options)?) };
-        strategy.write(make(Strategy::new(&options)?)?);
+        strategy.write(make(Strategy::new(&Options { thread_hooks: hooks, ..options })?)?);
         Ok(())
     })
 }
@@ -143,6 +170,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         )?,
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
+        thread_hooks: None,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Views of memory, as they go out and come in.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -191,4 +192,26 @@ pub(crate) unsafe fn tensor_of_view(
     let incoming = unsafe { view_from(pointer, argument) }?;
     let view = incoming.reading()?;
     Tensor::made(view.dtype(), view.layout().shape, DeviceId::HOST, |to| to.copy_from_view(&view))
+}
+
+/// A tensor over what a view of the caller's shows, which keeps `owner`.
+///
+/// # Safety
+/// `pointer` is NULL or leads to a view, whose elements are there until `owner` is dropped.
+pub(crate) unsafe fn tensor_over_view(
+    pointer: *const umbo_view,
+    argument: &'static str,
+    owner: Box<dyn Any + Send + Sync>,
+) -> Result<Tensor> {
+    // SAFETY: the caller's promise.
+    let (view, dtype, layout, device) = unsafe { described(pointer, argument) }?;
+    let read_only = view.flags & UMBO_VIEW_READ_ONLY != 0 || view.mutable_data.is_null();
+    let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
+        Error::invalid(argument, "its strides reach further than memory can address")
+    })?;
+    let data = view.data.cast_mut().cast();
+    // SAFETY: the caller promises the elements until the owner is dropped; who may write them is said
+    // where the view came from.
+    let storage = unsafe { Storage::foreign(data, bytes, device, read_only, owner) };
+    Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
 }

@@ -426,6 +426,8 @@ impl Drop for ApplyAction {
             state.give_back(work);
             self.gradients.release(None);
         }
+        // What was applied is not read any more; it is the caller's, who may ask anything.
+        self.gradients.settle();
         // The log's sink is the caller's, and may ask the optimizer or the strategy.
         if let Some((variable, step)) = self.warning.take() {
             warn_of(&variable, step);

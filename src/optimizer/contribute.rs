@@ -67,7 +67,7 @@ impl Gradients {
     }
 
     /// Lets the gradients take part in the outcome of the context's step.
-    fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
+    pub(super) fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
         self.check_process()?;
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
@@ -89,7 +89,10 @@ impl Gradients {
             return Ok(());
         }
         self.check_applied()?;
-        context.strategy().join_step(step, self)
+        context.strategy().join_step(step, self)?;
+        // What earlier steps were lent is replaced.
+        self.settle();
+        Ok(())
     }
 }
 

@@ -65,16 +65,16 @@ impl<'a> Contributions<'a> {
     /// The buffers for variable `index` that count, with their replicas' weights, in replica order:
     /// of replicas that wrote it and whose weight is not 0. A row-sparse variable has none.
     pub(super) fn of_variable(self, index: usize) -> impl Iterator<Item = (f64, Span<'a>)> {
-        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
-            Buffer::Dense(dense) => dense.span().map(|span| (weight, span)),
+        self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
+            Buffer::Dense(dense) => dense.span(self.step).map(|span| (weight, span)),
             Buffer::Rows(_) => None,
         })
     }
 
     /// The same as tensors in memory of the variable's device.
-    pub(super) fn at_home(self, index: usize) -> impl Iterator<Item = (f64, &'a Tensor)> {
-        self.writers(index).filter_map(|(_, weight, buffer)| match buffer {
-            Buffer::Dense(dense) => Some((weight, dense.home())),
+    pub(super) fn at_home(self, index: usize) -> impl Iterator<Item = (f64, Tensor)> {
+        self.writers(index).filter_map(move |(_, weight, buffer)| match buffer {
+            Buffer::Dense(dense) => Some((weight, dense.home(self.step))),
             Buffer::Rows(_) => None,
         })
     }

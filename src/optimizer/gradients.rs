@@ -108,6 +108,8 @@ pub struct Gradients {
     claimed: AtomicBool,
     /// The last step of whose contributions an apply failed.
     refused: AtomicU64,
+    /// Whether a replica has ever lent a gradient ([`lent`](crate::optimizer::lent)).
+    pub(super) lends: AtomicBool,
     dtype: Option<DType>,
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
@@ -196,6 +198,7 @@ impl Gradients {
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
             refused: AtomicU64::new(0),
+            lends: AtomicBool::new(false),
         }))
     }
 
@@ -354,12 +357,19 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let Buffer::Dense(DenseBuffer { tensor, .. }) = buffer else {
+        let Buffer::Dense(DenseBuffer { tensor, lent, .. }) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {:?} were made for rows (row_sparse); add rows to it",
                 self.variables[index]
             )));
         };
+        if lent.is_of(step) {
+            return Err(Error::precondition(format!(
+                "replica {replica} has attached its gradient of {:?} in this step; withdraw that before \
+                 you view the buffer",
+                self.variables[index]
+            )));
+        }
         if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
             // SAFETY: until it submits, the buffer is the replica's, which is here.
             unsafe { tensor.assume_exclusive() }.fill_zeros()?;
@@ -423,7 +433,12 @@ impl Gradients {
     }
 
     /// What replica `replica` writes for variable `index`, and the step in which it last did.
-    fn writable(&self, replica: usize, step: u64, index: usize) -> Result<(&Buffer, &AtomicU64)> {
+    pub(super) fn writable(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+    ) -> Result<(&Buffer, &AtomicU64)> {
         let own = self.replica_in_step(replica, step)?;
         let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
             let problem = format!(
@@ -472,7 +487,7 @@ impl Gradients {
         for (index, buffer) in own.buffers.iter().enumerate() {
             if own.viewed.in_step(index, step) {
                 match buffer {
-                    Buffer::Dense(dense) => dense.bring_home()?,
+                    Buffer::Dense(dense) => dense.bring_home(step)?,
                     Buffer::Rows(rows) => rows.pieces().bring_home()?,
                 }
             }
@@ -579,6 +594,17 @@ impl Gradients {
         self.claimed.store(false, Ordering::Release);
     }
 
+    /// Whether `step` is running and has not been rolled back.
+    pub(super) fn is_in_flight(&self, step: u64) -> bool {
+        self.state.load(Ordering::Acquire) == pack(step, Phase::InFlight)
+    }
+
+    /// Whether what replicas contribute in `step` counts, or may come to count.
+    pub(super) fn counts(&self, step: u64) -> bool {
+        let state = unpack(self.state.load(Ordering::Acquire));
+        matches!(state, (last, Phase::InFlight | Phase::Ready) if last == step)
+    }
+
     fn finish(&self, step: u64, phase: Phase) {
         // Fails, and rightly does nothing, if the contributions were applied at the commit point,
         // or all was made as it was before the step (`Gradients::restore`).
@@ -627,6 +653,10 @@ impl StepParticipant for Gradients {
 
     fn roll_back(&self, step: u64) {
         self.finish(step, Phase::RolledBack);
+    }
+
+    fn settle(&self) {
+        Gradients::settle(self);
     }
 }
 

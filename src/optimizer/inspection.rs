@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use crate::collectives::copy_to;
 use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::lent::Lent;
 use crate::optimizer::replica::{Buffer, DenseBuffer};
 use crate::optimizer::rows::{AddedRows, Pieces};
 use crate::tensor::Tensor;
@@ -34,25 +35,26 @@ struct Waiting {
 
 /// What a buffer held.
 enum Kept {
-    Dense(Tensor),
+    /// And what the replica had lent in its place.
+    Dense(Tensor, Option<Lent>),
     Rows(Pieces),
 }
 
 /// What one replica has written for one variable.
-pub enum Written<'a> {
+pub enum Written {
     /// All of its elements.
-    Dense(&'a Tensor),
+    Dense(Tensor),
     /// Rows: which, and their elements, in the order in which they were added. A row that is named
     /// several times stands for the sum.
     Rows(Vec<AddedRows>),
 }
 
 /// What one replica has contributed in one step.
-pub struct Contributed<'a> {
+pub struct Contributed {
     /// The weight with which it submitted, if it did.
     pub weight: Option<f64>,
     /// For each variable what it wrote, if it did.
-    pub written: Vec<Option<Written<'a>>>,
+    pub written: Vec<Option<Written>>,
 }
 
 impl Gradients {
@@ -64,7 +66,7 @@ impl Gradients {
         for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
             let copies = own.buffers.iter().map(|buffer| match buffer {
                 Buffer::Dense(DenseBuffer { tensor, .. }) => {
-                    copy_to(tensor, tensor.device()).map(Kept::Dense)
+                    copy_to(tensor, tensor.device()).map(|copy| Kept::Dense(copy, None))
                 }
                 Buffer::Rows(_) => Ok(Kept::Rows(Pieces::default())),
             });
@@ -78,12 +80,16 @@ impl Gradients {
                 weight: own.weight.load(Ordering::Acquire),
             });
         }
-        // Rows are moved, so that the step that comes gets fresh ones. Only now, when nothing can
-        // fail any more: they would be lost with what has been kept so far.
+        // Rows, and what was lent, are moved, so that the step that comes gets fresh ones. Only now, when
+        // nothing can fail any more: they would be lost with what has been kept so far.
         for (own, kept) in self.replicas.iter().zip(&mut waiting) {
             for (buffer, kept) in own.buffers.iter().zip(&mut kept.buffers) {
-                if let (Buffer::Rows(rows), Kept::Rows(kept)) = (buffer, kept) {
-                    *kept = std::mem::take(&mut *rows.pieces());
+                match (buffer, kept) {
+                    (Buffer::Rows(rows), Kept::Rows(kept)) => {
+                        *kept = std::mem::take(&mut *rows.pieces());
+                    }
+                    (Buffer::Dense(dense), Kept::Dense(_, lent)) => *lent = dense.lent.take(),
+                    _ => {}
                 }
             }
         }
@@ -105,7 +111,7 @@ impl Gradients {
     }
 
     /// What `replica` has contributed in `step`.
-    pub fn contributed(&self, step: u64, replica: usize) -> Contributed<'_> {
+    pub fn contributed(&self, step: u64, replica: usize) -> Contributed {
         let Some(own) = self.replicas.get(replica) else {
             return Contributed { weight: None, written: Vec::new() };
         };
@@ -114,7 +120,9 @@ impl Gradients {
         Contributed {
             weight: submitted.then(|| own.weight()),
             written: buffers
-                .map(|(index, buffer)| own.viewed.in_step(index, step).then(|| written(buffer)))
+                .map(|(index, buffer)| {
+                    own.viewed.in_step(index, step).then(|| written(buffer, step))
+                })
                 .collect(),
         }
     }
@@ -124,9 +132,10 @@ impl Gradients {
         for (own, was) in self.replicas.iter().zip(before.waiting) {
             for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
                 match (buffer, kept) {
-                    (Buffer::Dense(DenseBuffer { tensor, .. }), Kept::Dense(kept)) => {
+                    (Buffer::Dense(DenseBuffer { tensor, lent, .. }), Kept::Dense(kept, was)) => {
                         // SAFETY: the step is given up, and no replica is in it.
                         unsafe { tensor.assume_exclusive() }.copy_from(&kept)?;
+                        lent.put(was);
                     }
                     (Buffer::Rows(rows), Kept::Rows(kept)) => *rows.pieces() = kept,
                     _ => unreachable!("what is kept of a buffer is of its kind"),
@@ -144,9 +153,9 @@ impl Gradients {
     }
 }
 
-fn written(buffer: &Buffer) -> Written<'_> {
+fn written(buffer: &Buffer, step: u64) -> Written {
     match buffer {
-        Buffer::Dense(dense) => Written::Dense(&dense.tensor),
+        Buffer::Dense(dense) => Written::Dense(dense.written(step)),
         Buffer::Rows(rows) => {
             let added = |(indices, values): (&Tensor, &Tensor)| AddedRows {
                 indices: indices.clone(),

@@ -15,7 +15,7 @@
 //! 2. `plan`: what an optimizer does with each of some variables. `workspace`: the memory of applies.
 //!    `variables`: what an optimizer keeps for each variable.
 //! 3. `state`: an optimizer. `saved`: its state as a whole, taken out and put back.
-//! 4. `row_buffer`, `rows`, `replica`: what one replica writes. `row_sums`, `accumulation`: sums of several runs.
+//! 4. `row_buffer`, `rows`, `lent`, `replica`: what one replica writes or lends. `row_sums`, `accumulation`: sums of several runs.
 //!    `contributions`: what all have submitted.
 //! 5. `gradients`; `contribute` and `inspection`, which write and look at them; `saved_gradients`.
 //! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
@@ -37,6 +37,7 @@ pub mod gradients;
 mod gradients_options;
 pub mod inspection;
 pub mod lamb;
+mod lent;
 pub mod momentum;
 mod non_finite;
 mod on_gpu;

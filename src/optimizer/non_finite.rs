@@ -55,7 +55,7 @@ fn first(contributions: Contributions<'_>, index: usize, variable: &Variable) ->
     contributions.writers(index).find_map(|(replica, _, buffer)| {
         let (place, value) = match buffer {
             Buffer::Dense(dense) => {
-                let (element, value) = first_element(dense.home())?;
+                let (element, value) = first_element(&dense.home(contributions.step))?;
                 (place(variable.shape(), element), value)
             }
             Buffer::Rows(rows) => rows.pieces().iter().find_map(|(indices, values)| {

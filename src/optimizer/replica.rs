@@ -11,6 +11,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
+use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};
@@ -47,6 +48,8 @@ pub(super) struct DenseBuffer {
     mirror: Option<Tensor>,
     /// What an apply in host memory reads.
     span: Option<Span<'static>>,
+    /// What the replica has lent instead.
+    pub(super) lent: LentSlot,
 }
 
 impl DenseBuffer {
@@ -63,25 +66,33 @@ impl DenseBuffer {
             // SAFETY: the span is kept with the tensor.
             true => read.reading()?.span().map(|span| unsafe { span.held() }),
         };
-        Ok(DenseBuffer { tensor, mirror, span })
+        Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default() })
     }
 
-    /// Brings what the replica has written to where an apply reads it.
-    pub(super) fn bring_home(&self) -> Result<()> {
+    /// What the replica has written in `step`, or lent, where it did.
+    pub(super) fn written(&self, step: u64) -> Tensor {
+        self.lent.tensor(step).unwrap_or_else(|| self.tensor.clone())
+    }
+
+    /// Brings what the replica has written in `step` to where an apply reads it.
+    pub(super) fn bring_home(&self, step: u64) -> Result<()> {
         let Some(mirror) = &self.mirror else { return Ok(()) };
         // SAFETY: the mirror is written here alone, by the replica whose buffer it is, before an apply
         // can read what the step contributes.
-        unsafe { mirror.assume_exclusive() }.copy_from(&self.tensor)
+        unsafe { mirror.assume_exclusive() }.copy_from(&self.written(step))
     }
 
-    /// What an apply reads.
-    pub(super) fn home(&self) -> &Tensor {
-        self.mirror.as_ref().unwrap_or(&self.tensor)
+    /// What an apply of `step` reads.
+    pub(super) fn home(&self, step: u64) -> Tensor {
+        self.mirror.clone().unwrap_or_else(|| self.written(step))
     }
 
     /// The same, if it lies in host memory.
-    pub(super) fn span(&self) -> Option<Span<'static>> {
-        self.span
+    pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
+        match &self.mirror {
+            Some(_) => self.span,
+            None => self.lent.span(step).or(self.span),
+        }
     }
 }
 

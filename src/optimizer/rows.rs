@@ -85,6 +85,11 @@ impl Pieces {
         used.map(|piece| (piece.indices.tensor(), piece.values.tensor()))
     }
 
+    /// Forgets what was added, and keeps the memory.
+    pub(super) fn forget(&mut self) {
+        self.used = 0;
+    }
+
     /// Brings what was written on a GPU to where an apply reads it.
     pub(super) fn bring_home(&mut self) -> Result<()> {
         self.pieces[..self.used].iter_mut().try_for_each(Piece::bring_home)

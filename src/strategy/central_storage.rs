@@ -14,6 +14,7 @@ use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
+use super::replica_threads::{self, Hooks, Place};
 use super::step_lock::StepLock;
 use super::transaction::Transaction;
 use crate::cluster::resolver::ClusterResolver;
@@ -67,6 +68,8 @@ pub struct Options {
     pub stack_bytes: Option<usize>,
     /// The cluster that this process is part of, for programs that ask the strategy.
     pub cluster_resolver: Option<Arc<ClusterResolver>>,
+    /// What the program does when threads begin and cease to serve as replicas.
+    pub thread_hooks: Option<Hooks>,
 }
 
 impl Default for Options {
@@ -78,6 +81,7 @@ impl Default for Options {
             bind_threads: true,
             stack_bytes: None,
             cluster_resolver: None,
+            thread_hooks: None,
         }
     }
 }
@@ -92,11 +96,12 @@ impl Default for Options {
 pub struct Strategy(Arc<Inner>);
 
 /// How replica threads are started.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Threading {
     /// Whether each is bound to the processors of its device.
     bind: bool,
     stack_bytes: usize,
+    hooks: Option<Hooks>,
 }
 
 pub(super) struct Inner {
@@ -140,7 +145,8 @@ static DEFAULT: AtomicPtr<Strategy> = AtomicPtr::new(ptr::null_mut());
 
 #[cold]
 fn make_default(current: *mut Strategy) -> Strategy {
-    let threading = Threading { bind: false, stack_bytes: thread::process_stack_bytes() };
+    let threading =
+        Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
     let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, None, true)
         .expect("one replica needs no thread and CPU:0 is always there");
     let new = Box::into_raw(Box::new(made.clone()));
@@ -168,7 +174,8 @@ impl Strategy {
             Some(bytes) => checked_stack(bytes)?,
             None => thread::current_stack_bytes(),
         };
-        let threading = Threading { bind: options.bind_threads, stack_bytes };
+        let hooks = options.thread_hooks.clone();
+        let threading = Threading { bind: options.bind_threads, stack_bytes, hooks };
         let resolver = options.cluster_resolver.clone();
         Strategy::build(devices, parameter_device, threading, resolver, false)
     }
@@ -281,7 +288,7 @@ impl Strategy {
         }
         let inner = &self.0;
         let (devices, resolver) = (inner.devices.clone(), inner.cluster_resolver.clone());
-        Strategy::build(devices, inner.parameter_device, inner.threading, resolver, false)
+        Strategy::build(devices, inner.parameter_device, inner.threading.clone(), resolver, false)
     }
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
@@ -376,6 +383,19 @@ impl Strategy {
         self.0.threading.bind
     }
 
+    fn place(&self, replica: usize) -> Place {
+        let (device, bound) = (self.0.devices[replica], self.binds_threads());
+        Place { strategy: self.0.id, replica, replicas: self.num_replicas(), device, bound }
+    }
+
+    /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
+    /// is. Costs nothing but the first time.
+    pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
+        let is_there = |id| Strategy::with_id(id).is_some();
+        let hooks = self.0.threading.hooks.as_ref();
+        replica_threads::begin_serving(self.place(replica), hooks, is_callers, is_there);
+    }
+
     /// The size of the stack of each replica's thread.
     pub fn stack_bytes(&self) -> usize {
         self.0.threading.stack_bytes
@@ -412,7 +432,8 @@ impl Strategy {
         }
         let mailboxes = Arc::clone(&self.0.mailboxes);
         let (spin, device) = (self.0.spin, self.0.devices[replica]);
-        let Threading { bind, stack_bytes } = self.0.threading;
+        let Threading { bind, stack_bytes, hooks } = self.0.threading.clone();
+        let place = self.place(replica);
         let options = thread::Options {
             stack_bytes,
             inherit_processors: true,
@@ -432,6 +453,9 @@ impl Strategy {
                 && let Wake::Job(job) = mailboxes[replica].wait(spin, || false)
             {
                 job.execute(replica);
+            }
+            if origin.is_here() {
+                replica_threads::end_serving(place, hooks);
             }
         })?;
         threads[replica] = Some(handle);

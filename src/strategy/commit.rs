@@ -15,6 +15,10 @@ pub trait StepParticipant: Send + Sync {
 
     /// The step failed, was late or was cancelled: all is as before step `step`. Cannot fail.
     fn roll_back(&self, step: u64);
+
+    /// Lets go of what is the program's and is not needed any more. Called when the outcome is known, and
+    /// no lock is held but that of the strategy's steps.
+    fn settle(&self) {}
 }
 
 /// A change of central state that waits for the commit point, such as an optimizer's update.

@@ -138,7 +138,8 @@ impl Strategy {
                     .into()
             });
         }
-        drop((participants, deferred));
+        drop(deferred);
+        participants.iter().for_each(|participant| participant.settle());
     }
 
     /// Remembers what the open step has written to `variable` so far, if an update that may be
@@ -225,6 +226,7 @@ impl Strategy {
             }
         }
         drop(transaction);
+        participants.iter().for_each(|participant| participant.settle());
         // Dropping a participant may release the last reference to a variable, whose memory comes
         // back to this strategy: not under the lock.
         participants.clear();
@@ -250,6 +252,7 @@ impl Strategy {
         }
         drop(central);
         drop(deferred);
+        participants.iter().for_each(|participant| participant.settle());
         participants
     }
 }

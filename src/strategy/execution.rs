@@ -49,7 +49,12 @@ impl StepRecord {
         let Some(frame) = frame else {
             return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
         };
-        let call = || with_frame(Frame::Replica(frame), || on_device(&callback, &context));
+        let call = || {
+            with_frame(Frame::Replica(frame), || {
+                context.strategy().begin_serving(context.replica(), context.inline);
+                on_device(&callback, &context)
+            })
+        };
         let (outcome, frame) = catch_unwind(AssertUnwindSafe(call))
             .unwrap_or_else(|panic| (Err(panicked(panic)), None));
         let frame = match frame {

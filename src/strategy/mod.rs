@@ -9,6 +9,7 @@
 //!   one, and what is left of steps that were given up;
 //! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
 //!   for;
+//! - [`replica_threads`]: what a program does on the threads of replicas;
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
@@ -45,6 +46,7 @@ mod placement;
 mod protocol;
 pub mod quiet;
 pub mod replica_context;
+pub mod replica_threads;
 pub mod run;
 pub mod scatter;
 mod scratch;

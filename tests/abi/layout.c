@@ -43,7 +43,17 @@ FIELD(umbo_view, shape, 40);
 FIELD(umbo_view, strides, 104);
 FIELD(umbo_view, room, 168);
 
-SIZE(umbo_strategy_options, 64);
+SIZE(umbo_replica_thread, 56);
+FIELD(umbo_replica_thread, struct_size, 0);
+FIELD(umbo_replica_thread, replica, 8);
+FIELD(umbo_replica_thread, is_callers, 12);
+FIELD(umbo_replica_thread, replica_count, 16);
+FIELD(umbo_replica_thread, device, 24);
+FIELD(umbo_replica_thread, processors, 32);
+FIELD(umbo_replica_thread, processor_count, 40);
+FIELD(umbo_replica_thread, computing_threads, 48);
+
+SIZE(umbo_strategy_options, 96);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
@@ -52,6 +62,10 @@ FIELD(umbo_strategy_options, parameter_device, 32);
 FIELD(umbo_strategy_options, thread_binding, 40);
 FIELD(umbo_strategy_options, cluster_resolver, 48);
 FIELD(umbo_strategy_options, thread_stack_bytes, 56);
+FIELD(umbo_strategy_options, replica_thread_start_fn, 64);
+FIELD(umbo_strategy_options, replica_thread_stop_fn, 72);
+FIELD(umbo_strategy_options, replica_thread_user_data, 80);
+FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);

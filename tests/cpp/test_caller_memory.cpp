@@ -2,6 +2,7 @@
 #include <umbo/dlpack.h>
 #include <umbo/umbo.hpp>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -122,7 +123,49 @@ void other_libraries() {
 
 } // namespace
 
+// Gradients that stay where an engine has them, and its threads.
+void engines() {
+    std::atomic<int> started{0}, stopped{0}, released{0};
+    umbo::strategy_options options;
+    options.cpu_replicas = 2;
+    options.replica_thread_start = [&](const umbo_replica_thread &thread) {
+        CHECK(thread.computing_threads >= 1);
+        ++started;
+        if (thread.replica == 1) throw 1; // is dropped
+    };
+    options.replica_thread_stop = [&](const umbo_replica_thread &) { ++stopped; };
+    {
+        const auto strategy = umbo::strategy::central_storage(options);
+        const auto weights = strategy.create_variable("w", umbo::tensor::zeros(umbo::dtype::float32, {2}));
+        const auto unused = strategy.create_variable("u", umbo::tensor::from_vector<float>({3}));
+        const auto gradients =
+            umbo::gradients::create(strategy, {weights, unused}, {umbo::loss::mean});
+        umbo::adamw_options decay;
+        decay.learning_rate = 1;
+        decay.weight_decay = 0.5;
+        const auto adamw = umbo::optimizer::adamw(strategy, decay);
+        std::vector<float> memory = {1, 2};
+        const auto engine = umbo::tensor::from_memory<float>({2}, memory.data(), nullptr);
+        strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+            const std::shared_ptr<void> owner(&released, [](void *count) {
+                ++*static_cast<std::atomic<int> *>(count);
+            });
+            context.attach(gradients, 0, engine.view(), owner);
+            context.gradient<float>(gradients, 1, umbo::gradient_mode::add);
+            context.withdraw(gradients, 1);
+            context.submit(gradients, 1);
+        });
+        CHECK(released == 0);
+        adamw.apply(gradients);
+        CHECK(released == 2 && started == 2);
+        CHECK(weights.read().to_vector<float>()[1] < 0);
+        CHECK(unused.read().to_vector<float>()[0] == 3); // no decay either
+    }
+    CHECK(stopped == 1);
+}
+
 int main() {
+    engines();
     values();
     other_libraries();
     umbo::strategy_options options;

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <umbo/cpp/optimizer.hpp>
@@ -180,6 +182,22 @@ public:
         umbo_view out{};
         UMBO_DETAIL_TRY(umbo_gradients_view(of.get(), raw_, index, to_c(mode), &out));
         return out;
+    }
+
+    // This replica's gradient of variable `index` is read from `where`, in place. `owner` is kept until
+    // nothing reads it any more.
+    returned<void> attach(const gradients &of, std::int64_t index, const umbo_view &where,
+                          std::shared_ptr<void> owner = {}) const {
+        using kept_type = std::shared_ptr<void>;
+        auto *kept = new kept_type(std::move(owner));
+        return check(umbo_gradients_attach(of.get(), raw_, index, &where, kept,
+                                           &detail::destroy_callable<kept_type>));
+    }
+
+    // Takes back what this replica has contributed to variable `index` in this step. A variable to which
+    // no replica contributes is left alone by the update.
+    returned<void> withdraw(const gradients &of, std::int64_t index) const {
+        return check(umbo_gradients_withdraw(of.get(), raw_, index));
     }
 
     // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,10 @@ struct strategy_options {
     bool bind_threads = true;
     umbo::cluster_resolver cluster_resolver = {}; // what `strategy::cluster_resolver` gives
     std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
+    // Called on each thread before it serves as a replica for the first time, and on those of the
+    // library's own when they end. What they throw is dropped.
+    std::function<void(const umbo_replica_thread &)> replica_thread_start = {};
+    std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
 };
 
 struct run_options {
@@ -144,6 +149,42 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     return raw;
 }
 
+// The functions of `strategy_options`, which the strategy keeps.
+struct replica_thread_functions {
+    std::function<void(const umbo_replica_thread &)> start, stop;
+
+    static void call(const std::function<void(const umbo_replica_thread &)> &function,
+                     const umbo_replica_thread *thread) noexcept {
+#if defined(UMBO_NO_EXCEPTIONS)
+        function(*thread);
+#else
+        try {
+            function(*thread);
+        } catch (...) {
+            // The step goes on: nothing in it depends on these functions.
+        }
+#endif
+    }
+
+    static void on_start(const umbo_replica_thread *thread, void *own) noexcept {
+        call(static_cast<replica_thread_functions *>(own)->start, thread);
+    }
+
+    static void on_stop(const umbo_replica_thread *thread, void *own) noexcept {
+        call(static_cast<replica_thread_functions *>(own)->stop, thread);
+    }
+
+    // To be called just before the strategy is made, which takes the functions over.
+    static void hand_over(const strategy_options &from, umbo_strategy_options &to) {
+        if (!from.replica_thread_start && !from.replica_thread_stop) return;
+        to.replica_thread_user_data =
+            new replica_thread_functions{from.replica_thread_start, from.replica_thread_stop};
+        to.replica_thread_user_data_destroy = &destroy_callable<replica_thread_functions>;
+        if (from.replica_thread_start) to.replica_thread_start_fn = &on_start;
+        if (from.replica_thread_stop) to.replica_thread_stop_fn = &on_stop;
+    }
+};
+
 // The C form of `run_options`; lives no longer than they do.
 inline umbo_run_options raw_options(const run_options &how) noexcept {
     auto raw = umbo_run_options_default();
@@ -201,7 +242,8 @@ public:
 
     static returned<strategy> central_storage(const strategy_options &how = {}) {
         const auto devices = detail::raw_texts(how.compute_devices);
-        const auto options = detail::raw_options(how, devices);
+        auto options = detail::raw_options(how, devices);
+        detail::replica_thread_functions::hand_over(how, options);
         umbo_strategy *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_create(&options, &out));
         return strategy(out);

@@ -1456,6 +1456,58 @@ static void the_end_of_a_replica_thread(struct scene *scene) {
     CHECK(pthread_key_delete(scene->key) == 0);
 }
 
+/* -- gradients in the program's memory */
+
+static umbo_status lending_replica(umbo_replica_context *context, const umbo_value *args,
+                                   void *user_data, umbo_value **result) {
+    struct scene *scene = user_data;
+    umbo_gradients *gradients = scene->good.gradients;
+    (void)args;
+    (void)result;
+    if (replica_id(context) != 0) return umbo_gradients_submit_weighted(gradients, context, 1);
+    UMBO_TRY(umbo_gradients_attach(gradients, context, 0, &array_view, scene, probing_destroy));
+    UMBO_TRY(umbo_gradients_submit_weighted(gradients, context, 1));
+    return scene->flag ? umbo_set_last_error(UMBO_STATUS_ABORTED, "x", NULL, NULL) : UMBO_OK;
+}
+
+static void the_destroy_of_a_lent_gradient(struct scene *scene) {
+    struct objects *good = &scene->good;
+    CHECK_OK(umbo_strategy_run(good->strategy, lending_replica, scene, NULL, NULL, NULL));
+    umbo_ignore(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
+}
+
+static void the_destroy_of_a_lent_gradient_of_a_failed_run(struct scene *scene) {
+    scene->flag = 1;
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, lending_replica, scene, NULL, NULL, NULL));
+    scene->flag = 0;
+}
+
+/* -- umbo_replica_thread_fn */
+
+static void probing_thread(const umbo_replica_thread *thread, void *user_data) {
+    if (thread->replica == thread->replica_count - 1) probe_once(user_data, NULL);
+}
+
+/* A strategy beside the others, whose last replica's thread probes when it begins or ends. */
+static void serve(struct scene *scene, int at_its_end) {
+    umbo_strategy *strategy = NULL;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    options.cpu_replicas = REPLICAS;
+    options.replica_thread_user_data = scene;
+    if (at_its_end) {
+        options.replica_thread_stop_fn = probing_thread;
+    } else {
+        options.replica_thread_start_fn = probing_thread;
+    }
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
+    umbo_ignore(umbo_strategy_run(strategy, good_replica_fn, NULL, NULL, NULL, NULL));
+    umbo_strategy_release(strategy);
+}
+
+static void a_thread_that_begins_to_serve(struct scene *scene) { serve(scene, 0); }
+
+static void a_thread_that_has_served(struct scene *scene) { serve(scene, 1); }
+
 #define CONTEXT(name) {#name, name}
 
 static const struct {
@@ -1531,6 +1583,10 @@ static const struct {
     CONTEXT(a_colocation),
     CONTEXT(the_end_of_a_thread),
     CONTEXT(the_end_of_a_replica_thread),
+    CONTEXT(a_thread_that_begins_to_serve) /* umbo_replica_thread_fn */,
+    CONTEXT(a_thread_that_has_served),
+    CONTEXT(the_destroy_of_a_lent_gradient),
+    CONTEXT(the_destroy_of_a_lent_gradient_of_a_failed_run),
 };
 
 #define CONTEXTS COUNT_OF(contexts)

@@ -70,6 +70,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_dataset_from_npy_file", "path", "NPY_FILE"),
     ("umbo_dataset_shard", "shards", "1"),
     ("umbo_strategy_distribute_dataset", "dataset", "good.batches"),
+    ("umbo_gradients_attach", "view", "&array_view"),
     ("umbo_gradients_add_rows", "gradients", "good.sparse_gradients"),
     ("umbo_gradients_add_indexed_slices", "gradients", "good.sparse_gradients"),
     ("umbo_gradients_add_indexed_slices", "slices", "good.table_slices"),

@@ -658,6 +658,12 @@ static umbo_status drawn_variable_creator_fn(umbo_variable_request *request, voi
     return outcome();
 }
 
+static void drawn_replica_thread_fn(const umbo_replica_thread *thread, void *user_data) {
+    (void)thread;
+    (void)user_data;
+    in_a_callback();
+}
+
 static void drawn_log_fn(umbo_log_level level, const char *message, void *user_data) {
     (void)level;
     (void)message;

@@ -1,0 +1,93 @@
+//! Gradients that lie in memory of the program's, and what a replica takes back.
+
+use std::ffi::c_void;
+
+use super::boundary::boundary;
+use super::callback::{UserData, umbo_destroy_fn};
+use super::gradients::variable_index;
+use super::handle::get;
+use super::object::{umbo_gradients, umbo_replica_context};
+use super::replica_context::in_context;
+use super::status::umbo_status;
+use super::view::{tensor_over_view, umbo_view};
+
+/// Lets a gradient stay where the program has it: this replica's gradient of a variable is read from the
+/// memory of `view`, without a copy, instead of from the buffer that umbo_gradients_view() gives.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
+///   (umbo_gradients_dtype()), in row-major order, in the memory of the replica's device.
+/// @param[in] user_data What `destroy` is given.
+/// @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
+///   NULL: nothing to release.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a view of another dtype, shape, order
+///   of elements or device; the message says which.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_NOT_FOUND: the view's device does not exist.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replica has viewed or attached this gradient in this step
+///   already (umbo_gradients_withdraw() takes that back), or as for umbo_gradients_view().
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// The replica may write the elements until it submits. From then on nobody writes them until the library
+/// calls `destroy`. It does so when nothing reads them any more: after the apply that uses the gradient
+/// up (or adds it to those of earlier runs), after a run that fails, when the replica withdraws it, at the
+/// latest when a later step replaces it or the gradients are released. `destroy` may then be called by the
+/// thread that runs or applies, in the middle of that call: it can use the library, but can't run or
+/// change anything of this strategy.
+///
+/// On a GPU replica the memory is that of its GPU; what the callback has queued there when it returns is
+/// waited for, as always.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_attach(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    view: *const umbo_view,
+    user_data: *mut c_void,
+    destroy: umbo_destroy_fn,
+) -> umbo_status {
+    // SAFETY: the caller gives the user data and its function away.
+    let owner = unsafe { UserData::new(user_data, destroy) };
+    boundary("umbo_gradients_attach", move || {
+        // Not borrowed: what an earlier step has lent is let go of here, and may release the gradients.
+        let gradients = get(gradients.cast_const(), "gradients")?;
+        let index = variable_index(index)?;
+        in_context(ctx, |context| {
+            // SAFETY: the caller gives NULL or a view whose elements are there until the owner is dropped.
+            let gradient = unsafe { tensor_over_view(view, "view", Box::new(owner)) }?;
+            gradients.attach_in(context, index, gradient)
+        })
+    })
+}
+
+/// Takes back what this replica has contributed to a variable in this step: the buffer that it viewed, the
+/// rows that it added or the memory that it attached count no more, as if it had not touched them.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @return UMBO_OK, also if there is nothing to take back, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for umbo_gradients_view().
+///
+/// This is how a replica says that the step does not use a parameter. If no replica contributes to a
+/// variable, an apply leaves it alone: no weight decay, no momentum, and the optimizer's state for it
+/// stays. If others do contribute, this replica counts as zero. What was attached is given to its
+/// `destroy`. The replica may view, add or attach again before it submits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_withdraw(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+) -> umbo_status {
+    boundary("umbo_gradients_withdraw", || {
+        let gradients = get(gradients.cast_const(), "gradients")?;
+        let index = variable_index(index)?;
+        in_context(ctx, |context| gradients.withdraw_in(context, index))
+    })
+}

@@ -1,0 +1,159 @@
+//! What a program does when a thread begins to serve as a replica, and when it ceases to.
+//!
+//! Libraries that compute have pools of threads whose size is a property of the process or of the thread
+//! that calls them. A program sets it where replicas run, once for each thread, before the first callback
+//! there. Replica 0 usually runs on a thread of the program's, so "a replica's thread" is whatever thread
+//! serves as one: it is told when it does so for the first time. Threads of the library's own are also
+//! told when they end; one of the program's goes on, and nobody can say for how long.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::{self, ManuallyDrop};
+use std::sync::Arc;
+
+use crate::device::{DeviceId, registry};
+use crate::executor::affinity::{self, CpuSet};
+use crate::executor::thread_end::AtThreadEnd;
+use crate::executor::thread_pools;
+
+/// A thread that serves as a replica.
+pub struct ReplicaThread {
+    /// Which replica.
+    pub replica: usize,
+    /// How many replicas the strategy has.
+    pub replicas: usize,
+    /// The replica's device.
+    pub device: DeviceId,
+    /// The processors that are the replica's: those of its device if threads are bound, else all of the
+    /// process's.
+    pub processors: CpuSet,
+    /// How many threads should compute for this replica, so that all replicas together have no more than
+    /// there are processors; at least 1.
+    pub computing_threads: usize,
+    /// Whether it is a thread of the program's, that of a run without limits.
+    pub is_callers: bool,
+}
+
+/// What a program does there.
+pub trait ThreadHooks: Send + Sync {
+    /// The calling thread is about to serve as a replica for the first time. Called in the replica's
+    /// context, just before the callback.
+    fn start(&self, thread: &ReplicaThread);
+
+    /// The calling thread, of the library's own, has served for the last time.
+    fn stop(&self, thread: &ReplicaThread);
+}
+
+/// The hooks of a strategy, which its copies share.
+#[derive(Clone)]
+pub struct Hooks(Arc<dyn ThreadHooks>);
+
+impl Hooks {
+    /// These.
+    pub fn new(hooks: impl ThreadHooks + 'static) -> Hooks {
+        Hooks(Arc::new(hooks))
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("hooks")
+    }
+}
+
+thread_local! {
+    /// The strategies that this thread has served, by number. Without a destructor, as all that may be
+    /// used at a thread's end.
+    static SERVED: ManuallyDrop<RefCell<Vec<u64>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+}
+
+/// Frees the list of a thread that ends.
+static CLEANUP: AtThreadEnd = AtThreadEnd::new(forget_all);
+
+extern "C" fn forget_all(_: *mut c_void) {
+    drop(SERVED.with(|served| mem::take(&mut *served.borrow_mut())));
+}
+
+/// A list this long is looked through for strategies that are gone.
+const LONG: usize = 64;
+
+/// Notes that this thread serves the strategy; returns whether it did not before.
+fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
+    SERVED.with(|served| {
+        let mut served = served.borrow_mut();
+        if served.contains(&strategy) {
+            return false;
+        }
+        if served.is_empty() {
+            CLEANUP.arm();
+        }
+        if served.len() >= LONG {
+            served.retain(|&id| is_there(id));
+        }
+        served.push(strategy);
+        true
+    })
+}
+
+/// Who serves as which replica.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The number of the strategy.
+    pub strategy: u64,
+    pub replica: usize,
+    pub replicas: usize,
+    pub device: DeviceId,
+    /// Whether threads are bound to the processors of their devices.
+    pub bound: bool,
+}
+
+/// Tells the program, and looks at the pools of libraries that compute, if the calling thread serves at
+/// this place's strategy for the first time. `is_there` says whether there is a strategy of that number.
+pub(super) fn begin_serving(
+    place: Place,
+    hooks: Option<&Hooks>,
+    is_callers: bool,
+    is_there: impl Fn(u64) -> bool,
+) {
+    if (place.replicas == 1 && hooks.is_none()) || !is_new(place.strategy, is_there) {
+        return;
+    }
+    if let Some(Hooks(hooks)) = hooks {
+        hooks.start(&place.thread(is_callers));
+    }
+    // Afterwards, since that is where pools are made smaller.
+    if place.replicas > 1 {
+        thread_pools::warn_of_too_many(place.replicas, affinity::available());
+    }
+}
+
+/// Tells the program if the calling thread, of the library's own, has served at this place.
+pub(super) fn end_serving(place: Place, hooks: Option<Hooks>) {
+    let has_served = SERVED.with(|served| served.borrow().contains(&place.strategy));
+    if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {
+        hooks.stop(&place.thread(false));
+    }
+}
+
+impl Place {
+    fn thread(self, is_callers: bool) -> ReplicaThread {
+        let Place { replica, replicas, device, bound, .. } = self;
+        // A GPU has no processors of its own: its replica shares all with the others.
+        let own = if bound { registry::processors(device).ok() } else { None };
+        let all = || affinity::process_processors().clone();
+        let computing_threads = match &own {
+            Some(own) => own.count(),
+            None => all().count() / replicas,
+        };
+        ReplicaThread {
+            replica,
+            replicas,
+            device,
+            processors: own.unwrap_or_else(all),
+            computing_threads: computing_threads.max(1),
+            is_callers,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What engines need that keep memory and threads of their own: gradients that they lend, and what a
+//! strategy tells of its threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::device::DeviceId;
+use umbo::error::{Error, Status};
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::apply::apply;
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
+use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
+use umbo::strategy::variables::{self, Initial, NewVariable};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::storage::Storage;
+use umbo::tensor::{DType, Layout, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+fn strategy(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, ..Default::default() }).unwrap()
+}
+
+fn variable(strategy: &Strategy, numbers: &[f32]) -> Variable {
+    let shape = Shape::new(&[numbers.len()]).unwrap();
+    let value = Tensor::from_slice(numbers, shape, DeviceId::HOST).unwrap();
+    let new = NewVariable {
+        name: "w".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+    };
+    variables::create(Some(strategy), new, Initial::Value(&value)).unwrap()
+}
+
+/// Counts when it is dropped.
+struct Owner(Arc<AtomicUsize>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A tensor over memory of the engine's, which lives as long as the process.
+fn lent(numbers: &[f32], layout: Layout, dropped: &Arc<AtomicUsize>) -> Tensor {
+    let memory: &'static mut [f32] = Vec::leak(numbers.to_vec());
+    let owner = Box::new(Owner(Arc::clone(dropped)));
+    let bytes = size_of_val(memory);
+    // SAFETY: the memory is never freed, and nobody else has it.
+    #[expect(unsafe_code, reason = "memory of somebody else's")]
+    let storage = unsafe {
+        Storage::foreign(memory.as_mut_ptr().cast(), bytes, DeviceId::HOST, false, owner)
+    };
+    Tensor::from_storage(Arc::new(storage), DType::Float32, layout, 0).unwrap()
+}
+
+fn row(elements: usize) -> Layout {
+    Layout::row_major(Shape::new(&[elements]).unwrap())
+}
+
+fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
+    let variables = of.iter().map(|&variable| variable.clone()).collect();
+    let options = GradientsOptions { accumulation_steps: steps, ..Default::default() };
+    let devices = strategy.compute_devices();
+    Gradients::with_options(strategy.id(), devices, variables, LossReduction::Mean, options)
+        .unwrap()
+}
+
+fn adamw(strategy: &Strategy) -> Arc<Optimizer> {
+    Optimizer::new(strategy.id(), Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
+        .unwrap()
+}
+
+fn numbers(variable: &Variable) -> Vec<f32> {
+    variables::read(variable).unwrap().to_vec::<f32>().unwrap()
+}
+
+/// Large enough that workers share the update.
+const ELEMENTS: usize = 70_001;
+
+fn gradient(replica: usize, step: usize) -> Vec<f32> {
+    (0..ELEMENTS).map(|index| ((index * 7 + replica * 3 + step) % 11) as f32 - 5.0).collect()
+}
+
+/// Weights after three runs, whose gradients are lent by the replicas that `lends` names.
+fn train(replicas: usize, steps: u64, lends: impl Fn(usize) -> bool + Sync) -> Vec<f32> {
+    let strategy = strategy(replicas);
+    let weights = variable(&strategy, &vec![1.0; ELEMENTS]);
+    let (gradients, optimizer) = (made(&strategy, &[&weights], steps), adamw(&strategy));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let lenders = (0..replicas).filter(|&replica| lends(replica)).count();
+    for step in 0..3 {
+        let callback = |context: &ReplicaContext| {
+            let replica = context.replica();
+            let numbers = gradient(replica, step);
+            if lends(replica) {
+                gradients.attach_in(context, 0, lent(&numbers, row(ELEMENTS), &dropped))?;
+            } else {
+                let buffer = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                let shape = Shape::new(&[ELEMENTS])?;
+                let from = Tensor::from_slice(&numbers, shape, DeviceId::HOST)?;
+                // SAFETY: the buffer is this replica's until it submits.
+                #[expect(unsafe_code, reason = "a buffer is written")]
+                unsafe {
+                    buffer.assume_exclusive().copy_from(&from)?;
+                }
+            }
+            gradients.submit_in(context, Some(1.0 + replica as f64))?;
+            Ok(None)
+        };
+        strategy.run(&callback, None).unwrap();
+        assert_eq!(dropped.load(Ordering::SeqCst), step * lenders);
+        apply(&optimizer, &gradients).unwrap();
+        assert_eq!(dropped.load(Ordering::SeqCst), (step + 1) * lenders);
+    }
+    numbers(&weights)
+}
+
+#[test]
+fn lent_gradients_give_the_bits_of_written_ones() {
+    for replicas in 1..=3 {
+        for steps in [1, 3] {
+            let written = train(replicas, steps, |_| false);
+            assert_ne!(written[0], 1.0);
+            assert!(train(replicas, steps, |_| true) == written);
+            assert!(train(replicas, steps, |replica| replica == replicas - 1) == written);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_let_go_of() {
+    let strategy = strategy(2);
+    let weights = variable(&strategy, &[1.0; 4]);
+    let gradients = made(&strategy, &[&weights], 1);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let square = Shape::new(&[2, 2]).unwrap();
+    let wrong = [row(3), Layout::row_major(square), Layout::strided(square, &[1, 2]).unwrap()];
+    let callback = |context: &ReplicaContext| {
+        for layout in &wrong {
+            let refused = gradients.attach_in(context, 0, lent(&[0.0; 4], *layout, &dropped));
+            assert_eq!(refused.unwrap_err().status(), Status::InvalidArgument);
+        }
+        let again = || lent(&[0.0; 4], row(4), &dropped);
+        gradients.attach_in(context, 0, again())?;
+        let twice = gradients.attach_in(context, 0, again()).unwrap_err();
+        assert_eq!(twice.status(), Status::FailedPrecondition);
+        assert!(gradients.view_in(context, 0, GradientMode::Add).is_err());
+        gradients.withdraw_in(context, 0)?;
+        Err(Error::Cancelled("enough".into()))
+    };
+    assert!(strategy.run(&callback, None).is_err());
+    assert_eq!(dropped.load(Ordering::SeqCst), 2 * (wrong.len() + 2));
+}
+
+#[test]
+fn a_parameter_that_nobody_uses_is_left_alone() {
+    for users in 0..=2 {
+        let strategy = strategy(2);
+        let (used, unused) = (variable(&strategy, &[1.0]), variable(&strategy, &[1.0]));
+        let (gradients, optimizer) = (made(&strategy, &[&used, &unused], 1), adamw(&strategy));
+        let callback = |context: &ReplicaContext| {
+            for index in 0..2 {
+                gradients.view_in(context, index, GradientMode::Add)?;
+            }
+            if context.replica() >= users {
+                gradients.withdraw_in(context, 1)?;
+            }
+            gradients.submit_in(context, Some(1.0))?;
+            Ok(None)
+        };
+        strategy.run(&callback, None).unwrap();
+        apply(&optimizer, &gradients).unwrap();
+        // Gradients of zero: what moves weights is their decay.
+        assert_ne!(numbers(&used), [1.0]);
+        assert_eq!(numbers(&unused) == [1.0], users == 0);
+    }
+}
+
+#[derive(Clone, Default)]
+struct Counts {
+    started: Arc<AtomicUsize>,
+    stopped: Arc<AtomicUsize>,
+}
+
+impl ThreadHooks for Counts {
+    fn start(&self, thread: &ReplicaThread) {
+        assert_eq!(thread.is_callers, thread.replica == 0);
+        assert!(thread.computing_threads <= thread.processors.count());
+        self.started.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn stop(&self, thread: &ReplicaThread) {
+        assert!(!thread.is_callers);
+        self.stopped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn many_strategies_tell_one_thread_of_theirs() {
+    // More than a thread remembers without looking which of them are still there.
+    let kept: Vec<_> = (0..100)
+        .map(|_| {
+            let counts = Counts::default();
+            let options = Options {
+                cpu_replicas: 1,
+                thread_hooks: Some(Hooks::new(counts.clone())),
+                ..Default::default()
+            };
+            (Strategy::new(&options).unwrap(), counts)
+        })
+        .collect();
+    for _ in 0..2 {
+        for (strategy, counts) in &kept {
+            strategy.run(&|_| Ok(None), None).unwrap();
+            assert_eq!(counts.started.load(Ordering::SeqCst), 1);
+        }
+    }
+    for (strategy, counts) in kept {
+        drop(strategy);
+        assert_eq!(counts.stopped.load(Ordering::SeqCst), 0);
+    }
+}
