@@ -542,6 +542,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *r
  *
  * The new callback takes the place of the one that was set before. At the start of the process
  * messages go nowhere.
+ *
+ * The environment variable UMBO_LOG, which is read when the first strategy is made, has messages
+ * written to standard error while there is no callback. It is off, error, warning, info or debug,
+ * or a number from 0 to 4, and takes the place of `most_verbose` for all callbacks.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
     umbo_log_level most_verbose, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);

@@ -25,6 +25,7 @@
  * - equivalence.h: whether a step does the same on one replica as on many.
  * - cluster_resolver.h: clusters.
  * - communicator.h: what joins the processes of a training.
+ * - observe.h: what steps spend their time on, and the trace.
  *
  * tensorflow.h, which is not among them, has what only programs need that follow TensorFlow's
  * strategy call by call. C++ programs include umbo.hpp instead.
@@ -47,5 +48,6 @@
 #include <umbo/equivalence.h>
 #include <umbo/cluster_resolver.h>
 #include <umbo/communicator.h>
+#include <umbo/observe.h>
 
 #endif

@@ -47,6 +47,8 @@
 
 #include <umbo/cpp/strategy.hpp>
 
+#include <umbo/cpp/observe.hpp>
+
 #include <umbo/cpp/gradients.hpp>
 
 #include <umbo/cpp/optimizer.hpp>

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::observe::{self, Counter, Phase};
 use crate::tensor::{Tensor, TensorMut};
 
 /// How a value is written over another.
@@ -20,6 +21,7 @@ pub enum Assignment {
 ///
 /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
 pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
+    let _copy = copying(tensor);
     tensor.copied_to(device)
 }
 
@@ -27,6 +29,7 @@ pub fn copy_to(tensor: &Tensor, device: DeviceId) -> Result<Tensor> {
 ///
 /// Fails with INVALID_ARGUMENT if dtype or shape differ or `to` is read-only.
 pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
+    let _copy = copying(from);
     to.copy_from(from)
 }
 
@@ -36,9 +39,19 @@ pub fn copy_into(from: &Tensor, to: &mut TensorMut) -> Result<()> {
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, if `to` is read-only, and if bool values
 /// should be added or subtracted.
 pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -> Result<()> {
+    let _copy = copying(from);
     match assignment {
         Assignment::Assign => to.copy_from(from),
         Assignment::Add => to.add_from(from),
         Assignment::Subtract => to.subtract_from(from),
     }
+}
+
+/// A copy of `from` is going on.
+fn copying(from: &Tensor) -> observe::Span {
+    let bytes = || (from.shape().elements() * from.dtype().size()) as u64;
+    let mut span = observe::span(Phase::Copy);
+    span.of_bytes(bytes);
+    observe::count(Counter::Copied, bytes);
+    span
 }

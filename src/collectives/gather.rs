@@ -2,12 +2,13 @@
 
 #![expect(unsafe_code, reason = "a result that nobody else has yet is written")]
 
-use crate::collectives::{check_output, common_dtype, shapes};
+use crate::collectives::{bytes_of, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::concatenate::concatenate;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::View;
+use crate::observe::{self, Counter, Phase};
 use crate::tensor::{Shape, Tensor, TensorMut};
 
 /// Concatenates `components` along `axis` (negative values count from the back), in replica
@@ -24,7 +25,9 @@ pub fn gather(
     destination: DeviceId,
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
+    let _gather = observe::span(Phase::Reduce).named("gather");
     let dtype = common_dtype(components, "gathering")?;
+    observe::count(Counter::Reduced, || bytes_of(components));
     let shape = gathered_shape(components, axis)?;
     let axis = shape.axis(axis)?;
     let Some(mut output) = output else {

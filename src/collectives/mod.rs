@@ -17,6 +17,12 @@ pub use crate::kernels::reduce::reduction::ReduceOp;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
+/// How many bytes the elements of `components` have.
+fn bytes_of(components: &[Tensor]) -> u64 {
+    let bytes = |tensor: &Tensor| (tensor.shape().elements() * tensor.dtype().size()) as u64;
+    components.iter().map(bytes).sum()
+}
+
 /// The dtype that all components have.
 fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> {
     let first = components.first().ok_or_else(|| {

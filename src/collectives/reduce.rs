@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::collectives::{ReduceOp, check_output, common_dtype, shapes};
+use crate::collectives::{ReduceOp, bytes_of, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Place, Reduction, on_gpu};
@@ -12,6 +12,7 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
 use crate::kernels::view::View;
+use crate::observe::{self, Counter, Phase};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Reduces `components` over the replicas and, if `axes` are given, over those axes too (negative
@@ -38,6 +39,7 @@ pub fn reduce(
     destination: DeviceId,
     output: Option<TensorMut>,
 ) -> Result<Tensor> {
+    let _reduce = observe::span(Phase::Reduce);
     let mut batch = Batch::default();
     let result = batch.reduce(op, components, axes, destination, output)?;
     // SAFETY: nobody else has the result before it is returned, or, if it was given, before the
@@ -67,6 +69,7 @@ impl Batch {
         output: Option<TensorMut>,
     ) -> Result<Tensor> {
         let dtype = result_dtype(op, common_dtype(components, "a reduction")?)?;
+        observe::count(Counter::Reduced, || bytes_of(components));
         let reduced = reduced_axes(components, axes.unwrap_or_default())?;
         let shape = reduced_shape(components, &reduced, axes.is_some())?;
         if let Some(output) = &output {
@@ -117,6 +120,7 @@ impl Batch {
     /// # Safety
     /// Nobody reads or writes the results before this returns, and nobody writes the components.
     pub unsafe fn run(mut self) {
+        let _reduce = observe::span(Phase::Reduce).named("reduce over replicas");
         reduce_over_replicas(Instructions::chosen(), &mut self.planned);
     }
 }

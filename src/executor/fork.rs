@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use super::affinity;
 use crate::error::{Error, Result};
-use crate::observe::log;
+use crate::observe;
 
 /// How many forks lie between this process and the one that loaded the library.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -105,7 +105,7 @@ fn watch() {
 
 extern "C" fn before_fork() {
     // SAFETY: one thread forks at a time, see `Leaf`.
-    unsafe { *LOG.0.get() = Some(log::pause()) };
+    unsafe { *WATCH.0.get() = Some(observe::pause()) };
     for leaf in LEAVES.iter().filter_map(OnceLock::get) {
         leaf.hold();
     }
@@ -116,25 +116,29 @@ extern "C" fn in_parent() {
         leaf.let_go();
     }
     // SAFETY: one thread forks at a time, see `Leaf`.
-    drop(unsafe { (*LOG.0.get()).take() });
+    drop(unsafe { (*WATCH.0.get()).take() });
 }
 
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     super::thread::forget_all();
+    // SAFETY: one thread forks at a time, see `Leaf`.
+    if let Some(pause) = unsafe { (*WATCH.0.get()).as_mut() } {
+        pause.in_child();
+    }
     in_parent();
     for repair in REPAIRS.iter().filter_map(OnceLock::get) {
         repair();
     }
 }
 
-/// The log, which stands below this module, while a fork holds it.
-static LOG: HeldLog = HeldLog(UnsafeCell::new(None));
+/// The log and the trace, which stand below this module, while a fork holds them.
+static WATCH: HeldWatch = HeldWatch(UnsafeCell::new(None));
 
-struct HeldLog(UnsafeCell<Option<log::Pause>>);
+struct HeldWatch(UnsafeCell<Option<observe::Pause>>);
 
 // SAFETY: touched by the thread that forks alone, see `Leaf`.
-unsafe impl Sync for HeldLog {}
+unsafe impl Sync for HeldWatch {}
 
 /// What is done in each child, by what it mends.
 static REPAIRS: [OnceLock<fn()>; 1] = [const { OnceLock::new() }; 1];

@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::fork;
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
+use crate::observe;
 
 /// What came of a call: its result, or the panic that it ended with.
 pub(crate) type Outcome<R> = std::thread::Result<R>;
@@ -199,7 +200,10 @@ impl<T, R> Shared<T, R> {
             let Item::Waiting(item) = item else { continue };
             drop(calls);
             // Unwind safety: whatever the panic interrupted belongs to the caller, who hears of it.
-            let outcome = catch_unwind(AssertUnwindSafe(|| (self.function)(item)));
+            let outcome = {
+                let _share = observe::share("parallel call");
+                catch_unwind(AssertUnwindSafe(|| (self.function)(item)))
+            };
             calls = self.lock();
             if let Some(item) = calls.items.get_mut(at) {
                 *item = Item::Done(outcome);

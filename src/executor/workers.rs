@@ -30,6 +30,7 @@ use super::handover::{Countdown, Inbox};
 use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::observe::log::{self, Level};
 
 /// The largest number of workers.
@@ -379,7 +380,10 @@ impl Job {
         job.begun.fetch_max(begun, Ordering::Relaxed);
         // SAFETY: as above; the body outlives the job.
         let body = unsafe { &*job.body };
-        let outcome = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(share))));
+        let outcome = AssertUnwindSafe(|| {
+            let _share = observe::share("central work");
+            in_default_mode(|| body(job.blocks.range(share)))
+        });
         let outcome = panic::catch_unwind(outcome);
         if let Err(payload) = outcome {
             job.panic.lock().get_or_insert(payload);

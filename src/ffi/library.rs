@@ -131,6 +131,10 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
 ///
 /// The new callback takes the place of the one that was set before. At the start of the process
 /// messages go nowhere.
+///
+/// The environment variable UMBO_LOG, which is read when the first strategy is made, has messages
+/// written to standard error while there is no callback. It is off, error, warning, info or debug, or a
+/// number from 0 to 4, and takes the place of `most_verbose` for all callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_log_callback(
     most_verbose: umbo_log_level,

@@ -83,6 +83,7 @@ pub mod metrics;
 #[cfg(all(test, loom))]
 mod model;
 pub mod object;
+pub mod observe;
 pub mod optimizer;
 pub mod optimizer_settings;
 pub mod optimizer_state;
@@ -135,6 +136,7 @@ pub use iterator::*;
 pub use library::*;
 pub use metrics::*;
 pub use object::*;
+pub use observe::*;
 pub use optimizer::*;
 pub use optimizer_settings::*;
 pub use optimizer_state::*;

@@ -9,6 +9,7 @@ use crate::input::position_text;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Inside, Node};
+use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
 
@@ -104,6 +105,7 @@ impl PassIterator {
     ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
         self.check_context()?;
+        let _input = observe::span(Phase::Input).named("next element");
         let mut taken = self.take("asked for an element")?;
         let work = taken.work()?;
         if work.ended {

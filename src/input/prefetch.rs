@@ -15,6 +15,7 @@ use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Chain, Node};
 use crate::memory;
+use crate::observe::{self, Phase};
 use crate::values::Value;
 
 /// More elements than this are a dataset, not a buffer.
@@ -394,7 +395,10 @@ fn produce(ring: &Ring) {
         // thread; the consumer gets the panic in the element's place.
         let made = catch_unwind(AssertUnwindSafe(|| match restart {
             true => input.restart().map(|()| None),
-            false => input.next(),
+            false => {
+                let _input = observe::span(Phase::Input).named("make an element ahead");
+                input.next()
+            }
         }));
         if restart && matches!(made, Ok(Ok(_))) {
             continue;

@@ -8,6 +8,7 @@ use crate::input::frame::{self, Frame, Pool};
 use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
+use crate::observe::{self, Phase};
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -38,6 +39,7 @@ impl Pass<Value> for SplitPass {
         // The input can use again the batches that only idle elements of ours are views of.
         self.pool.release_idle();
         let Some(batch) = self.input.next()? else { return Ok(None) };
+        let _split = observe::span(Phase::Split);
         let element = self.pool.claim(|| Frame::new(&self.spec))?;
         split(&batch, element.value_mut(), &self.devices)?;
         Ok(Some(element.value()))
@@ -124,6 +126,7 @@ pub fn split_rows(
 ///
 /// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
 pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
+    let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
             let problem =

@@ -1,6 +1,8 @@
-//! The process-wide log: messages go to a sink that the caller sets, or nowhere.
+//! The process-wide log: messages go to a sink that the caller sets, to standard error if the
+//! environment asks for messages, or nowhere.
 
 use std::cell::Cell;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,13 +51,55 @@ pub type Sink = Box<dyn Fn(Level, &str) + Send + Sync>;
 /// Does not wait: a call of the old sink that is running in another thread ends in peace, and
 /// the old sink is dropped after the last of them. A sink may log (which does nothing) and may
 /// set or clear the sink. A panic of the sink is stopped and the message lost.
+///
+/// A level that the environment names takes the place of `most_verbose`.
 pub fn set_sink(most_verbose: Level, sink: Sink) {
-    LOG.replace(Some(Receiver { most_verbose, sink }));
+    let level = match OF_ENVIRONMENT.load(Ordering::Relaxed) {
+        UNSET => Some(most_verbose),
+        code => Level::from_code(code),
+    };
+    LOG.replace(level.map(|most_verbose| Receiver { most_verbose, sink }));
 }
 
-/// Sends messages nowhere from now on. The sink is dropped as [`set_sink`] says.
+/// Sends messages nowhere from now on, or to standard error if the environment names a level. The sink
+/// is dropped as [`set_sink`] says.
 pub fn clear_sink() {
-    LOG.replace(None);
+    let level = Level::from_code(OF_ENVIRONMENT.load(Ordering::Relaxed));
+    LOG.replace(level.map(to_standard_error));
+}
+
+/// The environment names a level, or says with `None` that there are to be no messages: it counts for
+/// every sink from now on, and messages go to standard error while there is none.
+pub(super) fn set_level_of_environment(level: Option<Level>) {
+    OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
+    LOG.set_level(level);
+}
+
+/// Whether a message of this level goes anywhere.
+pub fn is_wanted(level: Level) -> bool {
+    level as i32 <= LOG.wanted.load(Ordering::Relaxed)
+}
+
+/// Logs a message that must be seen: to standard error where nobody else wants it.
+pub(super) fn log_anyway(level: Level, message: &str) {
+    if is_wanted(level) {
+        log(level, || message.to_owned());
+    } else {
+        (to_standard_error(level).sink)(level, message);
+    }
+}
+
+/// What the environment says: a level's number, 0 for no messages, or [`UNSET`].
+static OF_ENVIRONMENT: AtomicI32 = AtomicI32::new(UNSET);
+
+const UNSET: i32 = -1;
+
+fn to_standard_error(most_verbose: Level) -> Receiver {
+    let sink: Sink = Box::new(|level, message| {
+        // Nobody could be told if standard error is closed.
+        let _ = writeln!(std::io::stderr(), "umbo: {}: {message}", level.name());
+    });
+    Receiver { most_verbose, sink }
 }
 
 /// Logs a message. `message` is called only if a sink wants this level; otherwise the cost is
@@ -111,6 +155,20 @@ impl Log {
         };
         // Outside of the lock: dropping the sink runs the caller's code, which may come back here.
         drop(old);
+    }
+
+    /// Gives the receiver there is another level, or makes one where there is none.
+    fn set_level(&self, level: Option<Level>) {
+        let was = self.receiver().clone();
+        let receiver = match (level, was) {
+            (None, _) => None,
+            (Some(level), None) => Some(to_standard_error(level)),
+            (Some(most_verbose), Some(receiver)) => {
+                let sink: Sink = Box::new(move |level, message| (receiver.sink)(level, message));
+                Some(Receiver { most_verbose, sink })
+            }
+        };
+        self.replace(receiver);
     }
 
     fn log(&self, level: Level, message: impl FnOnce() -> String) {

@@ -1,3 +1,43 @@
-//! What a running program can be watched by.
+//! What a running program can be watched by: the log, measured steps and what they say, the trace.
+//!
+//! Whoever does work that counts opens a [`span`] around it, and counts bytes with [`count`]. While
+//! nobody watches, that is one relaxed load. Who watches:
+//!
+//! - [`report`] measures the steps of a strategy, as many of them as cost little, and keeps a fixed
+//!   number; [`summary`] makes figures of them, [`advice`] words.
+//! - [`trace`] writes every span into a file, thread by thread.
+//!
+//! All of it stands at the bottom: it knows phases and threads, and neither strategies nor tensors.
 
+pub mod advice;
+mod clock;
+pub mod environment;
 pub mod log;
+pub mod phase;
+pub mod processes;
+pub mod report;
+mod span;
+pub mod summary;
+pub mod trace;
+
+pub use phase::{Counter, Phase};
+pub use span::{Span, count, note_rank, rank, share, span};
+
+/// Waits until no thread uses the log or the trace, and keeps others from them. For forks: in the child
+/// nobody else could let go of them.
+pub fn pause() -> Pause {
+    Pause { trace: trace::pause(), _log: log::pause() }
+}
+
+/// While it lives, nobody uses the log or the trace.
+pub struct Pause {
+    trace: trace::Pause,
+    _log: log::Pause,
+}
+
+impl Pause {
+    /// In the child of a fork: the trace is the parent's, and this process writes nothing to it.
+    pub fn in_child(&mut self) {
+        self.trace.forget();
+    }
+}

@@ -14,6 +14,7 @@ use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::measure::{Chunks, Squares};
 use crate::kernels::update::pass::{Pass, Rows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution};
+use crate::observe::{self, Counter};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
@@ -254,6 +255,7 @@ impl Work {
                 update.scalars = rule.measure(update.scalars, &pass);
             }
         }
+        observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();

@@ -28,7 +28,8 @@ use crate::executor::lock::{Mutex, RwLock, RwLockReadGuard};
 use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
-use crate::observe::log;
+use crate::observe::report::{Recorder, Setup};
+use crate::observe::{environment, log};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
@@ -130,6 +131,8 @@ pub(super) struct Inner {
     /// Held for writing while committed values change, for reading while others copy them.
     pub central: RwLock<()>,
     pub metrics: Mutex<MetricTable>,
+    /// Measures the steps, if somebody wants that.
+    pub recorder: Recorder,
     /// Where small variables lie.
     pub variable_slab: Mutex<Slab>,
     _hold: DeviceHold,
@@ -188,6 +191,7 @@ impl Strategy {
         is_default: bool,
     ) -> Result<Strategy> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        environment::obey();
         let hold = {
             let mut held = devices.clone();
             held.push(parameter_device);
@@ -205,6 +209,12 @@ impl Strategy {
         let mailboxes: Mailboxes =
             devices.iter().map(|_| CachePadded::new(Mailbox::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
+        let cpu = devices.iter().filter(|device| device.kind == DeviceKind::Cpu);
+        let recorder = Recorder::new(Setup {
+            replicas: devices.len() as u32,
+            cpu_replicas: cpu.count() as u32,
+            processors: processors as u32,
+        });
         let strategy = Strategy(Arc::new(Inner {
             id,
             is_default,
@@ -225,6 +235,7 @@ impl Strategy {
             transaction: Mutex::default(),
             central: RwLock::new(()),
             metrics: Mutex::default(),
+            recorder,
             variable_slab: Mutex::new(Slab::new(0)),
             _hold: hold,
         }));

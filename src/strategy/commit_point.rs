@@ -12,6 +12,7 @@ use super::limits::Limits;
 use super::step::StepRecord;
 use crate::collectives;
 use crate::error::{Error, Result};
+use crate::observe::{self, Phase};
 use crate::values::variable::Variable;
 
 impl Strategy {
@@ -67,6 +68,7 @@ impl Strategy {
     pub fn change(&self, action: &mut dyn CommitAction) -> Result<()> {
         require_cross_replica(self)?;
         let _lock = self.enter(&Limits::default())?;
+        let _update = observe::span(Phase::Update);
         action.prepare()?;
         let _changing = self.inner().central.write();
         action.commit();
@@ -179,6 +181,7 @@ impl Strategy {
     /// The commit point: carries out what the step wrote, or fails and rolls it back. `record` is
     /// the step whose metrics count, if it was a run.
     pub(super) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
+        let _update = observe::span(Phase::Update).named("commit");
         let inner = self.inner();
         let mut deferred = mem::take(&mut inner.transaction.lock().deferred);
         let doom = inner.transaction.lock().doom.take();

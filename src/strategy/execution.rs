@@ -10,6 +10,8 @@ use super::protocol::rendezvous::Departure;
 use super::step::{Callback, ReplicaContext, Role, StepRecord};
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
+use crate::observe::report::{Meter, Opened};
+use crate::observe::{self, Phase};
 use crate::values::Value;
 
 impl Job for StepRecord {
@@ -41,10 +43,10 @@ impl Job for StepRecord {
 
 impl StepRecord {
     fn call(&self, part: Role) -> (Result<Option<Value>>, Option<Role>) {
-        let Role { callback, context, frame } = part;
+        let Role { callback, context, frame, measured } = part;
         if self.rendezvous.is_abandoned() {
             let late = Err(Error::Cancelled("the run was over before this replica began".into()));
-            return (late, Some(Role { callback, context, frame }));
+            return (late, Some(Role { callback, context, frame, measured }));
         }
         let Some(frame) = frame else {
             return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
@@ -55,13 +57,22 @@ impl StepRecord {
                 on_device(&callback, &context)
             })
         };
-        let (outcome, frame) = catch_unwind(AssertUnwindSafe(call))
-            .unwrap_or_else(|panic| (Err(panicked(panic)), None));
+        let call = || {
+            catch_unwind(AssertUnwindSafe(call))
+                .unwrap_or_else(|panic| (Err(panicked(panic)), None))
+        };
+        let (outcome, frame) = match measured {
+            Some(opened) => measure(opened, &context, call),
+            None => {
+                let _compute = observe::span(Phase::Compute);
+                call()
+            }
+        };
         let frame = match frame {
             Some(Frame::Replica(frame)) => Some(frame),
             _ => None,
         };
-        (outcome, Some(Role { callback, context, frame }))
+        (outcome, Some(Role { callback, context, frame, measured }))
     }
 
     /// The coordinator of an abandoned step leaves it.
@@ -87,6 +98,18 @@ impl StepRecord {
         }
         strategy.inner().draining.end(std::ptr::from_ref(self).cast());
     }
+}
+
+/// Calls back, and notes for the report of the strategy what that took.
+fn measure<R>(opened: Opened, context: &ReplicaContext, call: impl FnOnce() -> R) -> R {
+    let meter = Meter::start(opened);
+    let result = call();
+    let (sample, start) = meter.stop();
+    let strategy = context.strategy();
+    let recorder = &strategy.inner().recorder;
+    let place = recorder.place(strategy.id(), context.step_number());
+    recorder.note(place, context.replica(), sample, start);
+    result
 }
 
 /// Calls back. A replica on a GPU has the GPU's context meanwhile, and is done when its GPU is: what the

@@ -14,6 +14,7 @@ pub use super::step::Merge;
 use super::step::{ReplicaContext, Request, StepRecord};
 use crate::error::{Error, Result};
 use crate::executor::affinity;
+use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
 impl ReplicaContext {
@@ -42,6 +43,7 @@ impl ReplicaContext {
             let sequence = desk.sequence;
             desk.request = Some(Request { operation, arguments, merge, sequence });
         }
+        let waiting = observe::span(Time::Wait);
         step.rendezvous.arrive(replica);
         if replica == 0 {
             // Until it goes on it makes no variable that another replica may wait for.
@@ -57,6 +59,7 @@ impl ReplicaContext {
                 nested.execute(replica);
             }
         }
+        drop(waiting);
         let reply = {
             let mut desk = step.desks[replica].lock();
             desk.request = None;
@@ -171,6 +174,7 @@ impl StepRecord {
 
     /// Runs the merge function that all replicas wait for and leaves each its answer.
     fn merge(self: &Arc<Self>) {
+        let _central = observe::span(Time::Reduce).named("merge call");
         let Some((strategy, step)) = self.with_task(|task| (task.strategy.clone(), task.place()))
         else {
             return;

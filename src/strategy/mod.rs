@@ -19,6 +19,7 @@
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
 //! - [`variables`], [`creation`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
+//! - `measuring`: what steps spend their time on;
 //! - [`extended`], `logical_devices`: the rest of the strategy's interface.
 
 pub mod cancellation;
@@ -38,6 +39,7 @@ pub mod extended;
 pub(crate) mod held_locks;
 pub mod limits;
 mod logical_devices;
+mod measuring;
 pub mod merge;
 pub mod metrics;
 pub mod operation;
@@ -58,4 +60,5 @@ mod transaction;
 pub mod variables;
 
 pub use central_storage::{Options, Strategy};
+pub use measuring::StepReport;
 pub use step::{Baggage, ReplicaContext, ReplicaFunction, Watcher};

@@ -19,6 +19,7 @@ use super::step::{
 use super::step_lock::StepGuard;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
+use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
 /// How a step has ended.
@@ -136,8 +137,10 @@ impl Strategy {
         self.open_step()?;
         let place = lock.next_step(watcher.is_some());
         let (number, shown) = (place.id, place.shown);
+        let measured = self.inner().recorder.begin(self.id());
         let step = StepPlace { number: place, watcher, depth: 0, limits };
-        let task = Task::new(self, callback, arguments, step);
+        let mut task = Task::new(self, callback, arguments, step);
+        task.measured = measured.as_ref().map(|running| running.opened());
         self.open_transaction(number);
         let record = self.record(0);
         match self.carry_out(&record, task, baggage) {
@@ -150,6 +153,10 @@ impl Strategy {
                     }
                 };
                 let leftovers = record.clear();
+                if let Some(running) = measured {
+                    let place = self.inner().recorder.place(self.id(), shown);
+                    running.finish(place, result.is_ok());
+                }
                 self.inner().draining.close_step();
                 // What is left over is the caller's, and its release may call back.
                 drop(lock);
@@ -246,7 +253,11 @@ impl Strategy {
         let spin = if inline { record.spin } else { self.inner().watching_spin };
         loop {
             let spin = record.coordinator_spin(spin, usize::from(inline));
-            match record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some()) {
+            let meeting = {
+                let _wait = observe::span(Time::Wait);
+                record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some())
+            };
+            match meeting {
                 Meeting::Finished => return Ending::Finished,
                 Meeting::Waiting => {
                     record.serve();

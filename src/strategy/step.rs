@@ -27,6 +27,7 @@ use super::scratch::Scratch;
 use super::step_lock::StepNumber;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::observe::report::Opened;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
@@ -116,6 +117,8 @@ pub(super) struct Task {
     pub limits: Limits,
     /// When the run began, for messages about late replicas; such a run has limits.
     pub opened: Option<Instant>,
+    /// How the replicas measure themselves, if they are to.
+    pub measured: Option<Opened>,
     pub global_examples: u64,
 }
 
@@ -134,6 +137,7 @@ impl Task {
             watcher: step.watcher,
             depth: step.depth,
             opened: step.limits.is_bounded().then(Instant::now),
+            measured: None,
             limits: step.limits,
             global_examples: 0,
         }
@@ -174,6 +178,8 @@ pub(super) struct Role {
     pub context: ReplicaContext,
     /// The same for the replica's stack of contexts.
     pub frame: Option<ReplicaContext>,
+    /// How the replica measures itself, if it is to.
+    pub measured: Option<Opened>,
 }
 
 /// What a replica asks for when it arrives.
@@ -326,8 +332,12 @@ impl StepRecord {
         let mut first_example = 0;
         for (replica, desk) in self.desks.iter().enumerate() {
             let context = ReplicaContext::of_step(&task, self, replica);
-            let part =
-                Role { callback: task.callback.clone(), frame: Some(context.clone()), context };
+            let part = Role {
+                callback: task.callback.clone(),
+                frame: Some(context.clone()),
+                context,
+                measured: task.measured,
+            };
             let examples = task.arguments.as_ref().and_then(|value| value.examples_of(replica));
             let mut desk = desk.lock();
             desk.part = Some(part);

@@ -239,6 +239,19 @@ enum class loss_scaling : std::int32_t {
 
 constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept { return static_cast<umbo_loss_scaling>(which); }
 
+// What keeps steps from being faster.
+enum class step_cause : std::int32_t {
+    small_step = UMBO_STEP_CAUSE_SMALL_STEP,
+    few_processors = UMBO_STEP_CAUSE_FEW_PROCESSORS,
+    other_threads = UMBO_STEP_CAUSE_OTHER_THREADS,
+    input = UMBO_STEP_CAUSE_INPUT,
+    slow_replica = UMBO_STEP_CAUSE_SLOW_REPLICA,
+    serialised = UMBO_STEP_CAUSE_SERIALISED,
+    update = UMBO_STEP_CAUSE_UPDATE,
+};
+
+constexpr umbo_step_cause to_c(step_cause which) noexcept { return static_cast<umbo_step_cause>(which); }
+
 // What a finding is about.
 enum class equivalence_subject : std::int32_t {
     step = UMBO_EQUIVALENCE_OF_STEP,

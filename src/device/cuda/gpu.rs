@@ -14,6 +14,7 @@ use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
 use crate::executor::lock::Mutex;
+use crate::observe;
 
 /// A logical GPU, opened. See [the module](super) for how its stream orders work.
 #[derive(Debug)]
@@ -181,6 +182,7 @@ impl Gpu {
 
     /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
     pub fn synchronize(&self) -> Result<()> {
+        let _waiting = observe::share("wait for the GPU's stream");
         // SAFETY: the stream is this GPU's and lives.
         self.on_stream("waiting for its work", || unsafe { stream::synchronize(self.stream) })
     }
@@ -272,6 +274,7 @@ impl Gpu {
         if bytes == 0 {
             return self.card.check();
         }
+        let _copy = observe::share("copy to the GPU");
         let _entered = self.card.enter()?;
         let mut staging = self.staging.lock();
         let staging = Staging::of(self, &mut staging, bytes)?;
@@ -287,6 +290,7 @@ impl Gpu {
         if bytes == 0 {
             return self.card.check();
         }
+        let _copy = observe::share("copy from the GPU");
         let _entered = self.card.enter()?;
         let mut staging = self.staging.lock();
         let staging = Staging::of(self, &mut staging, bytes)?;

@@ -319,6 +319,11 @@ static void prepare_metric(struct objects good) {
     umbo_ignore(umbo_strategy_run(good.strategy, metric_on_a_replica, NULL, NULL, NULL, NULL));
 }
 
+static void prepare_report(struct objects good) {
+    umbo_ignore(umbo_strategy_measure_steps(good.strategy, 1));
+    prepare_metric(good);
+}
+
 /* ---- the calls, one for each function */
 
 /* CALLS */

@@ -1,0 +1,332 @@
+//! Watching a program: what its steps spend their time on, and the trace.
+
+use std::ffi::c_char;
+use std::path::Path;
+
+use super::boundary::{Out, boundary, check, flag, out};
+use super::handle::get;
+use super::object::umbo_strategy;
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use super::text::{optional_text, text, write_text};
+use crate::error::{Error, Result};
+use crate::observe::advice::Cause;
+use crate::observe::phase::Phase;
+use crate::observe::trace;
+
+/// What keeps the steps of a strategy from being faster. Each is one bit of `causes` in
+/// umbo_step_report().
+pub type umbo_step_cause = i32;
+
+/// A step's work is so little that handing it to the replicas takes longer than doing it.
+pub const UMBO_STEP_CAUSE_SMALL_STEP: umbo_step_cause = 1;
+/// There are more replicas than processors.
+pub const UMBO_STEP_CAUSE_FEW_PROCESSORS: umbo_step_cause = 2;
+/// Threads that are not the library's want the same processors, as those of BLAS and OpenMP do.
+pub const UMBO_STEP_CAUSE_OTHER_THREADS: umbo_step_cause = 4;
+/// The input is not there in time.
+pub const UMBO_STEP_CAUSE_INPUT: umbo_step_cause = 8;
+/// One replica takes longer than the others.
+pub const UMBO_STEP_CAUSE_SLOW_REPLICA: umbo_step_cause = 16;
+/// The callbacks run one after the other, as under the lock of an interpreter.
+pub const UMBO_STEP_CAUSE_SERIALISED: umbo_step_cause = 32;
+/// The update takes long, and memory limits it.
+pub const UMBO_STEP_CAUSE_UPDATE: umbo_step_cause = 64;
+
+const _: () = assert!(Cause::SmallStep as i32 == UMBO_STEP_CAUSE_SMALL_STEP);
+const _: () = assert!(Cause::FewProcessors as i32 == UMBO_STEP_CAUSE_FEW_PROCESSORS);
+const _: () = assert!(Cause::OtherThreads as i32 == UMBO_STEP_CAUSE_OTHER_THREADS);
+const _: () = assert!(Cause::Input as i32 == UMBO_STEP_CAUSE_INPUT);
+const _: () = assert!(Cause::SlowReplica as i32 == UMBO_STEP_CAUSE_SLOW_REPLICA);
+const _: () = assert!(Cause::Serialised as i32 == UMBO_STEP_CAUSE_SERIALISED);
+const _: () = assert!(Cause::Update as i32 == UMBO_STEP_CAUSE_UPDATE);
+
+/// What a replica spends a step on, in seconds: medians over the steps that were measured. Start from
+/// UMBO_STEP_TIMES_INIT.
+///
+/// Input, update and other work that is done once for all replicas counts for each of them, so that
+/// the fields from `input` to `outside` add up to about a step.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_step_times {
+    /// sizeof(umbo_step_times).
+    pub struct_size: usize,
+    /// How many steps were measured.
+    pub steps_measured: i64,
+    /// How many steps there were meanwhile.
+    pub steps: i64,
+    /// From the end of a step to the end of the next.
+    pub step: f64,
+    /// Waiting for the next element, or making it.
+    pub input: f64,
+    /// Cutting batches into the replicas' parts.
+    pub split: f64,
+    /// Copying tensors, between devices too.
+    pub copy: f64,
+    /// The callback.
+    pub compute: f64,
+    /// The replica has nothing to do: others compute, or it is being woken.
+    pub wait: f64,
+    /// Reductions, gathers and the functions of merge calls.
+    pub reduce: f64,
+    /// The update of the variables, and what else is done when a step is committed.
+    pub update: f64,
+    /// What goes between processes.
+    pub exchange: f64,
+    /// What the program does between the steps, outside of the library.
+    pub outside: f64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_step_times {}
+
+/// Measures the steps of a strategy, or stops measuring.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] measure 1: steps are measured from now on, and what was measured before is forgotten. 0:
+///   none are measured, and what was measured is kept.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is neither 0 nor 1.
+/// - UMBO_STATUS_FAILED_PRECONDITION: in the child of a fork.
+///
+/// A new strategy measures nothing, which costs nothing. Measuring takes at most 1 % of the time of a
+/// step: short steps are measured now and then only, after the first 32. The figures of the latest 256
+/// are kept, fewer if there are more than 256 replicas.
+///
+/// While steps are measured, the log is told at UMBO_LOG_INFO what keeps them from being faster, once
+/// after 64 measured steps and again when that changes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_measure_steps(
+    strategy: *const umbo_strategy,
+    measure: i32,
+) -> umbo_status {
+    boundary("umbo_strategy_measure_steps", || {
+        let measure = flag(measure, "measure")?;
+        get(strategy, "strategy")?.measure_steps(measure)
+    })
+}
+
+/// Says what the steps of a strategy spend their time on, and what to change to make them faster.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] causes What keeps the steps from being faster: constants of umbo_step_cause, added up. 0
+///   if nothing stands out. `causes` may be NULL.
+/// @param[out] buffer The report, a text of several lines ended by a NUL: a table with a row for each
+///   replica, and one line for each cause with what to do about it. `buffer` may be NULL if `capacity`
+///   is 0.
+/// @param[in] capacity The size of `buffer` in bytes.
+/// @param[out] length The length of the text in bytes, without the NUL. It changes with the figures.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` and `causes`
+///   are.
+/// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
+///   that was committed; or in the child of a fork.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or an output is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+///
+/// Can be called at any time, in a callback too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_step_report(
+    strategy: *const umbo_strategy,
+    causes: *mut u32,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary("umbo_step_report", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let (length, causes) = unsafe { (out(length, "length")?, optional_out(causes, "causes")?) };
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+        }
+        let report = get(strategy, "strategy")?.step_report()?;
+        if let Some(causes) = causes {
+            causes.write(report.advice.iter().map(|advice| advice.cause as u32).sum());
+        }
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&report.text(), buffer, capacity, length) }
+    })
+}
+
+/// Gives the figures of one replica.
+///
+/// @param[in] strategy The strategy.
+/// @param[in] replica The replica's id: 0 to the number of replicas less one.
+/// @param[in,out] times The figures. `struct_size` says how much of the struct is filled.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
+/// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
+///   that was committed; or in the child of a fork.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_step_times(
+    strategy: *const umbo_strategy,
+    replica: i32,
+    times: *mut umbo_step_times,
+) -> umbo_status {
+    boundary("umbo_strategy_step_times", || {
+        // SAFETY: the caller promises a struct of as many bytes as it says.
+        let times = unsafe { options::out(times, "times") }?;
+        let strategy = get(strategy, "strategy")?;
+        let summary = strategy.step_report()?.summary;
+        let of_replica = usize::try_from(replica).ok().and_then(|at| summary.replicas.get(at));
+        let of_replica = of_replica.ok_or_else(|| {
+            let replicas = summary.replicas.len();
+            Error::out_of_range(
+                "replica",
+                format!("{replica} is not in [0, {replicas}), the replicas"),
+            )
+        })?;
+        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+        let spent = |phase: Phase| seconds(of_replica.spent[phase as usize]);
+        times.write(umbo_step_times {
+            struct_size: size_of::<umbo_step_times>(),
+            steps_measured: summary.measured as i64,
+            steps: summary.seen as i64,
+            step: seconds(summary.period),
+            input: spent(Phase::Input),
+            split: spent(Phase::Split),
+            copy: spent(Phase::Copy),
+            compute: spent(Phase::Compute),
+            wait: spent(Phase::Wait),
+            reduce: spent(Phase::Reduce),
+            update: spent(Phase::Update),
+            exchange: spent(Phase::Exchange),
+            outside: seconds(summary.outside),
+        });
+        Ok(())
+    })
+}
+
+/// How a trace is written. Start from UMBO_TRACE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_trace_options {
+    /// sizeof(umbo_trace_options).
+    pub struct_size: usize,
+    /// The most events that are written, at least 1. Those that follow are counted and dropped. By
+    /// default 4,000,000, which are about 500 MB.
+    pub most_events: i64,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then a number.
+unsafe impl Extensible for umbo_trace_options {}
+
+impl Default for umbo_trace_options {
+    fn default() -> Self {
+        umbo_trace_options { struct_size: size_of::<Self>(), most_events: 4_000_000 }
+    }
+}
+
+const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
+
+/// Begins to write a trace: what every thread does when, in a file.
+///
+/// @param[in] path The file, which is made anew.
+/// @param[in] options How it is written; `options` may be NULL: the defaults.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot be
+///   made.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer or not UTF-8, or an option is out of range.
+///
+/// The trace has spans of each replica, of the workers for central work, of threads that make elements
+/// ahead, of copies to and from GPUs, and what umbo_trace_begin() and umbo_trace_end() say; and the
+/// bytes that were reduced, copied, exchanged and updated so far, after each step. The file is in the
+/// JSON format of Chrome's trace viewer, which ui.perfetto.dev and chrome://tracing show. The command
+/// `umbo trace FILE --html PAGE` makes a page of it, and `umbo doctor FILE` says what keeps the steps
+/// from being faster.
+///
+/// Each thread keeps up to 2048 events until they are written, which happens at least five times in a
+/// second while threads work. What a process that dies has written by then can be read. In the child of
+/// a fork no trace is being written.
+///
+/// The environment variable UMBO_TRACE has the process write a trace without this call, from its first
+/// strategy to its end: it names the file, and %p in it stands for the number of the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_trace_start(
+    path: *const c_char,
+    options: *const umbo_trace_options,
+) -> umbo_status {
+    boundary("umbo_trace_start", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (path, options) = unsafe { (text(path, "path")?, options::read(options, "options")?) };
+        let most = match u64::try_from(options.most_events) {
+            Ok(most) if most > 0 => most,
+            _ => {
+                let problem = format!("{}; 1 or more are expected", options.most_events);
+                return Err(Error::invalid("options.most_events", problem));
+            }
+        };
+        trace::start(Path::new(path), most)
+    })
+}
+
+/// Ends the trace and finishes its file.
+///
+/// @param[out] events How many events it has. `events` may be NULL.
+/// @param[out] dropped How many were dropped since there were too many. `dropped` may be NULL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_FAILED_PRECONDITION: no trace is being written.
+/// - UMBO_STATUS_UNAVAILABLE: not all of it could be written, for instance since the disk is full. The
+///   trace has ended, and the file can be read as far as it goes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) -> umbo_status {
+    boundary("umbo_trace_stop", || {
+        // SAFETY: the caller gives NULL or a place for each output.
+        let (events, dropped) =
+            unsafe { (optional_out(events, "events")?, optional_out(dropped, "dropped")?) };
+        let account = trace::stop()?;
+        if let Some(events) = events {
+            events.write(account.events as i64);
+        }
+        if let Some(dropped) = dropped {
+            dropped.write(account.dropped as i64);
+        }
+        Ok(())
+    })
+}
+
+/// Begins a span of the program's own in the trace, on the calling thread.
+///
+/// @param[in] name What the span is called there. Up to 200 bytes count. `name` may be NULL: "program".
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
+///
+/// Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
+/// callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_trace_begin(name: *const c_char) -> umbo_status {
+    boundary("umbo_trace_begin", || {
+        // SAFETY: the caller gives NULL or a text.
+        let name = unsafe { optional_text(name, "name") }?;
+        trace::own::begin(name.unwrap_or("program"));
+        Ok(())
+    })
+}
+
+/// Ends the span that the calling thread began last.
+///
+/// @return UMBO_OK.
+///
+/// Does nothing if there is none, for instance since the trace was started after its beginning.
+#[unsafe(no_mangle)]
+pub extern "C" fn umbo_trace_end() -> umbo_status {
+    boundary("umbo_trace_end", || {
+        trace::own::end();
+        Ok(())
+    })
+}
+
+/// A place for an output that the caller may not want.
+///
+/// # Safety
+/// As for [`out`].
+unsafe fn optional_out<T>(pointer: *mut T, argument: &'static str) -> Result<Option<Out<T>>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { out(pointer, argument) }.map(Some)
+}

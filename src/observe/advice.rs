@@ -1,0 +1,412 @@
+//! What keeps a strategy from being as fast as its replicas are many, in words.
+//!
+//! Pure: a [`Summary`] goes in, text comes out. Each cause has a condition of its own, on shares of
+//! a step, so that what does not matter is not named. Where one cause explains another, the other one
+//! is not named: replicas that outnumber the processors also wait for each other.
+
+use super::phase::Phase;
+use super::report::Setup;
+use super::summary::{Summary, counted, duration};
+
+/// What keeps replicas from being faster. The numbers are those of the C constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Cause {
+    /// A step's work is so little that handing it out takes longer than doing it.
+    SmallStep = 1,
+    /// There are more replicas than processors.
+    FewProcessors = 2,
+    /// Threads that are not the library's want the same processors.
+    OtherThreads = 4,
+    /// The input is not there in time.
+    Input = 8,
+    /// One replica takes longer than the others.
+    SlowReplica = 16,
+    /// The callbacks run one after the other.
+    Serialised = 32,
+    /// The update takes long, and memory limits it.
+    Update = 64,
+}
+
+/// What to change, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// What it is about.
+    pub cause: Cause,
+    /// In words, with figures.
+    pub text: String,
+}
+
+/// More work of all replicas than this is not too little for them.
+const SMALL_WORK: u64 = 100_000;
+
+/// Updates that move less than this do so in caches.
+const BEYOND_CACHES: u64 = 16 << 20;
+
+/// What to change, the most telling first. Nothing if nothing stands out.
+pub fn of(summary: &Summary) -> Vec<Advice> {
+    if summary.replicas.is_empty() || summary.period == 0 {
+        return Vec::new();
+    }
+    let few_processors = few_processors(summary);
+    // Replicas that take turns on a processor wait for each other, whatever else they do.
+    let of_replicas = match &few_processors {
+        Some(_) => None,
+        None => {
+            small_step(summary).or_else(|| serialised(summary)).or_else(|| slow_replica(summary))
+        }
+    };
+    let all =
+        [few_processors, of_replicas, other_threads(summary), input(summary), update(summary)];
+    all.into_iter().flatten().collect()
+}
+
+/// The report as one text: figures and what to change.
+pub fn report(summary: &Summary, advice: &[Advice]) -> String {
+    let mut text = summary.table();
+    text.push_str(match advice {
+        [] => "\nNothing stands out that would make it faster.\n",
+        _ => "\nWhat to change:\n",
+    });
+    for advice in advice {
+        text.push_str(&format!("- {}\n", advice.text));
+    }
+    text
+}
+
+/// The report as one line.
+pub fn in_one_line(summary: &Summary, advice: &[Advice]) -> String {
+    let texts: Vec<&str> = advice.iter().map(|advice| advice.text.as_str()).collect();
+    format!(
+        "{} measured, {} each: {}",
+        counted(summary.measured, "step"),
+        duration(summary.period),
+        match &*texts {
+            [] => "nothing stands out that would make it faster".to_owned(),
+            texts => texts.join("; "),
+        }
+    )
+}
+
+/// Whether `part` is at least so many hundredths of `whole`.
+fn reaches(part: u64, hundredths: u64, whole: u64) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
+}
+
+fn some(cause: Cause, text: String) -> Option<Advice> {
+    Some(Advice { cause, text })
+}
+
+fn few_processors(summary: &Summary) -> Option<Advice> {
+    let Setup { cpu_replicas, processors, .. } = summary.setup;
+    if cpu_replicas <= processors || processors == 0 {
+        return None;
+    }
+    let (replicas, has) =
+        (counted(cpu_replicas.into(), "replica"), counted(processors.into(), "processor"));
+    some(Cause::FewProcessors, format!("{replicas} on {has} take turns: use at most {processors}"))
+}
+
+fn small_step(summary: &Summary) -> Option<Advice> {
+    let (work, busiest) = (summary.work(), summary.busiest());
+    let coordination = summary.coordination;
+    let pays = reaches(work, 110, busiest + coordination);
+    if summary.replicas.len() < 2
+        || work > SMALL_WORK
+        || pays
+        || !reaches(coordination, 20, summary.period)
+    {
+        return None;
+    }
+    some(
+        Cause::SmallStep,
+        format!(
+            "a step's work is {}, coordination {}: use 1 replica, or larger batches",
+            duration(work),
+            duration(coordination)
+        ),
+    )
+}
+
+fn serialised(summary: &Summary) -> Option<Advice> {
+    let overlap = summary.overlap?;
+    let Setup { replicas, cpu_replicas, .. } = summary.setup;
+    let side_by_side = f64::from(replicas);
+    if cpu_replicas != replicas
+        || !(0.7..1.0 + 0.4 * (side_by_side - 1.0)).contains(&overlap.at_work)
+        || overlap.blocked < 0.15
+        || overlap.least < 0.3
+        || !reaches(summary.busiest(), 30, summary.period)
+    {
+        return None;
+    }
+    some(
+        Cause::Serialised,
+        format!(
+            "a lock serialises your callbacks: of {replicas} replicas {:.1} work at a time, and {:.0} % \
+             of the callbacks' time is spent waiting. If it is an interpreter's lock, release it around \
+             the computation, or call back into compiled code; else let each replica lock its own data",
+            overlap.at_work,
+            100.0 * overlap.blocked
+        ),
+    )
+}
+
+fn slow_replica(summary: &Summary) -> Option<Advice> {
+    let (slow, slowest) =
+        summary.replicas.iter().enumerate().max_by_key(|(_, replica)| replica.unhampered)?;
+    let mut others: Vec<u64> = summary
+        .replicas
+        .iter()
+        .enumerate()
+        .filter(|&(at, _)| at != slow)
+        .map(|(_, replica)| replica.unhampered)
+        .collect();
+    others.sort_unstable();
+    let usual = *others.get(others.len() / 2)?;
+    let lost = slowest.unhampered.saturating_sub(usual);
+    if lost < 20_000
+        || !reaches(slowest.unhampered, 150, usual)
+        || !reaches(lost, 30, slowest.unhampered)
+        || !reaches(slowest.busy, 30, summary.period)
+    {
+        return None;
+    }
+    some(
+        Cause::SlowReplica,
+        format!(
+            "one replica is slow: replica {slow} computes {}, the others {}, and they wait for it. Give \
+             all the same number of examples and the same work; if they have, look at what its device \
+             does besides",
+            duration(slowest.unhampered),
+            duration(usual)
+        ),
+    )
+}
+
+fn other_threads(summary: &Summary) -> Option<Advice> {
+    let all: u64 = summary.others.iter().map(|other| other.nanoseconds).sum();
+    let busy: Vec<_> =
+        summary.others.iter().filter(|other| reaches(other.nanoseconds, 10, all)).collect();
+    let Setup { cpu_replicas, processors, .. } = summary.setup;
+    if !reaches(all, 25, summary.own_on_processor)
+        || all == 0
+        || busy.len() as u64 + u64::from(cpu_replicas) <= u64::from(processors)
+    {
+        return None;
+    }
+    let mut names: Vec<&str> = busy.iter().map(|other| other.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    some(
+        Cause::OtherThreads,
+        format!(
+            "{} that are not Umbo's ({}) fight with {} for {}: they used {} of processor time beside \
+             {} of Umbo's. If they are those of BLAS or OpenMP, set OPENBLAS_NUM_THREADS=1, \
+             MKL_NUM_THREADS=1 or OMP_NUM_THREADS=1; if they load data, use fewer replicas",
+            counted(busy.len() as u64, "thread"),
+            names.join(", "),
+            counted(cpu_replicas.into(), "replica"),
+            counted(processors.into(), "processor"),
+            duration(all),
+            duration(summary.own_on_processor)
+        ),
+    )
+}
+
+fn input(summary: &Summary) -> Option<Advice> {
+    let input = summary.central(Phase::Input);
+    if input < 5_000 || !reaches(input, 25, summary.period) {
+        return None;
+    }
+    some(
+        Cause::Input,
+        format!(
+            "the input holds you up: {} of a step's {} are spent on it: prefetch, map in parallel, or \
+             cache what it makes",
+            duration(input),
+            duration(summary.period)
+        ),
+    )
+}
+
+fn update(summary: &Summary) -> Option<Advice> {
+    let update = summary.central(Phase::Update);
+    if summary.updated < BEYOND_CACHES || !reaches(update, 30, summary.period) {
+        return None;
+    }
+    let gigabytes = summary.updated as f64 / update.max(1) as f64;
+    some(
+        Cause::Update,
+        format!(
+            "the update is at the memory's speed: it moves {:.0} MB a step at {gigabytes:.1} GB/s and \
+             takes {} of a step's {}: use larger batches, or accumulate gradients over several steps",
+            summary.updated as f64 / 1e6,
+            duration(update),
+            duration(summary.period)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::processes::Other;
+    use crate::observe::summary::{Overlap, ReplicaTimes};
+
+    /// Two replicas that compute for two milliseconds side by side.
+    fn healthy() -> Summary {
+        let mut replica =
+            ReplicaTimes { busy: 2_000_000, unhampered: 2_000_000, ..ReplicaTimes::default() };
+        replica.spent[Phase::Compute as usize] = 2_000_000;
+        Summary {
+            setup: Setup { replicas: 2, cpu_replicas: 2, processors: 2 },
+            measured: 100,
+            seen: 100,
+            period: 2_200_000,
+            run: 2_100_000,
+            coordination: 5_000,
+            replicas: vec![replica; 2],
+            overlap: Some(Overlap { at_work: 1.9, blocked: 0.01, least: 0.95 }),
+            own_on_processor: 400_000_000,
+            ..Summary::default()
+        }
+    }
+
+    fn replica(summary: &mut Summary, at: usize, nanoseconds: u64) {
+        let replica = &mut summary.replicas[at];
+        (replica.busy, replica.unhampered) = (nanoseconds, nanoseconds);
+        replica.spent[Phase::Compute as usize] = nanoseconds;
+    }
+
+    fn other(name: &str, nanoseconds: u64) -> Other {
+        Other { thread: 1, name: name.into(), nanoseconds }
+    }
+
+    #[track_caller]
+    fn names(summary: &Summary, cause: Cause, part: &str) {
+        let found = of(summary);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].cause, cause, "{found:?}");
+        assert!(found[0].text.contains(part), "no '{part}' in: {}", found[0].text);
+        assert!(report(summary, &found).contains(&found[0].text));
+        assert!(in_one_line(summary, &found).contains(&found[0].text));
+    }
+
+    #[track_caller]
+    fn is_silent(summary: &Summary) {
+        let found = of(summary);
+        assert!(found.is_empty(), "{found:?}");
+        assert!(report(summary, &found).contains("Nothing stands out"));
+        assert!(in_one_line(summary, &found).contains("nothing stands out"));
+    }
+
+    #[test]
+    fn replicas_that_work_well_hear_nothing() {
+        is_silent(&healthy());
+        is_silent(&Summary::default());
+    }
+
+    #[test]
+    fn a_small_step_is_for_one_replica() {
+        let mut summary = healthy();
+        (summary.period, summary.run, summary.coordination) = (3_100, 3_000, 1_500);
+        replica(&mut summary, 0, 1_500);
+        replica(&mut summary, 1, 1_500);
+        summary.overlap = None;
+        names(
+            &summary,
+            Cause::SmallStep,
+            "a step's work is 3.00 \u{b5}s, coordination 1.50 \u{b5}s: use 1 replica",
+        );
+        // Twenty times the work pays.
+        replica(&mut summary, 0, 30_000);
+        replica(&mut summary, 1, 30_000);
+        (summary.period, summary.run) = (31_600, 31_500);
+        is_silent(&summary);
+        // One replica has nobody to coordinate with.
+        let mut alone = healthy();
+        alone.replicas.truncate(1);
+        (alone.setup.replicas, alone.setup.cpu_replicas) = (1, 1);
+        replica(&mut alone, 0, 1_000);
+        (alone.period, alone.run, alone.coordination, alone.overlap) = (3_000, 2_900, 1_900, None);
+        is_silent(&alone);
+    }
+
+    #[test]
+    fn replicas_that_take_turns_hear_that_alone() {
+        let mut summary = healthy();
+        (summary.setup.replicas, summary.setup.cpu_replicas) = (4, 4);
+        summary.replicas = vec![summary.replicas[0]; 4];
+        replica(&mut summary, 3, 9_000_000);
+        summary.overlap = Some(Overlap { at_work: 1.0, blocked: 0.5, least: 1.0 });
+        names(&summary, Cause::FewProcessors, "4 replicas on 2 processors");
+        // Those on GPUs need no processor.
+        summary.setup.cpu_replicas = 0;
+        summary.overlap = None;
+        replica(&mut summary, 3, 2_000_000);
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn threads_of_others_are_named() {
+        let mut summary = healthy();
+        summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
+        names(&summary, Cause::OtherThreads, "OMP_NUM_THREADS=1");
+        names(&summary, Cause::OtherThreads, "2 threads that are not Umbo's (blas)");
+        // With processors for all of them nobody fights.
+        summary.setup.processors = 8;
+        is_silent(&summary);
+        summary.setup.processors = 2;
+        summary.others = vec![other("timer", 1_000_000)];
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn late_input_is_named() {
+        let mut summary = healthy();
+        for replica in &mut summary.replicas {
+            replica.spent[Phase::Input as usize] = 3_000_000;
+        }
+        summary.period += 3_000_000;
+        names(&summary, Cause::Input, "3.00 ms of a step's 5.20 ms");
+        summary.period *= 4;
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn a_slow_replica_is_named() {
+        let mut summary = healthy();
+        replica(&mut summary, 1, 5_000_000);
+        summary.period = 5_200_000;
+        names(&summary, Cause::SlowReplica, "replica 1 computes 5.00 ms, the others 2.00 ms");
+        // What keeps its thread from a processor is not its own doing.
+        summary.replicas[1].unhampered = 2_100_000;
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn a_lock_around_callbacks_is_named() {
+        let mut summary = healthy();
+        replica(&mut summary, 1, 4_000_000);
+        summary.period = 4_200_000;
+        summary.overlap = Some(Overlap { at_work: 1.02, blocked: 0.33, least: 0.98 });
+        names(&summary, Cause::Serialised, "of 2 replicas 1.0 work at a time");
+        // Where nobody works meanwhile, it is no lock that others hold.
+        summary.overlap = Some(Overlap { at_work: 0.1, blocked: 0.9, least: 0.98 });
+        replica(&mut summary, 1, 2_000_000);
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn an_update_at_the_memory_s_speed_is_named() {
+        let mut summary = healthy();
+        for replica in &mut summary.replicas {
+            replica.spent[Phase::Update as usize] = 8_000_000;
+        }
+        (summary.period, summary.updated) = (10_200_000, 100_000_000);
+        names(&summary, Cause::Update, "moves 100 MB a step at 12.5 GB/s");
+        summary.updated = 1_000_000;
+        is_silent(&summary);
+    }
+}

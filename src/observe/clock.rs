@@ -1,0 +1,67 @@
+//! Clocks: the one on the wall, and those of a thread.
+
+#![expect(unsafe_code, reason = "the system's clocks")]
+
+use std::fs;
+use std::mem::MaybeUninit;
+
+/// Nanoseconds of the system's steady clock, which all processes of a machine share.
+#[inline]
+pub fn now() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds for which the calling thread has been on a processor.
+pub fn on_processor() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Nanoseconds for which the calling thread was ready and had no processor; 0 where the system does
+/// not tell.
+pub fn ready() -> u64 {
+    let text = fs::read("/proc/thread-self/schedstat").unwrap_or_default();
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// The system's number of the calling thread.
+pub fn thread_number() -> u32 {
+    // SAFETY: the call has no conditions.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// What the system calls the calling thread.
+pub fn thread_name() -> String {
+    let mut name = [0u8; 16];
+    // SAFETY: a thread asks for its own name, and there is room for the longest that there can be.
+    unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the clock is one that Linux has, and there is room for what it shows.
+    let time = unsafe {
+        libc::clock_gettime(clock, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_go_forward() {
+        let (wall, processor) = (now(), on_processor());
+        let mut burnt = 0u64;
+        while on_processor() == processor {
+            burnt = std::hint::black_box(burnt + 1);
+        }
+        assert!(now() > wall);
+        let before = ready();
+        assert!(ready() >= before);
+    }
+}

@@ -1,0 +1,84 @@
+//! Which threads of the process use its processors.
+
+use std::collections::HashMap;
+use std::fs;
+
+use super::clock;
+
+/// What each thread of the process had used of the processors at some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    taken: u64,
+    /// By the system's number of the thread.
+    threads: HashMap<u32, u64>,
+}
+
+/// A thread that is not the library's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// The system's number of it.
+    pub thread: u32,
+    /// Its name.
+    pub name: String,
+    /// For how long it was on a processor, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+impl Usage {
+    /// What the threads have used up to now.
+    pub fn now() -> Usage {
+        Usage { taken: clock::now(), threads: threads().collect() }
+    }
+
+    /// What threads that are neither the library's nor among `callers` have used since, the one that
+    /// used most first.
+    pub fn of_others(&self, callers: &[u32]) -> Vec<Other> {
+        let mut others: Vec<Other> = threads()
+            .filter(|(thread, _)| !callers.contains(thread))
+            .filter_map(|(thread, used)| {
+                let before = self.threads.get(&thread).copied().unwrap_or(0);
+                let nanoseconds = used.saturating_sub(before);
+                let name = name_of(thread)?;
+                (nanoseconds > 0 && !name.starts_with("umbo-")).then_some(Other {
+                    thread,
+                    name,
+                    nanoseconds,
+                })
+            })
+            .collect();
+        others.sort_by_key(|other| std::cmp::Reverse(other.nanoseconds));
+        others
+    }
+
+    /// What the library's threads and `callers` have used since, in nanoseconds.
+    pub fn of_library(&self, callers: &[u32]) -> u64 {
+        let own = |&(thread, _): &(u32, u64)| {
+            callers.contains(&thread)
+                || name_of(thread).is_some_and(|name| name.starts_with("umbo-"))
+        };
+        let used = |(thread, used): (u32, u64)| {
+            used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0))
+        };
+        threads().filter(own).map(used).sum()
+    }
+
+    /// How many nanoseconds ago that was.
+    pub fn age(&self) -> u64 {
+        clock::now().saturating_sub(self.taken)
+    }
+}
+
+/// Number and time on a processor of each thread of the process. None where the system does not tell.
+fn threads() -> impl Iterator<Item = (u32, u64)> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let thread: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        Some((thread, text.split_ascii_whitespace().next()?.parse().ok()?))
+    })
+}
+
+fn name_of(thread: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/self/task/{thread}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}

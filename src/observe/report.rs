@@ -1,0 +1,529 @@
+//! Measuring the steps of a strategy.
+//!
+//! A step that is measured costs some reads of clocks. How many steps are measured follows from what
+//! they take: so many that the reads take about half of a hundredth of the time, and of the first ones
+//! all. Kept are the latest, in memory that does not grow.
+//!
+//! What belongs to a step is what its thread did since the step before it: asking for the next element
+//! and applying the gradients of the step before are done outside of runs as often as inside.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::advice::{self, Cause};
+use super::clock;
+use super::log::{self, Level};
+use super::phase::ByPhase;
+use super::processes::Usage;
+use super::span::{self, LOCAL, Local};
+use super::summary::Summary;
+use super::trace::{self, Detail, Event, Name};
+
+/// How many of the first steps are measured without a break.
+const FIRST_STEPS: u64 = 32;
+
+/// The share of the time that measuring may take is one in so many.
+const ONE_IN: u64 = 200;
+
+/// The most steps between two that are measured.
+const LONGEST_BREAK: u64 = 10_000;
+
+/// Callbacks that take less are measured by the clock on the wall alone.
+const WORTH_CLOCKS: u64 = 200_000;
+
+/// How many steps are kept.
+const KEPT: usize = 256;
+
+/// After so many measured steps the log is told for the first time.
+const FIRST_TOLD: u64 = 64;
+
+/// What a strategy consists of, as far as reports go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// How many replicas.
+    pub replicas: u32,
+    /// How many of them run on the CPU.
+    pub cpu_replicas: u32,
+    /// How many processors the process may use.
+    pub processors: u32,
+}
+
+/// Which step something belongs to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StepPlace {
+    /// The number of the strategy.
+    pub strategy: u64,
+    /// The number of the step.
+    pub step: u64,
+    /// The strategy.
+    pub setup: Setup,
+}
+
+/// What the system's clocks of a thread say about a callback, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The thread was on a processor.
+    pub on_processor: u64,
+    /// It was ready and had none.
+    pub ready: u64,
+}
+
+/// What a replica did in a step, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaSample {
+    /// How long after the step's beginning the callback began.
+    pub begun: u64,
+    /// How long the callback took.
+    pub wall: u64,
+    /// What of it was spent in the library.
+    pub spent: ByPhase<u64>,
+    /// What clocks of the thread say, if they were read.
+    pub clocks: Option<Clocks>,
+}
+
+/// What a step took beside its callbacks, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepSample {
+    /// From the end of the step before to the end of this one; 0 if it is not known.
+    pub period: u64,
+    /// The run.
+    pub run: u64,
+    /// What the calling thread spent in the library between the steps.
+    pub before: ByPhase<u64>,
+    /// And in the run, beside the callback of replica 0.
+    pub central: ByPhase<u64>,
+    /// How many bytes updates moved.
+    pub updated: u64,
+}
+
+/// Measures the steps of one strategy.
+#[derive(Debug)]
+pub struct Recorder {
+    setup: Setup,
+    on: AtomicBool,
+    /// How long the last measured run took.
+    last_run: AtomicU64,
+    /// What the replicas of the step at hand leave.
+    replicas: Box<[Mutex<ReplicaSample>]>,
+    kept: Mutex<Option<Kept>>,
+}
+
+/// What was measured.
+#[derive(Debug)]
+struct Kept {
+    steps: Vec<StepSample>,
+    /// Of step after step, replica after replica.
+    replicas: Vec<ReplicaSample>,
+    /// How many steps have room.
+    room: usize,
+    measured: u64,
+    seen: u64,
+    /// So many steps are not measured before the next one that is.
+    left_out: u64,
+    /// What measuring takes of a step's time, with the thread's clocks and without.
+    costs: [u64; 2],
+    usage: Usage,
+    /// The threads that called the runs, as far as there is room.
+    callers: Vec<u32>,
+    told: Option<Vec<Cause>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    /// A recorder for a strategy, which measures nothing yet.
+    pub fn new(setup: Setup) -> Recorder {
+        Recorder {
+            setup,
+            on: AtomicBool::new(false),
+            last_run: AtomicU64::new(0),
+            replicas: (0..setup.replicas).map(|_| Mutex::default()).collect(),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Measures from now on, and forgets what was measured before.
+    pub fn start(&self) {
+        let replicas = self.replicas.len();
+        let room = (65_536 / replicas.max(1)).clamp(16, KEPT);
+        let fresh = Kept {
+            steps: Vec::with_capacity(room),
+            replicas: Vec::with_capacity(room * replicas),
+            room,
+            measured: 0,
+            seen: 0,
+            left_out: 0,
+            costs: costs(replicas as u64),
+            usage: Usage::now(),
+            callers: Vec::with_capacity(8),
+            told: None,
+        };
+        *locked(&self.kept) = Some(fresh);
+        if !self.on.swap(true, Ordering::Relaxed) {
+            span::add_measurer();
+        }
+    }
+
+    /// Measures no more; what was measured stays.
+    pub fn stop(&self) {
+        if self.on.swap(false, Ordering::Relaxed) {
+            span::remove_measurer();
+        }
+    }
+
+    /// What tells a step of the strategy with number `strategy` from others.
+    pub fn place(&self, strategy: u64, step: u64) -> StepPlace {
+        StepPlace { strategy, step, setup: self.setup }
+    }
+
+    /// Whether steps are measured.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// The calling thread begins a run of the strategy with number `strategy`. `None` if it is not
+    /// measured.
+    #[inline]
+    pub fn begin(&self, strategy: u64) -> Option<Running<'_>> {
+        if span::is_watched() { self.begin_watched(strategy) } else { None }
+    }
+
+    #[cold]
+    fn begin_watched(&self, strategy: u64) -> Option<Running<'_>> {
+        LOCAL.with(|local| {
+            // A step inside of one that is measured is a part of it.
+            if local.running.get() {
+                return None;
+            }
+            if !(self.is_due() || span::is_traced()) {
+                local.measuring.set(false);
+                return None;
+            }
+            let (last_end, last_strategy) = local.last_end.get();
+            let follows = local.measuring.get() && last_strategy == strategy;
+            if !follows {
+                local.set_spent(&[0; 8]);
+                local.updated.set(0);
+            }
+            local.measuring.set(true);
+            local.running.set(true);
+            let last_end = follows.then_some(last_end);
+            let before = local.spent();
+            local.inside.set(0);
+            let with_clocks = self.last_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
+            let opened = Opened { at: clock::now(), with_clocks };
+            Some(Running { recorder: self, strategy, opened, last_end, before, left: false })
+        })
+    }
+
+    /// Whether the step that begins is one to be measured.
+    fn is_due(&self) -> bool {
+        if !self.is_on() {
+            return false;
+        }
+        let mut kept = locked(&self.kept);
+        let Some(kept) = kept.as_mut() else { return false };
+        kept.seen += 1;
+        let due = kept.left_out == 0;
+        kept.left_out = kept.left_out.saturating_sub(1);
+        due
+    }
+
+    /// Notes what `replica` did in the step at hand.
+    pub fn note(&self, place: StepPlace, replica: usize, sample: ReplicaSample, start: u64) {
+        *locked(&self.replicas[replica]) = sample;
+        if span::is_traced() {
+            trace::record(Event {
+                name: Name::Own("compute"),
+                category: "compute",
+                start,
+                duration: sample.wall,
+                detail: Detail::Replica(place, replica as u32, sample),
+            });
+        }
+    }
+
+    /// What was measured since [`Recorder::start`]; nothing if that never was called, or no step was
+    /// measured since.
+    pub fn summary(&self) -> Option<Summary> {
+        let kept = locked(&self.kept);
+        let kept = kept.as_ref().filter(|kept| !kept.steps.is_empty())?;
+        Some(kept.summary(self.setup))
+    }
+
+    /// Keeps a step. Returns whether the next one is to be measured, and whether the log may be told.
+    fn keep(&self, sample: StepSample, with_clocks: bool) -> (bool, bool) {
+        let mut kept = locked(&self.kept);
+        let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return (false, false) };
+        let thread = clock::thread_number();
+        if kept.callers.len() < kept.callers.capacity() && !kept.callers.contains(&thread) {
+            kept.callers.push(thread);
+        }
+        let replicas = self.replicas.iter().map(|sample| *locked(sample));
+        if kept.steps.len() < kept.room {
+            kept.steps.push(sample);
+            kept.replicas.extend(replicas);
+        } else {
+            let at = (kept.measured % kept.room as u64) as usize;
+            kept.steps[at] = sample;
+            let first = at * self.replicas.len();
+            for (kept, sample) in kept.replicas[first..].iter_mut().zip(replicas) {
+                *kept = sample;
+            }
+        }
+        kept.measured += 1;
+        if kept.measured >= FIRST_STEPS {
+            let cost = kept.costs[usize::from(with_clocks)] * ONE_IN;
+            kept.left_out = (cost / sample.run.max(1)).min(LONGEST_BREAK);
+        }
+        let tell = kept.measured >= FIRST_TOLD && kept.measured.is_power_of_two();
+        (kept.left_out == 0, tell)
+    }
+
+    /// Tells the log what could be better, if that is not what it was told before.
+    fn tell(&self, strategy: u64) {
+        if !log::is_wanted(Level::Info) {
+            return;
+        }
+        let Some(summary) = self.summary() else { return };
+        let advice = advice::of(&summary);
+        let causes: Vec<Cause> = advice.iter().map(|advice| advice.cause).collect();
+        let is_new = locked(&self.kept)
+            .as_mut()
+            .is_some_and(|kept| kept.told.replace(causes.clone()).as_ref() != Some(&causes));
+        if is_new {
+            log::log(Level::Info, || {
+                format!("strategy {strategy}: {}", advice::in_one_line(&summary, &advice))
+            });
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Kept {
+    fn summary(&self, setup: Setup) -> Summary {
+        let mut summary = Summary::of(setup, &self.steps, &self.replicas);
+        summary.measured = self.measured;
+        summary.seen = self.seen.max(self.measured);
+        summary.others = self.usage.of_others(&self.callers);
+        summary.own_on_processor = self.usage.of_library(&self.callers);
+        summary
+    }
+}
+
+/// When a measured step was opened, and how its replicas measure themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    at: u64,
+    with_clocks: bool,
+}
+
+/// A run that is measured. Dropping it leaves it out.
+#[derive(Debug)]
+pub struct Running<'a> {
+    recorder: &'a Recorder,
+    strategy: u64,
+    opened: Opened,
+    last_end: Option<u64>,
+    before: ByPhase<u64>,
+    left: bool,
+}
+
+impl Running<'_> {
+    /// What replicas need to measure themselves.
+    pub fn opened(&self) -> Opened {
+        self.opened
+    }
+
+    /// The run has ended, and `kept` says whether it was committed. Others are left out of the report.
+    pub fn finish(mut self, place: StepPlace, kept: bool) {
+        self.left = true;
+        let now = clock::now();
+        let Opened { at, with_clocks } = self.opened;
+        let run = now.saturating_sub(at);
+        let sample = LOCAL.with(|local| {
+            let spent = local.spent();
+            StepSample {
+                period: self.last_end.map_or(0, |last| now.saturating_sub(last)),
+                run,
+                before: self.before,
+                central: std::array::from_fn(|at| spent[at].saturating_sub(self.before[at])),
+                updated: local.updated.get(),
+            }
+        });
+        self.recorder.last_run.store(run, Ordering::Relaxed);
+        let (next, tell) = match kept {
+            true => self.recorder.keep(sample, with_clocks),
+            false => (false, false),
+        };
+        if span::is_traced() {
+            let name = if kept { "step" } else { "step that was rolled back" };
+            trace::record(Event {
+                name: Name::Own(name),
+                category: "step",
+                start: at,
+                duration: run,
+                detail: Detail::Step(place, sample, span::counts()),
+            });
+        }
+        LOCAL.with(|local| self.leave(local, next || span::is_traced()));
+        if tell {
+            self.recorder.tell(self.strategy);
+        }
+    }
+
+    fn leave(&self, local: &Local, next: bool) {
+        local.running.set(false);
+        local.measuring.set(next);
+        local.set_spent(&[0; 8]);
+        local.updated.set(0);
+        local.last_end.set((clock::now(), self.strategy));
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.left {
+            LOCAL.with(|local| self.leave(local, false));
+        }
+    }
+}
+
+/// Measures a replica's callback, on its thread.
+#[derive(Debug)]
+pub struct Meter {
+    opened: Opened,
+    start: u64,
+    clocks: Clocks,
+    before: ByPhase<u64>,
+    inside: u64,
+    measuring: bool,
+    running: bool,
+}
+
+impl Meter {
+    /// The callback begins.
+    pub fn start(opened: Opened) -> Meter {
+        let (before, inside, measuring, running) = LOCAL.with(|local| {
+            let before = local.spent();
+            let inside = local.inside.replace(0);
+            (before, inside, local.measuring.replace(true), local.running.replace(true))
+        });
+        let clocks = read_clocks(opened.with_clocks);
+        Meter { opened, start: clock::now(), clocks, before, inside, measuring, running }
+    }
+
+    /// The callback has ended: what it did, and when it began.
+    pub fn stop(self) -> (ReplicaSample, u64) {
+        let wall = clock::now().saturating_sub(self.start);
+        let clocks = read_clocks(self.opened.with_clocks);
+        let clocks = self.opened.with_clocks.then(|| Clocks {
+            on_processor: clocks.on_processor.saturating_sub(self.clocks.on_processor),
+            ready: clocks.ready.saturating_sub(self.clocks.ready),
+        });
+        let spent = LOCAL.with(|local| {
+            let spent = local.spent();
+            // On the thread that called the run this is not its own work.
+            local.set_spent(&self.before);
+            local.inside.set(self.inside.saturating_add(wall));
+            local.measuring.set(self.measuring);
+            local.running.set(self.running);
+            std::array::from_fn(|at| spent[at].saturating_sub(self.before[at]))
+        });
+        let begun = self.start.saturating_sub(self.opened.at);
+        (ReplicaSample { begun, wall, spent, clocks }, self.start)
+    }
+}
+
+fn read_clocks(read: bool) -> Clocks {
+    match read {
+        true => Clocks { on_processor: clock::on_processor(), ready: clock::ready() },
+        false => Clocks::default(),
+    }
+}
+
+/// What measuring a step of so many replicas takes, without the threads' clocks and with them.
+fn costs(replicas: u64) -> [u64; 2] {
+    const READS: u64 = 16;
+    let start = clock::now();
+    for _ in 0..READS {
+        std::hint::black_box(clock::now());
+    }
+    let wall = (clock::now() - start) / READS + 1;
+    let start = clock::now();
+    std::hint::black_box((read_clocks(true), read_clocks(true)));
+    let clocks = clock::now() - start;
+    // The reads of the calling thread and its spans, those of a replica, and what is kept.
+    let base = 24 * wall + 100 * replicas;
+    [base, base + clocks]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETUP: Setup = Setup { replicas: 1, cpu_replicas: 1, processors: 2 };
+
+    /// One step whose callback burns so many nanoseconds.
+    fn step(recorder: &Recorder, nanoseconds: u64) -> bool {
+        let running = recorder.begin(7);
+        let measured = running.is_some();
+        let meter = running.as_ref().map(|running| Meter::start(running.opened()));
+        let until = clock::now() + nanoseconds;
+        while clock::now() < until {}
+        let place = recorder.place(7, 1);
+        if let Some(meter) = meter {
+            let (sample, start) = meter.stop();
+            recorder.note(place, 0, sample, start);
+        }
+        if let Some(running) = running {
+            running.finish(place, true);
+        }
+        measured
+    }
+
+    #[test]
+    fn what_is_off_measures_nothing() {
+        let recorder = Recorder::new(SETUP);
+        assert!(!step(&recorder, 0));
+        assert!(recorder.summary().is_none());
+    }
+
+    #[test]
+    fn short_steps_are_measured_now_and_then_and_kept_in_fixed_memory() {
+        let recorder = Recorder::new(SETUP);
+        recorder.start();
+        let measured = (0..20_000).filter(|_| step(&recorder, 0)).count();
+        assert!(measured >= FIRST_STEPS as usize, "{measured}");
+        assert!(measured < 10_000, "{measured}");
+        let kept = locked(&recorder.kept);
+        let kept = kept.as_ref().unwrap();
+        assert_eq!((kept.seen, kept.measured), (20_000, measured as u64));
+        assert!(kept.steps.len() <= KEPT && kept.steps.capacity() == KEPT);
+    }
+
+    #[test]
+    fn a_run_that_ends_otherwise_is_left_out() {
+        let recorder = Recorder::new(SETUP);
+        recorder.start();
+        drop(recorder.begin(7));
+        assert!(recorder.summary().is_none());
+        let place = recorder.place(7, 1);
+        recorder.begin(7).unwrap().finish(place, false);
+        assert!(recorder.summary().is_none());
+        step(&recorder, 0);
+        assert_eq!(recorder.summary().unwrap().measured, 1);
+        recorder.stop();
+        assert!(!step(&recorder, 0));
+        assert_eq!(recorder.summary().unwrap().measured, 1);
+        recorder.start();
+        assert!(recorder.summary().is_none());
+    }
+}

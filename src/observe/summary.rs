@@ -1,0 +1,374 @@
+//! Figures of measured steps: medians, so that a step that the system interrupted does not show.
+
+use std::fmt::Write;
+
+use super::phase::{ByPhase, Phase};
+use super::processes::Other;
+use super::report::{ReplicaSample, Setup, StepSample};
+
+/// What the measured steps of a strategy were like. Times are in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// The strategy.
+    pub setup: Setup,
+    /// How many steps were measured.
+    pub measured: u64,
+    /// How many there were meanwhile.
+    pub seen: u64,
+    /// From the end of a step to the end of the next.
+    pub period: u64,
+    /// A run.
+    pub run: u64,
+    /// What the program did between the runs, outside of the library.
+    pub outside: u64,
+    /// What of a run is neither central work nor that of the busiest replica.
+    pub coordination: u64,
+    /// How many bytes the updates of a step move.
+    pub updated: u64,
+    /// What each replica did.
+    pub replicas: Vec<ReplicaTimes>,
+    /// How the callbacks went beside each other, as far as clocks of threads were read.
+    pub overlap: Option<Overlap>,
+    /// The threads that are not the library's and worked meanwhile.
+    pub others: Vec<Other>,
+    /// For how long the library's threads were on processors meanwhile, callbacks included.
+    pub own_on_processor: u64,
+}
+
+/// What one replica did in a step, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReplicaTimes {
+    /// What it spent on each phase; work that is done once for all replicas counts for each.
+    pub spent: ByPhase<u64>,
+    /// What its own work took: callback, copies, splitting.
+    pub busy: u64,
+    /// The callback without the time in which the thread was kept from a processor.
+    pub unhampered: u64,
+    /// The callback's thread was ready and had no processor.
+    pub ready: Option<u64>,
+}
+
+/// How callbacks went beside each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overlap {
+    /// How many were at work at a time, in the mean from the first beginning to the last end.
+    pub at_work: f64,
+    /// Which part of their time they waited for something that is not a processor.
+    pub blocked: f64,
+    /// The work of the replica that does least, as a part of the mean.
+    pub least: f64,
+}
+
+impl Summary {
+    /// The summary of `steps`, and of the replicas of each, one step after the other.
+    pub fn of(setup: Setup, steps: &[StepSample], replicas: &[ReplicaSample]) -> Summary {
+        let count = setup.replicas.max(1) as usize;
+        let steps: Vec<Step> = steps
+            .iter()
+            .zip(replicas.chunks_exact(count))
+            .map(|(step, replicas)| Step::of(step, replicas))
+            .collect();
+        if steps.is_empty() {
+            return Summary { setup, ..Summary::default() };
+        }
+        let middle = |what: &dyn Fn(&Step) -> u64| median(steps.iter().map(what).collect());
+        let periods: Vec<u64> = steps.iter().filter_map(|step| step.period).collect();
+        let run = middle(&|step| step.run);
+        let replicas = (0..count)
+            .map(|at| ReplicaTimes {
+                spent: std::array::from_fn(|phase| middle(&|step| step.replicas[at].spent[phase])),
+                busy: middle(&|step| step.replicas[at].busy),
+                unhampered: middle(&|step| step.replicas[at].unhampered),
+                ready: {
+                    let ready = steps.iter().filter_map(|step| step.replicas[at].ready);
+                    let ready: Vec<u64> = ready.collect();
+                    (!ready.is_empty()).then(|| median(ready))
+                },
+            })
+            .collect();
+        let overlaps: Vec<Overlap> = steps.iter().filter_map(|step| step.overlap).collect();
+        let middle_of = |what: fn(&Overlap) -> f64| {
+            let mut all: Vec<f64> = overlaps.iter().map(what).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        Summary {
+            setup,
+            measured: steps.len() as u64,
+            seen: steps.len() as u64,
+            period: if periods.is_empty() { run } else { median(periods) },
+            run,
+            outside: middle(&|step| step.outside),
+            coordination: middle(&|step| step.coordination),
+            updated: middle(&|step| step.updated),
+            replicas,
+            overlap: (!overlaps.is_empty()).then(|| Overlap {
+                at_work: middle_of(|overlap| overlap.at_work),
+                blocked: middle_of(|overlap| overlap.blocked),
+                least: middle_of(|overlap| overlap.least),
+            }),
+            others: Vec::new(),
+            own_on_processor: 0,
+        }
+    }
+
+    /// What work that is done once for all replicas takes of a step.
+    pub fn central(&self, phase: Phase) -> u64 {
+        self.replicas.iter().map(|replica| replica.spent[phase as usize]).min().unwrap_or(0)
+    }
+
+    /// The work of the replica that works longest.
+    pub fn busiest(&self) -> u64 {
+        self.replicas.iter().map(|replica| replica.busy).max().unwrap_or(0)
+    }
+
+    /// The work of all replicas.
+    pub fn work(&self) -> u64 {
+        self.replicas.iter().map(|replica| replica.busy).sum()
+    }
+
+    /// The figures as a table.
+    pub fn table(&self) -> String {
+        let Setup { replicas, processors, .. } = self.setup;
+        let mut text = format!(
+            "{} on {}; {} measured of {}; a step takes {}\n\n{:<10}",
+            counted(replicas.into(), "replica"),
+            counted(processors.into(), "processor"),
+            counted(self.measured, "step"),
+            self.seen,
+            duration(self.period),
+            ""
+        );
+        // Writing to a string cannot fail.
+        for phase in Phase::ALL {
+            let _ = write!(text, " {:>9}", phase.name());
+        }
+        text.push('\n');
+        for (at, replica) in self.replicas.iter().enumerate() {
+            let _ = write!(text, "replica {at:<2}");
+            for spent in replica.spent {
+                let _ = write!(text, " {:>9}", duration(spent));
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "\nbetween the runs, in the program: {}", duration(self.outside));
+        let _ = writeln!(
+            text,
+            "coordination, of a run of {}: {}",
+            duration(self.run),
+            duration(self.coordination)
+        );
+        let waits: Vec<String> = self
+            .replicas
+            .iter()
+            .enumerate()
+            .filter_map(|(at, replica)| {
+                let ready = replica.ready.filter(|&ready| ready > replica.busy / 20)?;
+                Some(format!("replica {at} {}", duration(ready)))
+            })
+            .collect();
+        if !waits.is_empty() {
+            let _ = writeln!(
+                text,
+                "ready but without a processor, of the time in compute: {}",
+                waits.join(", ")
+            );
+        }
+        text
+    }
+}
+
+/// One step.
+struct Step {
+    period: Option<u64>,
+    run: u64,
+    outside: u64,
+    coordination: u64,
+    updated: u64,
+    replicas: Vec<ReplicaTimes>,
+    overlap: Option<Overlap>,
+}
+
+impl Step {
+    fn of(step: &StepSample, replicas: &[ReplicaSample]) -> Step {
+        let (compute, wait) = (Phase::Compute as usize, Phase::Wait as usize);
+        let mut central = step.central;
+        central[compute] = 0;
+        central[wait] = 0;
+        let mut own: Vec<ByPhase<u64>> = replicas
+            .iter()
+            .map(|replica| {
+                let mut own = replica.spent;
+                let inside: u64 =
+                    Phase::ALL.iter().map(|&phase| own[phase as usize]).sum::<u64>() - own[compute];
+                own[compute] = replica.wall.saturating_sub(inside);
+                own
+            })
+            .collect();
+        // The functions of merge calls run on the thread that called, which is as a rule replica 0's
+        // too: what it does there is done for all.
+        for phase in [Phase::Reduce, Phase::Update, Phase::Exchange].map(|phase| phase as usize) {
+            let of_others = own.iter().skip(1).map(|own| own[phase]).min().unwrap_or(0);
+            if let Some(first) = own.first_mut() {
+                let for_all = first[phase].saturating_sub(of_others);
+                first[phase] -= for_all;
+                central[phase] += for_all;
+            }
+        }
+        let total = |spent: &ByPhase<u64>| spent.iter().sum::<u64>();
+        let mut coordination = u64::MAX;
+        let times = own
+            .iter()
+            .zip(replicas)
+            .map(|(own, replica)| {
+                let busy = total(own) - own[wait];
+                let waited = step.run.saturating_sub(total(&central) + busy);
+                coordination = coordination.min(waited);
+                let spent = std::array::from_fn(|phase| match phase {
+                    phase if phase == wait => waited,
+                    phase => step.before[phase] + central[phase] + own[phase],
+                });
+                let ready = replica.clocks.map(|clocks| clocks.ready);
+                let unhampered = own[compute].saturating_sub(ready.unwrap_or(0));
+                ReplicaTimes { spent, busy, unhampered, ready }
+            })
+            .collect();
+        let before = total(&step.before) - step.before[compute] - step.before[wait];
+        Step {
+            period: (step.period > 0).then_some(step.period),
+            run: step.run,
+            outside: step.period.saturating_sub(step.run + before),
+            coordination,
+            updated: step.updated,
+            replicas: times,
+            overlap: overlap(replicas),
+        }
+    }
+}
+
+/// How callbacks went beside each other. Not known where clocks were not read, or where callbacks met in
+/// merge calls: then they wait for each other because they are told to.
+fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
+    let met = |replica: &ReplicaSample| replica.spent[Phase::Wait as usize] > 0;
+    if replicas.len() < 2 || replicas.iter().any(met) {
+        return None;
+    }
+    let mut at_work = Vec::with_capacity(replicas.len());
+    for replica in replicas {
+        let clocks = replica.clocks?;
+        at_work.push(replica.wall.min(clocks.on_processor + clocks.ready) as f64);
+    }
+    let begin = replicas.iter().map(|replica| replica.begun).min()?;
+    let end = replicas.iter().map(|replica| replica.begun + replica.wall).max()?;
+    let walls: u64 = replicas.iter().map(|replica| replica.wall).sum();
+    let all: f64 = at_work.iter().sum();
+    if end <= begin || walls == 0 || all == 0.0 {
+        return None;
+    }
+    let least = at_work.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(Overlap {
+        at_work: all / (end - begin) as f64,
+        blocked: 1.0 - all / walls as f64,
+        least: least * replicas.len() as f64 / all,
+    })
+}
+
+/// The middle one; of an even number the upper of the two. There is at least one.
+fn median(mut all: Vec<u64>) -> u64 {
+    let middle = all.len() / 2;
+    *all.select_nth_unstable(middle).1
+}
+
+/// `1 step`, `2 steps`.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Nanoseconds for people: three digits that count and a unit.
+pub(super) fn duration(nanoseconds: u64) -> String {
+    let (amount, unit) = match nanoseconds {
+        0 => return "0".to_owned(),
+        1..1000 => return format!("{nanoseconds} ns"),
+        1000..999_500 => (nanoseconds as f64 / 1e3, "\u{b5}s"),
+        999_500..999_500_000 => (nanoseconds as f64 / 1e6, "ms"),
+        _ => (nanoseconds as f64 / 1e9, "s"),
+    };
+    let decimals = match amount {
+        amount if amount < 9.995 => 2,
+        amount if amount < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{amount:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(begun: u64, wall: u64, on_processor: u64, ready: u64) -> ReplicaSample {
+        let clocks = Some(super::super::report::Clocks { on_processor, ready });
+        ReplicaSample { begun, wall, spent: [0; 8], clocks }
+    }
+
+    #[test]
+    fn each_replica_s_phases_add_up_to_the_step() {
+        let mut step = StepSample { period: 1000, run: 700, ..StepSample::default() };
+        step.before[Phase::Input as usize] = 100;
+        step.before[Phase::Update as usize] = 150;
+        step.central[Phase::Update as usize] = 50;
+        let mut first = sample(10, 500, 500, 0);
+        // It waited in a merge call, and then carried out its function.
+        first.spent[Phase::Wait as usize] = 40;
+        first.spent[Phase::Reduce as usize] = 60;
+        let mut second = sample(20, 450, 450, 0);
+        second.spent[Phase::Wait as usize] = 110;
+        second.spent[Phase::Copy as usize] = 30;
+        let setup = Setup { replicas: 2, cpu_replicas: 2, processors: 2 };
+        let summary = Summary::of(setup, &[step], &[first, second]);
+        assert_eq!(summary.outside, 50);
+        for replica in &summary.replicas {
+            assert_eq!(replica.spent.iter().sum::<u64>(), 1000 - 50, "{replica:?}");
+            assert_eq!(replica.spent[Phase::Reduce as usize], 60);
+            assert_eq!(replica.spent[Phase::Update as usize], 200);
+        }
+        assert_eq!(summary.replicas[0].spent[Phase::Compute as usize], 400);
+        assert_eq!(summary.replicas[1].spent[Phase::Compute as usize], 310);
+        assert_eq!(summary.busiest(), 400);
+        // 700 less 50, 60 and 400.
+        assert_eq!(summary.coordination, 190);
+        assert_eq!(summary.overlap, None);
+    }
+
+    #[test]
+    fn medians_ignore_the_step_that_was_interrupted() {
+        let step = |run| StepSample { period: run, run, ..StepSample::default() };
+        let setup = Setup { replicas: 1, cpu_replicas: 1, processors: 1 };
+        let steps = [step(100), step(1_000_000), step(120)];
+        let replicas = [sample(0, 90, 90, 0), sample(0, 999_000, 90, 0), sample(0, 100, 90, 0)];
+        let summary = Summary::of(setup, &steps, &replicas);
+        assert_eq!((summary.run, summary.period), (120, 120));
+        assert_eq!(summary.replicas[0].busy, 100);
+    }
+
+    #[test]
+    fn overlap_tells_taking_turns_from_working_side_by_side() {
+        let side_by_side = overlap(&[sample(0, 100, 100, 0), sample(0, 100, 60, 40)]).unwrap();
+        assert!(side_by_side.at_work > 1.9 && side_by_side.blocked < 0.1);
+        let in_turn = overlap(&[sample(0, 100, 100, 0), sample(0, 200, 100, 0)]).unwrap();
+        assert!((in_turn.at_work - 1.0).abs() < 1e-9 && in_turn.blocked > 0.3);
+        assert!((in_turn.least - 1.0).abs() < 1e-9);
+        assert_eq!(overlap(&[sample(0, 100, 100, 0)]), None);
+        let unknown = ReplicaSample { clocks: None, ..sample(0, 1, 1, 1) };
+        assert_eq!(overlap(&[unknown, unknown]), None);
+    }
+
+    #[test]
+    fn durations_read_well() {
+        let all =
+            [0, 7, 999, 1000, 12_345, 999_499, 999_500, 1_500_000_000].map(duration).join(", ");
+        assert_eq!(
+            all,
+            "0, 7 ns, 999 ns, 1.00 \u{b5}s, 12.3 \u{b5}s, 999 \u{b5}s, 1.00 ms, 1.50 s"
+        );
+    }
+}

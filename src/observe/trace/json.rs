@@ -1,0 +1,182 @@
+//! Events as lines of JSON, in the format of Chrome's trace viewer.
+
+use std::fmt::Write;
+
+use super::{Account, Detail, Event, Name};
+use crate::observe::phase::{ByPhase, Counter, Phase};
+use crate::observe::processes::Other;
+
+/// How long a thread's name or a span's may be in the file, in bytes.
+pub(super) const LONGEST_NAME: usize = 200;
+
+/// A line that says what the process is.
+pub(super) fn process(text: &mut String, process: u32, rank: Option<u32>) {
+    let name = match rank {
+        Some(rank) => format!("rank {rank}"),
+        None => "umbo".to_owned(),
+    };
+    line(text, "process_name", process, 0, &format!("\"name\":\"{name}\""));
+    let order = rank.unwrap_or(0);
+    line(text, "process_sort_index", process, 0, &format!("\"sort_index\":{order}"));
+}
+
+/// Lines that say what a thread is, and which replica it runs.
+pub(super) fn thread(
+    text: &mut String,
+    process: u32,
+    thread: u32,
+    name: &str,
+    replica: Option<u32>,
+) {
+    let shown = match replica {
+        Some(replica) if name == format!("umbo-replica-{replica}") => format!("replica {replica}"),
+        Some(replica) => format!("replica {replica} (thread {name})"),
+        None => name.to_owned(),
+    };
+    line(text, "thread_name", process, thread, &format!("\"name\":{}", quoted(&shown)));
+    let order = replica.map_or(1_000_000, |replica| replica);
+    line(text, "thread_sort_index", process, thread, &format!("\"sort_index\":{order}"));
+}
+
+fn line(text: &mut String, name: &str, process: u32, thread: u32, arguments: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{{arguments}}}}},"
+    );
+}
+
+/// The line of an event.
+pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event) {
+    let name = match &event.name {
+        Name::Own(name) => format!("\"{name}\""),
+        Name::Given(name) => quoted(name),
+    };
+    let _ = write!(
+        text,
+        "{{\"name\":{name},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"ts\":{},\"dur\":{}",
+        event.category,
+        Microseconds(event.start),
+        Microseconds(event.duration)
+    );
+    match &event.detail {
+        Detail::None => text.push_str("},\n"),
+        Detail::Bytes(bytes) => {
+            let _ = writeln!(text, ",\"args\":{{\"bytes\":{bytes}}}}},");
+        }
+        Detail::Replica(place, replica, sample) => {
+            let _ = write!(
+                text,
+                ",\"args\":{{\"strategy\":{},\"step\":{},\"replica\":{replica},\"begun_ns\":{},\
+                 \"wall_ns\":{}",
+                place.strategy, place.step, sample.begun, sample.wall
+            );
+            phases(text, "", &sample.spent);
+            if let Some(clocks) = sample.clocks {
+                let _ = write!(
+                    text,
+                    ",\"on_processor_ns\":{},\"ready_ns\":{}",
+                    clocks.on_processor, clocks.ready
+                );
+            }
+            text.push_str("}},\n");
+        }
+        Detail::Step(place, sample, counts) => {
+            let _ = write!(
+                text,
+                ",\"args\":{{\"strategy\":{},\"step\":{},\"replicas\":{},\"cpu_replicas\":{},\
+                 \"processors\":{},\"period_ns\":{},\"run_ns\":{},\"updated_bytes\":{}",
+                place.strategy,
+                place.step,
+                place.setup.replicas,
+                place.setup.cpu_replicas,
+                place.setup.processors,
+                sample.period,
+                sample.run,
+                sample.updated
+            );
+            phases(text, "", &sample.central);
+            phases(text, "before_", &sample.before);
+            text.push_str("}},\n");
+            let end = Microseconds(event.start + event.duration);
+            let _ = write!(
+                text,
+                "{{\"name\":\"bytes\",\"ph\":\"C\",\"pid\":{process},\"tid\":{thread},\"ts\":{end},\"args\":{{"
+            );
+            for counter in Counter::ALL {
+                let comma = if counter as usize == 0 { "" } else { "," };
+                let _ = write!(text, "{comma}\"{}\":{}", counter.name(), counts[counter as usize]);
+            }
+            text.push_str("}},\n");
+        }
+    }
+}
+
+fn phases(text: &mut String, prefix: &str, spent: &ByPhase<u64>) {
+    for phase in Phase::ALL {
+        let nanoseconds = spent[phase as usize];
+        if nanoseconds > 0 {
+            let _ = write!(text, ",\"{prefix}{}_ns\":{nanoseconds}", phase.name());
+        }
+    }
+}
+
+/// The last line: how many events there are, and which threads not of the library worked beside.
+pub(super) fn summary(text: &mut String, process: u32, account: Account, others: &[Other]) {
+    let threads: Vec<String> = others
+        .iter()
+        .map(|other| {
+            format!(
+                "{{\"thread\":{},\"name\":{},\"on_processor_ns\":{}}}",
+                other.thread,
+                quoted(&other.name),
+                other.nanoseconds
+            )
+        })
+        .collect();
+    let _ = writeln!(
+        text,
+        "{{\"name\":\"summary\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"events\":{},\
+         \"dropped\":{},\"other_threads\":[{}]}}}}",
+        account.events,
+        account.dropped,
+        threads.join(",")
+    );
+}
+
+/// Text as JSON has it, not longer than names may be.
+fn quoted(text: &str) -> String {
+    let end = (0..=LONGEST_NAME.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    serde_json::Value::from(&text[..end.unwrap_or(0)]).to_string()
+}
+
+/// Nanoseconds, written in the microseconds of the format.
+struct Microseconds(u64);
+
+impl std::fmt::Display for Microseconds {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_cut_between_characters() {
+        for name in ["plain", "a \"quoted\" one", "back\\slash\n", "\u{0}\u{1f}\u{7f}"] {
+            let read: String = serde_json::from_str(&quoted(name)).unwrap();
+            assert_eq!(read, name);
+        }
+        let long = format!("{}{}", "x".repeat(LONGEST_NAME - 1), "\u{1f600}");
+        let read: String = serde_json::from_str(&quoted(&long)).unwrap();
+        assert_eq!(read, "x".repeat(LONGEST_NAME - 1));
+    }
+
+    #[test]
+    fn times_keep_their_nanoseconds() {
+        assert_eq!(Microseconds(1_234_567_089).to_string(), "1234567.089");
+        assert_eq!(Microseconds(7).to_string(), "0.007");
+    }
+}

@@ -1,0 +1,363 @@
+//! The trace: what every thread did when, in a file that Chrome's and Perfetto's viewers read.
+//!
+//! Each thread keeps its events in a buffer of its own, made when it has its first one. Whoever finds
+//! its buffer full, or the file behind by a fifth of a second, writes those of all threads, so that what
+//! a crash loses is little. The file is a JSON array with one event a line; a viewer does without
+//! the bracket at the end, so a file that nobody could finish is readable too.
+//!
+//! How many events a trace has is limited; those beyond are counted. In the child of a fork there is no
+//! trace: the file is the parent's.
+
+mod json;
+pub mod own;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::mem;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::clock;
+use super::log::{self, Level};
+use super::processes::Usage;
+use super::report::{ReplicaSample, StepPlace, StepSample};
+use super::span;
+use crate::error::{Error, Result};
+
+/// The events that a thread keeps until they are written.
+const KEPT: usize = 2048;
+
+/// By how much the file may be behind, in nanoseconds.
+const MOST_BEHIND: u64 = 200_000_000;
+
+/// How many events a trace has if nobody says otherwise: about 500 MB of text.
+pub const MOST_EVENTS: u64 = 4_000_000;
+
+/// What a thread did.
+pub(super) struct Event {
+    pub name: Name,
+    pub category: &'static str,
+    /// In nanoseconds of [`clock::now`].
+    pub start: u64,
+    pub duration: u64,
+    pub detail: Detail,
+}
+
+/// What an event is called.
+pub(super) enum Name {
+    /// By the library.
+    Own(&'static str),
+    /// By the program.
+    Given(Box<str>),
+}
+
+/// What an event says beside its time.
+pub(super) enum Detail {
+    None,
+    Bytes(u64),
+    /// A replica's part of a step.
+    Replica(StepPlace, u32, ReplicaSample),
+    /// A step, with the bytes that were counted up to its end.
+    Step(StepPlace, StepSample, [u64; 4]),
+}
+
+/// What a trace came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The events that were written.
+    pub events: u64,
+    /// Those that were not, since there were too many.
+    pub dropped: u64,
+}
+
+/// The number of the trace that is being written; 0 for none.
+static CURRENT: AtomicU64 = AtomicU64::new(0);
+
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+struct Session {
+    number: u64,
+    file: File,
+    path: String,
+    buffers: Vec<Arc<Buffer>>,
+    most: u64,
+    account: Account,
+    /// Why nothing can be written any more.
+    failure: Option<String>,
+    text: String,
+    /// An empty buffer, in exchange for a full one.
+    spare: Vec<Event>,
+    /// Under which number the process has been introduced.
+    process: Option<u32>,
+    last_write: Arc<AtomicU64>,
+    usage: Usage,
+}
+
+/// The events of one thread.
+struct Buffer {
+    thread: u32,
+    name: String,
+    events: Mutex<Vec<Event>>,
+    /// What the file says of the thread so far.
+    introduced: Mutex<Introduced>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Introduced {
+    by_name: bool,
+    replica: Option<u32>,
+}
+
+/// A thread's way to its buffer.
+struct Own {
+    session: u64,
+    buffer: Arc<Buffer>,
+    last_write: Arc<AtomicU64>,
+}
+
+thread_local! {
+    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+}
+
+fn session() -> MutexGuard<'static, Option<Session>> {
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a trace in the file `path`, which is made anew, of at most `most` events.
+///
+/// FAILED_PRECONDITION while there is one. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if the file cannot
+/// be made.
+pub fn start(path: &Path, most: u64) -> Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let mut current = session();
+    if let Some(current) = &*current {
+        return Err(Error::precondition(format!(
+            "a trace is being written to '{}'; stop that one first",
+            current.path
+        )));
+    }
+    let shown = path.display().to_string();
+    let mut file = File::create(path).map_err(|error| unwritable(&shown, &error))?;
+    file.write_all(b"[\n").map_err(|error| unwritable(&shown, &error))?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    *current = Some(Session {
+        number,
+        file,
+        path: shown,
+        buffers: Vec::new(),
+        most,
+        account: Account { events: 0, dropped: 0 },
+        failure: None,
+        text: String::new(),
+        spare: Vec::with_capacity(KEPT),
+        process: None,
+        last_write: Arc::new(AtomicU64::new(clock::now())),
+        usage: Usage::now(),
+    });
+    CURRENT.store(number, Ordering::Release);
+    span::set_traced(true);
+    Ok(())
+}
+
+/// Ends the trace and says what it came to.
+///
+/// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be
+/// written; the trace has ended then too.
+pub fn stop() -> Result<Account> {
+    let mut current = session();
+    let Some(mut session) = current.take() else {
+        return Err(Error::precondition(
+            "no trace is being written; start one first (in the child of a fork the trace of its \
+             parent does not count)",
+        ));
+    };
+    span::set_traced(false);
+    CURRENT.store(0, Ordering::Release);
+    session.write_all();
+    session.finish();
+    match session.failure {
+        None => Ok(session.account),
+        Some(why) => {
+            Err(Error::Unavailable(format!("the trace '{}' is not whole: {why}", session.path)))
+        }
+    }
+}
+
+/// Whether there is a trace.
+pub fn is_on() -> bool {
+    span::is_traced()
+}
+
+fn unwritable(path: &str, error: &std::io::Error) -> Error {
+    let problem = format!("the trace '{path}' cannot be written: {error}");
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NotFound(problem),
+        std::io::ErrorKind::PermissionDenied => Error::PermissionDenied(problem),
+        _ => Error::Unavailable(problem),
+    }
+}
+
+/// Notes what the calling thread did.
+pub(super) fn record(event: Event) {
+    let end = event.start + event.duration;
+    // A thread that is about to end has no buffer any more; what it does then is not traced.
+    let _ = OWN.try_with(|own| {
+        let Ok(mut own) = own.try_borrow_mut() else { return };
+        if own.as_ref().is_none_or(|own| own.session != CURRENT.load(Ordering::Relaxed)) {
+            *own = register();
+        }
+        let Some(own) = &*own else { return };
+        let full = {
+            let mut events = locked(&own.buffer.events);
+            events.push(event);
+            events.len() >= KEPT
+        };
+        let last = own.last_write.load(Ordering::Relaxed);
+        if full || end.saturating_sub(last) > MOST_BEHIND {
+            write(full);
+        }
+    });
+}
+
+/// A buffer for the calling thread, if there is a trace.
+fn register() -> Option<Own> {
+    let mut current = session();
+    let session = current.as_mut()?;
+    let buffer = Arc::new(Buffer {
+        thread: clock::thread_number(),
+        name: clock::thread_name(),
+        events: Mutex::new(Vec::with_capacity(KEPT)),
+        introduced: Mutex::default(),
+    });
+    session.buffers.push(Arc::clone(&buffer));
+    Some(Own { session: session.number, buffer, last_write: Arc::clone(&session.last_write) })
+}
+
+impl Drop for Own {
+    /// The thread ends: what it did is written, and its buffer is not kept.
+    fn drop(&mut self) {
+        if self.session != CURRENT.load(Ordering::Acquire) {
+            return;
+        }
+        let mut current = session();
+        let Some(session) = current.as_mut().filter(|session| session.number == self.session)
+        else {
+            return;
+        };
+        session.write_buffer(&self.buffer);
+        session.put();
+        session.buffers.retain(|buffer| !Arc::ptr_eq(buffer, &self.buffer));
+    }
+}
+
+/// Writes what all threads have; unless it must, not if another one is doing so.
+fn write(must: bool) {
+    let mut current = match SESSION.try_lock() {
+        Ok(current) => current,
+        Err(_) if must => session(),
+        Err(_) => return,
+    };
+    let Some(session) = current.as_mut() else { return };
+    session.last_write.store(clock::now(), Ordering::Relaxed);
+    let had_failed = session.failure.is_some();
+    session.write_all();
+    let problem = session.failure.clone().filter(|_| !had_failed);
+    let path = problem.is_some().then(|| session.path.clone());
+    drop(current);
+    if let (Some(problem), Some(path)) = (problem, path) {
+        log::log(Level::Warning, || {
+            format!(
+                "the trace '{path}' ends here: {problem}; make room for it, or trace fewer steps"
+            )
+        });
+    }
+}
+
+impl Session {
+    fn write_all(&mut self) {
+        for at in 0..self.buffers.len() {
+            let buffer = Arc::clone(&self.buffers[at]);
+            self.write_buffer(&buffer);
+        }
+        self.put();
+    }
+
+    /// Puts what a thread has into the text.
+    fn write_buffer(&mut self, buffer: &Buffer) {
+        let mut events = {
+            let mut events = locked(&buffer.events);
+            if events.is_empty() {
+                return;
+            }
+            mem::replace(&mut *events, mem::take(&mut self.spare))
+        };
+        let process = span::rank().unwrap_or_else(std::process::id);
+        if self.process.replace(process) != Some(process) {
+            json::process(&mut self.text, process, span::rank());
+        }
+        let mut introduced = locked(&buffer.introduced);
+        if !introduced.by_name {
+            introduced.by_name = true;
+            json::thread(&mut self.text, process, buffer.thread, &buffer.name, None);
+        }
+        for event in events.drain(..) {
+            if self.account.events >= self.most || self.failure.is_some() {
+                self.account.dropped += 1;
+                continue;
+            }
+            if let Detail::Replica(_, replica, _) = &event.detail
+                && introduced.replica != Some(*replica)
+            {
+                introduced.replica = Some(*replica);
+                let replica = introduced.replica;
+                json::thread(&mut self.text, process, buffer.thread, &buffer.name, replica);
+            }
+            self.account.events += 1;
+            json::event(&mut self.text, process, buffer.thread, &event);
+        }
+        self.spare = events;
+    }
+
+    /// Puts the text into the file, whole lines at a time.
+    fn put(&mut self) {
+        if self.failure.is_none()
+            && let Err(error) = self.file.write_all(self.text.as_bytes())
+        {
+            self.failure = Some(error.to_string());
+        }
+        self.text.clear();
+    }
+
+    /// What is known at the end, and the end.
+    fn finish(&mut self) {
+        let process = span::rank().unwrap_or_else(std::process::id);
+        let others = self.usage.of_others(&[]);
+        json::summary(&mut self.text, process, self.account, &others);
+        self.text.push_str("]\n");
+        self.put();
+    }
+}
+
+/// Waits until nobody writes to the trace, and keeps others from it.
+pub(super) fn pause() -> Pause {
+    Pause(session())
+}
+
+/// While it lives, nobody writes to the trace.
+pub(super) struct Pause(MutexGuard<'static, Option<Session>>);
+
+impl Pause {
+    /// In the child of a fork: there is no trace. Nothing is dropped: threads that do not exist here
+    /// may have been in the middle of what it holds.
+    pub(super) fn forget(&mut self) {
+        span::set_traced(false);
+        CURRENT.store(0, Ordering::Relaxed);
+        mem::forget(self.0.take());
+    }
+}

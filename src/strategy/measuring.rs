@@ -1,0 +1,55 @@
+//! What the steps of a strategy spend their time on.
+
+use super::central_storage::Strategy;
+use crate::error::{Error, Result};
+use crate::observe::advice::{self, Advice};
+use crate::observe::summary::Summary;
+
+/// What was measured of a strategy's steps, and what to change.
+#[derive(Clone, Debug)]
+pub struct StepReport {
+    /// The figures.
+    pub summary: Summary,
+    /// What keeps the steps from being faster; nothing if nothing stands out.
+    pub advice: Vec<Advice>,
+}
+
+impl StepReport {
+    /// Figures and advice as a text of several lines.
+    pub fn text(&self) -> String {
+        advice::report(&self.summary, &self.advice)
+    }
+}
+
+impl Strategy {
+    /// Measures steps from now on and forgets what was measured before, or measures no more and keeps
+    /// it. Measuring takes about half of a hundredth of the steps' time: short steps are measured now and
+    /// then only. In the default context too; does not wait for steps.
+    pub fn measure_steps(&self, measure: bool) -> Result<()> {
+        self.check_process()?;
+        match measure {
+            true => self.inner().recorder.start(),
+            false => self.inner().recorder.stop(),
+        }
+        Ok(())
+    }
+
+    /// Whether steps are measured.
+    pub fn measures_steps(&self) -> bool {
+        self.inner().recorder.is_on()
+    }
+
+    /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was, and in
+    /// the child of a fork.
+    pub fn step_report(&self) -> Result<StepReport> {
+        self.check_process()?;
+        let summary = self.inner().recorder.summary().ok_or_else(|| {
+            Error::precondition(
+                "strategy: no step was measured; have steps measured first, and run some that are \
+                 committed",
+            )
+        })?;
+        let advice = advice::of(&summary);
+        Ok(StepReport { summary, advice })
+    }
+}

@@ -1,0 +1,51 @@
+// What steps spend their time on, and the trace, from C++.
+#include <umbo/umbo.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "../c/check.h"
+
+namespace {
+
+void reports(const umbo::strategy &strategy) {
+    umbo::measure_steps(strategy);
+    for (int step = 0; step < 40; ++step) strategy.run([](umbo::replica_context &) {});
+    const auto report = umbo::report_steps(strategy);
+    CHECK(report.text.find("replica 1") != std::string::npos);
+    CHECK(!report.names(umbo::step_cause::update) && !report.names(umbo::step_cause::input));
+    const auto times = umbo::step_times(strategy, 1);
+    CHECK(times.steps_measured > 0 && times.steps == 40 && times.step > 0);
+    umbo::measure_steps(strategy, false);
+}
+
+void traces(const umbo::strategy &strategy) {
+    const char *path = "test_observe_cpp_trace.json";
+    umbo::start_trace(path);
+    {
+        umbo::trace_span epoch("an epoch");
+        strategy.run([](umbo::replica_context &) { umbo::trace_span inside("forward"); });
+    }
+    const auto account = umbo::stop_trace();
+    CHECK(account.events > 4 && account.dropped == 0);
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    CHECK(text.str().find("\"an epoch\"") != std::string::npos);
+    CHECK(text.str().find("\"forward\"") != std::string::npos);
+    CHECK(std::remove(path) == 0);
+}
+
+} // namespace
+
+int main() {
+    {
+        umbo::strategy_options options;
+        options.cpu_replicas = 2;
+        const auto strategy = umbo::strategy::central_storage(options);
+        reports(strategy);
+        traces(strategy);
+    }
+    return finish();
+}
