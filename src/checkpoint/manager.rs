@@ -18,6 +18,7 @@ use crate::error::{Error, Result, Status};
 use crate::executor::fork::{Origin, lock_of_object};
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::observe::log::{self, Level};
+use crate::observe::strict;
 
 /// What the names of files begin and end with; between them stands the step.
 const START: &str = "step-";
@@ -191,7 +192,8 @@ impl Manager {
     }
 
     /// Restores the newest file, and says its step; `None` if there is no file. A file that is damaged is
-    /// passed over for the one before it, and the log is told; if all are, it is DATA_LOSS.
+    /// passed over for the one before it, and the log is told; if all are, or the process is strict, it
+    /// is DATA_LOSS.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         self.wait()?;
         let mut damage = None;
@@ -201,7 +203,7 @@ impl Manager {
                     self.note_file(step)?;
                     return Ok(Some(step));
                 }
-                Err(error) if error.status() == Status::DataLoss => {
+                Err(error) if error.status() == Status::DataLoss && !strict::is_on() => {
                     log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
                     damage = Some(error);
                 }

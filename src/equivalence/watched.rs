@@ -7,9 +7,12 @@
 
 #![expect(unsafe_code, reason = "a variable gets its value back when no replica is at it")]
 
+use std::sync::Arc;
+
 use crate::collectives::copy_to;
 use crate::error::Result;
 use crate::memory;
+use crate::tensor::storage::Storage;
 use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
 
@@ -17,6 +20,15 @@ use crate::values::variable::Variable;
 pub(super) struct Watched {
     variable: Variable,
     was: Tensor,
+    /// The memory of the value. If it is sealed it is open as long as this lives, so that the check
+    /// can say what a strict strategy otherwise ends the process for.
+    memory: Arc<Storage>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.memory.close();
+    }
 }
 
 /// A variable that was written, and where.
@@ -33,8 +45,11 @@ impl Watched {
     /// Keeps what `variable` is now. Nobody may assign it until [`Watched::restored`].
     pub fn new(variable: &Variable) -> Result<Watched> {
         // SAFETY: the caller's promise: nobody writes the variable before or while it is copied.
-        let was = copy_to(unsafe { variable.committed() }, variable.device())?;
-        Ok(Watched { variable: variable.clone(), was })
+        let committed = unsafe { variable.committed() };
+        let was = copy_to(committed, variable.device())?;
+        let memory = Arc::clone(committed.storage().0);
+        memory.open();
+        Ok(Watched { variable: variable.clone(), was, memory })
     }
 
     pub fn is_of(&self, variable: &Variable) -> bool {

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::{array, boundary, boundary_in_need, collect, constant, out, quietly};
+use super::boundary::{array, boundary, boundary_in_need, collect, constant, flag, out, quietly};
 use super::callback::umbo_destroy_fn;
 use super::handle::{self, borrow, get, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
@@ -69,6 +69,12 @@ pub struct umbo_strategy_options {
     /// Releases `replica_thread_user_data`, exactly once, when the strategy, its copies and their threads
     /// are gone; also if the strategy cannot be made. NULL: nothing is released.
     pub replica_thread_user_data_destroy: umbo_destroy_fn,
+    /// 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed (writes
+    /// beside gradient buffers, scratch memory and new tensors, elements that were not written, views
+    /// that are used when they are valid no more, writes to variables), and what the log is otherwise
+    /// warned of is a failure of the call. Runs take longer. 0, the default: it is not, unless the
+    /// environment variable UMBO_STRICT is 1, which makes every strategy of the process strict.
+    pub strict: i32,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -89,6 +95,7 @@ impl Default for umbo_strategy_options {
             replica_thread_stop_fn: None,
             replica_thread_user_data: std::ptr::null_mut(),
             replica_thread_user_data_destroy: None,
+            strict: 0,
         }
     }
 }
@@ -171,6 +178,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
         thread_hooks: None,
+        strict: flag(given.strict, "options.strict")?,
     })
 }
 
@@ -295,6 +303,31 @@ pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
         // SAFETY: the caller gives NULL or a place for the output.
         let bytes = unsafe { out(bytes, "bytes") }?;
         bytes.write(borrow(strategy, "strategy", Strategy::stack_bytes)?);
+        Ok(())
+    })
+}
+
+/// Tells whether a strategy is strict.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] strict 1 if it is, by its options or because the environment variable UMBO_STRICT was 1
+///   when the process began; else 0.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// A strict strategy looks for mistakes of callbacks. What it finds is UMBO_STATUS_FAILED_PRECONDITION,
+/// with a message that begins with "strict mode" and names the replica, the variable and the place:
+/// umbo_gradients_submit() gives it for gradients, and the run gives it, as that replica's failure, for
+/// what is found when the callback has returned. A write to a variable in host memory through a view of
+/// it ends the process with SIGSEGV, at the instruction that writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_strict(
+    strategy: *const umbo_strategy,
+    strict: *mut i32,
+) -> umbo_status {
+    boundary("umbo_strategy_strict", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let strict = unsafe { out(strict, "strict") }?;
+        strict.write(i32::from(borrow(strategy, "strategy", Strategy::is_strict)?));
         Ok(())
     })
 }

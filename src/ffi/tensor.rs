@@ -15,6 +15,7 @@ use super::view::{umbo_view, view_of};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::strategy::context::with_current_replica;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 
@@ -45,7 +46,16 @@ pub unsafe extern "C" fn umbo_tensor_create_zeros(
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
-        tensor.write(make(Tensor::zeros(dtype_from(dtype)?, shape, device)?)?);
+        let dtype = dtype_from(dtype)?;
+        let made = match guarded(dtype, shape, device)? {
+            Some(made) => {
+                // SAFETY: nobody else has the fresh tensor.
+                unsafe { made.assume_exclusive() }.fill_zeros()?;
+                made
+            }
+            None => Tensor::zeros(dtype, shape, device)?,
+        };
+        tensor.write(make(made)?);
         Ok(())
     })
 }
@@ -74,9 +84,32 @@ pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
         let (tensor, shape, device) = unsafe {
             (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
         };
-        tensor.write(make(Tensor::uninitialized(dtype_from(dtype)?, shape, device)?)?);
+        let dtype = dtype_from(dtype)?;
+        let made = match guarded(dtype, shape, device)? {
+            Some(made) => made,
+            None => Tensor::uninitialized(dtype, shape, device)?,
+        };
+        tensor.write(make(made)?);
         Ok(())
     })
+}
+
+/// A tensor with a fence around it and anything in it, if this is a callback of a strict strategy.
+fn guarded(dtype: DType, shape: Shape, device: DeviceId) -> Result<Option<Tensor>> {
+    with_current_replica(|own| match own {
+        Some(context) => context.guarded_tensor(dtype, shape, device),
+        None => Ok(None),
+    })
+}
+
+/// The same tensor, or one with a fence around it and the same elements.
+fn guarded_as(made: Tensor) -> Result<Tensor> {
+    let Some(guarded) = guarded(made.dtype(), made.shape(), made.device())? else {
+        return Ok(made);
+    };
+    // SAFETY: nobody else has the fresh tensor.
+    unsafe { guarded.assume_exclusive() }.copy_from(&made)?;
+    Ok(guarded)
 }
 
 /// Makes a contiguous tensor with a copy of elements in host memory.
@@ -126,7 +159,7 @@ pub(crate) unsafe fn tensor_of_data(
     let dtype = dtype_from(dtype)?;
     // SAFETY: the caller promises as many elements as the shape has.
     let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
-    Tensor::from_bytes(dtype, shape, data, device)
+    guarded_as(Tensor::from_bytes(dtype, shape, data, device)?)
 }
 
 /// Makes a tensor over memory of the program, without a copy.
@@ -351,7 +384,8 @@ pub unsafe extern "C" fn umbo_tensor_copy(
     boundary("umbo_tensor_copy", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (copy, device) = unsafe { (out(copy, "copy")?, tensor_device_from(device)?) };
-        copy.write(make(copy_to(&handle::get(tensor, "tensor")?, device)?)?);
+        let made = copy_to(&handle::get(tensor, "tensor")?, device)?;
+        copy.write(make(guarded_as(made)?)?);
         Ok(())
     })
 }

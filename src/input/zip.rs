@@ -14,6 +14,7 @@ use crate::input::stage::{Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
 use crate::memory;
 use crate::observe::log::{self, Level};
+use crate::observe::strict;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::Value;
@@ -43,7 +44,7 @@ impl Dataset {
                 ));
             }
         };
-        let warned = warn_of_lengths(datasets);
+        let warned = warn_of_lengths(datasets)?;
         let arrays = |dataset| match Dataset::kind(dataset) {
             Kind::Rows(arrays, None) => Some(arrays),
             _ => None,
@@ -76,24 +77,30 @@ impl Dataset {
     }
 }
 
-/// Says in the log if datasets are known to have different numbers of elements. One without end is
-/// meant to end with the others. Returns whether there is no more to say.
-fn warn_of_lengths(datasets: &[Dataset]) -> bool {
+/// Says in the log if datasets are known to have different numbers of elements, which a strict process
+/// refuses. One without end is meant to end with the others. Returns whether there is no more to say.
+fn warn_of_lengths(datasets: &[Dataset]) -> Result<bool> {
     let known = datasets.iter().enumerate().filter_map(|(position, dataset)| {
         dataset.cardinality().bound().map(|count| (count, position))
     });
-    let (Some(shortest), Some(longest)) = (known.clone().min(), known.max()) else { return false };
+    let (Some(shortest), Some(longest)) = (known.clone().min(), known.max()) else {
+        return Ok(false);
+    };
     if shortest.0 != longest.0 {
-        log::log(Level::Warning, || {
+        let what = || {
             format!(
                 "datasets of different lengths are zipped: dataset {} has {} elements, dataset {} \
                  has {}; what lies behind the end of the shorter is left out",
                 shortest.1, shortest.0, longest.1, longest.0
             )
-        });
-        return true;
+        };
+        if strict::is_on() {
+            return Err(Error::invalid("datasets", format!("strict mode: {}", what())));
+        }
+        log::log(Level::Warning, what);
+        return Ok(true);
     }
-    datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown)
+    Ok(datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown))
 }
 
 /// The batch size of the datasets if it is known of all and the same.
@@ -192,16 +199,20 @@ impl Pass<Value> for ZipPass {
                 self.ended = true;
                 // Those before have given an element, those behind were not asked.
                 let longer = self.first_finite;
-                if position > longer && !self.warned.swap(true, Ordering::Relaxed) {
-                    log::log(Level::Warning, || {
-                        format!(
-                            "datasets of different lengths are zipped: dataset {position} has ended \
-                             and dataset {longer} has not; what lies behind the end of the shorter \
-                             is left out"
-                        )
-                    });
-                }
+                let warns = position > longer && !self.warned.swap(true, Ordering::Relaxed);
                 self.let_go();
+                let what = || {
+                    format!(
+                        "datasets of different lengths are zipped: dataset {position} has ended and \
+                         dataset {longer} has not; what lies behind the end of the shorter is left out"
+                    )
+                };
+                if warns && strict::is_on() {
+                    return Err(Error::precondition(format!("strict mode: {}", what())));
+                }
+                if warns {
+                    log::log(Level::Warning, what);
+                }
                 return Ok(None);
             }
         }

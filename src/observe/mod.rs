@@ -17,6 +17,7 @@ pub mod phase;
 pub mod processes;
 pub mod report;
 mod span;
+pub mod strict;
 pub mod summary;
 pub mod trace;
 

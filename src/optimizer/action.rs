@@ -193,7 +193,7 @@ impl ApplyAction {
         state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
-        if state.settings.non_finite() == NonFinite::Fail {
+        if self.non_finite(state) == NonFinite::Fail {
             // Once it is in the sum, no later run could take it out.
             let is_not_finite = |(_, squares): &(usize, Squares)| !squares.finite;
             let found = match sources.gpu()? {
@@ -226,7 +226,7 @@ impl ApplyAction {
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), true)?;
         let measured = self.measure(state, work, sources)?;
-        match (&measured.non_finite, state.settings.non_finite()) {
+        match (&measured.non_finite, self.non_finite(state)) {
             (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
             (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
             _ => {}
@@ -251,6 +251,15 @@ impl ApplyAction {
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
         Ok((Outcome::Update { learning_rate, clipping }, measured))
+    }
+
+    /// What happens to gradients that are not finite: what the log would be told elsewhere, strict mode
+    /// fails for.
+    fn non_finite(&self, state: &State) -> NonFinite {
+        match state.settings.non_finite() {
+            NonFinite::Ignore if self.gradients.is_strict() => NonFinite::Fail,
+            other => other,
+        }
     }
 
     fn scheduled_rate(&self) -> Result<f64> {
@@ -282,7 +291,7 @@ impl ApplyAction {
     ) -> Result<Measured> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
-        if !wanted && settings.non_finite() == NonFinite::Ignore {
+        if !wanted && self.non_finite(state) == NonFinite::Ignore {
             return Ok(Measured::default());
         }
         let mut non_finite = None;

@@ -85,14 +85,13 @@ impl Gradients {
         }
         self.note_step(step, context.step_number());
         // Whoever sees that the gradients take part may write, and the step's outcome knows them.
-        if self.takes_part_in(step) {
-            return Ok(());
+        if !self.takes_part_in(step) {
+            self.check_applied()?;
+            context.strategy().join_step(step, self)?;
+            // What earlier steps were lent is replaced.
+            self.settle();
         }
-        self.check_applied()?;
-        context.strategy().join_step(step, self)?;
-        // What earlier steps were lent is replaced.
-        self.settle();
-        Ok(())
+        self.watch_strictly(context)
     }
 }
 

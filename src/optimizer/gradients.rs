@@ -19,6 +19,7 @@ use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::optimizer::rows::AddedRows;
+use crate::strategy::Strategy;
 use crate::strategy::commit::StepParticipant;
 use crate::tensor::{DType, Tensor};
 use crate::values::indexed_slices::IndexedSlices;
@@ -94,6 +95,8 @@ impl GradientMode {
 /// and grow.
 pub struct Gradients {
     strategy: u64,
+    /// The strategy looks for mistakes of callbacks.
+    is_strict: bool,
     /// In which process they were made.
     origin: Origin,
     pub(super) devices: Vec<DeviceId>,
@@ -179,12 +182,14 @@ impl Gradients {
         options.check(strategy, &variables)?;
         let is_row_sparse = |index| options.is_row_sparse(index);
         let mut replicas = Vec::new();
+        let is_strict = Strategy::with_id(strategy).is_some_and(|strategy| strategy.is_strict());
         for (replica, &device) in devices.iter().enumerate() {
-            let own = Replica::new(replica, device, &variables, &options)?;
+            let own = Replica::new(replica, device, &variables, &options, is_strict)?;
             replicas.push(CachePadded::new(own));
         }
         Ok(Arc::new(Gradients {
             strategy,
+            is_strict,
             origin: Origin::here(),
             devices: devices.to_vec(),
             dtype: options.dtype,
@@ -205,6 +210,11 @@ impl Gradients {
     /// The id of the strategy whose replicas write the gradients.
     pub fn strategy(&self) -> u64 {
         self.strategy
+    }
+
+    /// Whether mistakes of callbacks are looked for, because the strategy is strict.
+    pub(super) fn is_strict(&self) -> bool {
+        self.is_strict
     }
 
     /// FAILED_PRECONDITION in the child of a fork that happened since the gradients were made: steps of
@@ -357,7 +367,7 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let Buffer::Dense(DenseBuffer { tensor, lent, .. }) = buffer else {
+        let Buffer::Dense(dense @ DenseBuffer { tensor, lent, .. }) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {:?} were made for rows (row_sparse); add rows to it",
                 self.variables[index]
@@ -370,7 +380,11 @@ impl Gradients {
                 self.variables[index]
             )));
         }
-        if mode == GradientMode::Add && viewed.load(Ordering::Acquire) != step {
+        let is_first = viewed.load(Ordering::Acquire) != step;
+        if is_first && self.is_strict {
+            self.begin_strictly(replica, index, dense, mode)?;
+        }
+        if mode == GradientMode::Add && is_first {
             // SAFETY: until it submits, the buffer is the replica's, which is here.
             unsafe { tensor.assume_exclusive() }.fill_zeros()?;
         }
@@ -471,10 +485,14 @@ impl Gradients {
                 "replica {replica} has submitted its gradients in this step already; submit once"
             )));
         }
+        if self.is_strict {
+            self.check_strictly(replica, own, step, weight)?;
+        }
+        // An apply does not read what has no weight; who tries a callback out looks at it.
+        if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
+            self.bring_home(own, step)?;
+        }
         if weight != 0.0 {
-            if own.is_remote {
-                self.bring_home(own, step)?;
-            }
             self.check_rows(replica, own, step)?;
         }
         own.weight.store(weight.to_bits(), Ordering::Release);
@@ -589,6 +607,7 @@ impl Gradients {
     pub(super) fn release(&self, applied: Option<u64>) {
         let state = self.state.load(Ordering::Acquire);
         if let Some(step) = applied.filter(|&step| unpack(state).0 == step) {
+            self.spend_strictly();
             self.state.store(pack(step, Phase::Applied), Ordering::Release);
         }
         self.claimed.store(false, Ordering::Release);

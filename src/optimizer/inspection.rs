@@ -14,6 +14,7 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::lent::Lent;
 use crate::optimizer::replica::{Buffer, DenseBuffer};
 use crate::optimizer::rows::{AddedRows, Pieces};
+use crate::optimizer::strict::Guard;
 use crate::tensor::Tensor;
 
 /// What gradients were before a step that is to leave no trace in them.
@@ -101,10 +102,13 @@ impl Gradients {
     /// Sets all elements of `replica`'s buffers to `value`, before its callback begins. (Rows are
     /// no buffers: they come into being when they are asked for.)
     pub fn prefill(&self, replica: usize, value: f64) -> Result<()> {
-        for buffer in self.replicas.get(replica).map_or(&[][..], |own| &own.buffers) {
-            if let Buffer::Dense(DenseBuffer { tensor, .. }) = buffer {
+        let Some(own) = self.replicas.get(replica) else { return Ok(()) };
+        own.is_trial.store(true, Ordering::Release);
+        for buffer in &own.buffers {
+            if let Buffer::Dense(DenseBuffer { tensor, guard, .. }) = buffer {
                 // SAFETY: the replica, whose buffer it is, has not begun.
                 unsafe { tensor.assume_exclusive() }.fill(value)?;
+                guard.iter().for_each(Guard::is_in_use);
             }
         }
         Ok(())
@@ -129,6 +133,7 @@ impl Gradients {
 
     /// Makes all as it was when `before` was made.
     pub fn restore(&self, before: Before) -> Result<()> {
+        self.replicas.iter().for_each(|own| own.is_trial.store(false, Ordering::Release));
         for (own, was) in self.replicas.iter().zip(before.waiting) {
             for (index, (buffer, kept)) in own.buffers.iter().zip(was.buffers).enumerate() {
                 match (buffer, kept) {

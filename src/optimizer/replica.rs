@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
@@ -13,6 +13,8 @@ use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
+use crate::optimizer::strict::Guard;
+use crate::tensor::fence::WIDTH;
 use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
@@ -22,6 +24,8 @@ use crate::values::variable::Variable;
 pub(super) struct Replica {
     /// Whether what it writes has to be brought to where an apply reads it.
     pub(super) is_remote: bool,
+    /// Somebody tries a callback out, and has filled the buffers for it.
+    pub(super) is_trial: AtomicBool,
     /// One per variable.
     pub(super) buffers: Vec<Buffer>,
     /// One per variable: the last step in which this replica viewed it.
@@ -50,11 +54,13 @@ pub(super) struct DenseBuffer {
     span: Option<Span<'static>>,
     /// What the replica has lent instead.
     pub(super) lent: LentSlot,
+    /// What strict mode looks at.
+    pub(super) guard: Option<Guard>,
 }
 
 impl DenseBuffer {
-    /// A part of a slab, for `variable`.
-    fn new(tensor: Tensor, variable: &Variable) -> Result<DenseBuffer> {
+    /// A part of a slab, for `variable`; in strict mode with the fence around it.
+    fn new(tensor: Tensor, variable: &Variable, guard: Option<Guard>) -> Result<DenseBuffer> {
         let home = memory_of(variable.device());
         let mirror = match memory_of(tensor.device()) == home {
             true => None,
@@ -66,7 +72,7 @@ impl DenseBuffer {
             // SAFETY: the span is kept with the tensor.
             true => read.reading()?.span().map(|span| unsafe { span.held() }),
         };
-        Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default() })
+        Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
     }
 
     /// What the replica has written in `step`, or lent, where it did.
@@ -123,6 +129,7 @@ impl Replica {
         device: DeviceId,
         variables: &[Variable],
         options: &GradientsOptions<'_>,
+        is_strict: bool,
     ) -> Result<Replica> {
         // Dense gradients are read by the variable's device, rows by the host.
         let home = |(index, variable): (usize, &Variable)| match options.is_row_sparse(index) {
@@ -130,8 +137,11 @@ impl Replica {
             false => memory_of(variable.device()),
         };
         Ok(Replica {
-            is_remote: variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
-            buffers: buffers(replica, device, variables, options)?,
+            // In strict mode rows are written elsewhere, too.
+            is_remote: is_strict
+                || variables.iter().enumerate().map(home).any(|home| home != memory_of(device)),
+            is_trial: AtomicBool::new(false),
+            buffers: buffers(replica, device, variables, options, is_strict)?,
             viewed: Viewed::new(variables.len()),
             submitted: AtomicU64::new(0),
             weight: AtomicU64::new(0),
@@ -144,40 +154,46 @@ impl Replica {
 }
 
 /// One replica's buffers: those that are not row-sparse in a single allocation, each at a cache
-/// line of its own.
+/// line of its own, and in strict mode with fences between them.
 fn buffers(
     replica: usize,
     device: DeviceId,
     variables: &[Variable],
     options: &GradientsOptions<'_>,
+    is_strict: bool,
 ) -> Result<Vec<Buffer>> {
+    let fence = if is_strict { WIDTH } else { 0 };
     let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
     // Variables start where allocations start, so even the first slab is shifted.
     let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
-    let mut offsets = Vec::new();
+    let mut places = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
-        offsets.push(end);
+        let start = end.checked_add(fence).ok_or_else(too_large)?;
         if is_row_sparse(index) {
+            places.push(start..start);
             continue;
         }
         let bytes = variable.shape().bytes(dtype(variable))?;
-        end = end
+        end = start
             .checked_add(bytes)
+            .and_then(|end| end.checked_add(fence))
             .and_then(|end| end.checked_next_multiple_of(ALIGNMENT))
             .ok_or_else(too_large)?;
+        places.push(start..end);
     }
     let storage = Arc::new(Storage::zeroed(end, device)?);
-    let buffers = offsets.into_iter().zip(variables).enumerate();
-    let buffers = buffers.map(|(index, (offset, variable))| {
+    let buffers = places.into_iter().zip(variables).enumerate();
+    let buffers = buffers.map(|(index, (place, variable))| {
         if is_row_sparse(index) {
-            return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable))));
+            return Ok(Buffer::Rows(ReplicaRows::new(device, dtype(variable), is_strict)));
         }
         let layout = Layout::row_major(variable.shape());
         let storage = Arc::clone(&storage);
-        let tensor = Tensor::from_storage(storage, dtype(variable), layout, offset)?;
-        DenseBuffer::new(tensor, variable).map(Buffer::Dense)
+        let tensor = Tensor::from_storage(storage, dtype(variable), layout, place.start)?;
+        let guard = is_strict.then(|| Guard::new(&tensor, place.end)).transpose()?;
+        DenseBuffer::new(tensor, variable, guard).map(Buffer::Dense)
     });
     buffers.collect()
 }

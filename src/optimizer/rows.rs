@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
+use crate::tensor::fence::{Breach, Fenced};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
@@ -29,6 +30,8 @@ pub(super) struct ReplicaRows {
     pieces: Mutex<Pieces>,
     device: DeviceId,
     dtype: DType,
+    /// The strategy looks for mistakes of callbacks.
+    is_strict: bool,
 }
 
 #[derive(Default)]
@@ -43,14 +46,29 @@ struct Piece {
     /// In host memory, where an apply reads.
     indices: RowBuffer,
     values: RowBuffer,
-    /// Where the replica writes, if it is on a GPU.
-    on_gpu: Option<AddedRows>,
+    /// Where the replica writes, if an apply reads elsewhere: on a GPU, or between the fences of strict
+    /// mode.
+    away: Option<AddedRows>,
+    /// In strict mode what is around indices and values, where the replica writes them.
+    guards: Option<[Fenced; 2]>,
 }
+
+/// What a replica has written outside of what it was given.
+pub(super) struct Outside {
+    /// What that was.
+    pub(super) what: &'static str,
+    /// How many bytes it has.
+    pub(super) bytes: usize,
+    pub(super) breach: Breach,
+}
+
+/// Indices and values, in words.
+const PARTS: [&str; 2] = ["row numbers", "rows"];
 
 impl ReplicaRows {
     /// Of a replica on `device`, with values of type `dtype`.
-    pub(super) fn new(device: DeviceId, dtype: DType) -> ReplicaRows {
-        ReplicaRows { pieces: Mutex::default(), device, dtype }
+    pub(super) fn new(device: DeviceId, dtype: DType, is_strict: bool) -> ReplicaRows {
+        ReplicaRows { pieces: Mutex::default(), device, dtype, is_strict }
     }
 
     /// Room for another `rows` rows of `variable` in `step`.
@@ -67,7 +85,10 @@ impl ReplicaRows {
             pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];
-        let added = piece.resize(rows, self.device)?;
+        let mut added = piece.resize(rows, self.device)?;
+        if self.is_strict {
+            added = piece.guard(&added)?;
+        }
         pieces.used += 1;
         Ok(added)
     }
@@ -90,9 +111,39 @@ impl Pieces {
         self.used = 0;
     }
 
-    /// Brings what was written on a GPU to where an apply reads it.
+    /// Brings what was written elsewhere to where an apply reads it.
     pub(super) fn bring_home(&mut self) -> Result<()> {
         self.pieces[..self.used].iter_mut().try_for_each(Piece::bring_home)
+    }
+
+    /// What strict mode looks at, and what it is around.
+    fn guards(&self) -> impl Iterator<Item = (usize, usize, &Fenced)> {
+        self.pieces[..self.used].iter().flat_map(|piece| {
+            let sizes = [piece.indices.tensor().dtype(), piece.values.tensor().dtype()];
+            let guards = piece.guards.iter().flatten().enumerate();
+            guards.map(move |(part, guard)| (part, sizes[part].size(), guard))
+        })
+    }
+
+    /// What the replica has written outside of what it was given, if strict mode looks.
+    pub(super) fn breach(&self) -> Result<Option<Outside>> {
+        for (part, _, guard) in self.guards() {
+            if let Some(breach) = guard.fence.breach()? {
+                let (what, bytes) = (PARTS[part], guard.region.bytes());
+                return Ok(Some(Outside { what, bytes, breach }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the replica has not written of what it was given, if strict mode looks.
+    pub(super) fn untouched(&self) -> Result<Option<String>> {
+        for (part, size, guard) in self.guards() {
+            if let Some(element) = guard.region.first_untouched(size)? {
+                return Ok(Some(format!("element {element} of the {}", PARTS[part])));
+            }
+        }
+        Ok(None)
     }
 
     /// How many rows there are.
@@ -141,7 +192,7 @@ impl Piece {
         let home = if device.is_host_memory() { device } else { DeviceId::HOST };
         let indices = RowBuffer::new(DType::Int64, Shape::new(&[0])?, home)?;
         let values = RowBuffer::new(dtype, variable.shape(), home)?;
-        Ok(Piece { indices, values, on_gpu: None })
+        Ok(Piece { indices, values, away: None, guards: None })
     }
 
     /// Has `rows` rows from now on, which a replica on `device` writes.
@@ -154,12 +205,24 @@ impl Piece {
         }
         let on_gpu = |like: &Tensor| Tensor::zeros(like.dtype(), like.shape(), device);
         let added = AddedRows { indices: on_gpu(indices)?, values: on_gpu(values)? };
-        self.on_gpu = Some(added.clone());
+        self.away = Some(added.clone());
         Ok(added)
     }
 
+    /// Has the replica write memory with fences instead of `added`; as on a GPU, it is brought home from
+    /// there.
+    fn guard(&mut self, added: &AddedRows) -> Result<AddedRows> {
+        let fenced = |like: &Tensor| Fenced::tensor(like.dtype(), like.shape(), like.device());
+        let ((indices, around_indices), (values, around_values)) =
+            (fenced(&added.indices)?, fenced(&added.values)?);
+        let guarded = AddedRows { indices, values };
+        self.away = Some(guarded.clone());
+        self.guards = Some([around_indices, around_values]);
+        Ok(guarded)
+    }
+
     fn bring_home(&mut self) -> Result<()> {
-        let Some(written) = self.on_gpu.take() else { return Ok(()) };
+        let Some(written) = self.away.take() else { return Ok(()) };
         // SAFETY: the buffers are the replica's until the step is over, and it has just written them.
         unsafe {
             self.indices.tensor().assume_exclusive().copy_from(&written.indices)?;

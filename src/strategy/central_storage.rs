@@ -29,7 +29,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
-use crate::observe::{environment, log};
+use crate::observe::{environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
@@ -71,6 +71,9 @@ pub struct Options {
     pub cluster_resolver: Option<Arc<ClusterResolver>>,
     /// What the program does when threads begin and cease to serve as replicas.
     pub thread_hooks: Option<Hooks>,
+    /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
+    /// suspicious is an error. The environment can say so for all strategies; see [`strict`].
+    pub strict: bool,
 }
 
 impl Default for Options {
@@ -83,6 +86,7 @@ impl Default for Options {
             stack_bytes: None,
             cluster_resolver: None,
             thread_hooks: None,
+            strict: false,
         }
     }
 }
@@ -105,9 +109,17 @@ struct Threading {
     hooks: Option<Hooks>,
 }
 
+/// What a strategy is, beside its devices and threads.
+struct Nature {
+    cluster_resolver: Option<Arc<ClusterResolver>>,
+    is_default: bool,
+    is_strict: bool,
+}
+
 pub(super) struct Inner {
     id: u64,
     is_default: bool,
+    is_strict: bool,
     pub devices: Vec<DeviceId>,
     /// The GPU of each replica that has one.
     pub gpus: Vec<Option<&'static Gpu>>,
@@ -150,7 +162,8 @@ static DEFAULT: AtomicPtr<Strategy> = AtomicPtr::new(ptr::null_mut());
 fn make_default(current: *mut Strategy) -> Strategy {
     let threading =
         Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
-    let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, None, true)
+    let nature = Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
+    let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, nature)
         .expect("one replica needs no thread and CPU:0 is always there");
     let new = Box::into_raw(Box::new(made.clone()));
     match DEFAULT.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -179,17 +192,22 @@ impl Strategy {
         };
         let hooks = options.thread_hooks.clone();
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks };
-        let resolver = options.cluster_resolver.clone();
-        Strategy::build(devices, parameter_device, threading, resolver, false)
+        strict::complain_of_variable();
+        let nature = Nature {
+            cluster_resolver: options.cluster_resolver.clone(),
+            is_default: false,
+            is_strict: options.strict || strict::is_on(),
+        };
+        Strategy::build(devices, parameter_device, threading, nature)
     }
 
     fn build(
         devices: Vec<DeviceId>,
         parameter_device: DeviceId,
         threading: Threading,
-        cluster_resolver: Option<Arc<ClusterResolver>>,
-        is_default: bool,
+        nature: Nature,
     ) -> Result<Strategy> {
+        let Nature { cluster_resolver, is_default, is_strict } = nature;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         environment::obey();
         let hold = {
@@ -218,6 +236,7 @@ impl Strategy {
         let strategy = Strategy(Arc::new(Inner {
             id,
             is_default,
+            is_strict,
             device_names: devices.iter().map(|device| device.canonical_name()).collect(),
             parameter_device,
             threading,
@@ -298,8 +317,13 @@ impl Strategy {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
         let inner = &self.0;
-        let (devices, resolver) = (inner.devices.clone(), inner.cluster_resolver.clone());
-        Strategy::build(devices, inner.parameter_device, inner.threading.clone(), resolver, false)
+        let nature = Nature {
+            cluster_resolver: inner.cluster_resolver.clone(),
+            is_default: false,
+            is_strict: inner.is_strict,
+        };
+        let (devices, threading) = (inner.devices.clone(), inner.threading.clone());
+        Strategy::build(devices, inner.parameter_device, threading, nature)
     }
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
@@ -362,6 +386,11 @@ impl Strategy {
     /// Whether this is the default strategy.
     pub fn is_default(&self) -> bool {
         self.0.is_default
+    }
+
+    /// Whether mistakes of callbacks are looked for, and warnings are errors.
+    pub fn is_strict(&self) -> bool {
+        self.0.is_strict
     }
 
     /// Whether `other` is a reference to the very same strategy.

@@ -72,7 +72,24 @@ impl StepRecord {
             Some(Frame::Replica(frame)) => Some(frame),
             _ => None,
         };
+        let outcome = self.inspected(context.replica(), outcome);
         (outcome, Some(Role { callback, context, frame, measured }))
+    }
+
+    /// The outcome of a callback, unless that is a success and its strategy is strict and finds a mistake.
+    fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
+        let guards = self.desks[replica].lock().guards.take();
+        let Some(mut guards) = guards else { return outcome };
+        let found = guards.finish(replica);
+        self.desks[replica].lock().guards = Some(guards);
+        match (outcome, found) {
+            (outcome, Ok(())) => outcome,
+            (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),
+            (outcome, Err(mistake)) => {
+                log::log(Level::Error, || format!("found beside another failure: {mistake}"));
+                outcome
+            }
+        }
     }
 
     /// The coordinator of an abandoned step leaves it.

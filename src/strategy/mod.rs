@@ -13,7 +13,8 @@
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
-//! - [`context`], [`replica_context`]: which of all this a thread is in, and what it can ask;
+//! - [`context`], [`replica_context`], [`strict`]: which of all this a thread is in, what it can ask, and
+//!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
@@ -55,6 +56,7 @@ mod scratch;
 mod sparse;
 mod step;
 mod step_lock;
+pub mod strict;
 mod symbol;
 mod transaction;
 pub mod variables;

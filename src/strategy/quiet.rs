@@ -76,6 +76,7 @@ impl Changing<'_> {
         }
         // SAFETY: this exists under the step lock, which keeps out who writes, and the lock of central
         // state, which keeps out who reads.
-        collectives::copy_into(value, &mut unsafe { variable.changing() })
+        let mut changing = unsafe { variable.changing() };
+        collectives::copy_into(value, &mut changing)
     }
 }

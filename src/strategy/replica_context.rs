@@ -88,7 +88,11 @@ impl ReplicaContext {
     /// Scratch memory of the replica's device: `bytes` bytes at a multiple of 64, until the callback
     /// returns.
     pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
-        self.record()?.desks[self.replica].lock().scratch.grant(bytes)
+        let record = self.record()?;
+        match self.guarded_scratch(bytes)? {
+            Some(region) => Ok(region),
+            None => record.desks[self.replica].lock().scratch.grant(bytes),
+        }
     }
 
     /// Adds to the metric `name` of this step.

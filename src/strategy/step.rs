@@ -25,6 +25,7 @@ use super::protocol::signal::Spin;
 use super::protocol::sync::Mutex;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
+use super::strict::Guards;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::report::Opened;
@@ -216,11 +217,14 @@ pub(super) struct Desk {
     pub examples: Option<u64>,
     /// Variables of other strategies that the callback has views of.
     pub viewed: HashMap<usize, Variable>,
+    /// What a strict strategy looks at.
+    pub guards: Option<Box<Guards>>,
 }
 
 impl Desk {
-    fn on(device: DeviceId) -> Desk {
+    fn on(device: DeviceId, strict: bool) -> Desk {
         Desk {
+            guards: strict.then(Box::default),
             part: None,
             request: None,
             reply: None,
@@ -286,13 +290,13 @@ pub(super) struct StepRecord {
 }
 
 impl StepRecord {
-    fn new(mailboxes: Mailboxes, spin: Spin, devices: &[DeviceId]) -> StepRecord {
+    fn new(mailboxes: Mailboxes, spin: Spin, devices: &[DeviceId], strict: bool) -> StepRecord {
         let replicas = mailboxes.len();
         StepRecord {
             rendezvous: Rendezvous::new(replicas),
             desks: devices
                 .iter()
-                .map(|&device| CachePadded::new(Mutex::new(Desk::on(device))))
+                .map(|&device| CachePadded::new(Mutex::new(Desk::on(device, strict))))
                 .collect(),
             mailboxes,
             spin,
@@ -343,6 +347,9 @@ impl StepRecord {
             desk.part = Some(part);
             desk.metrics.clear();
             desk.scratch.reset();
+            if let Some(guards) = &mut desk.guards {
+                guards.begin();
+            }
             desk.sequence = 0;
             desk.told_to_stop = false;
             desk.first_example = first_example;
@@ -427,6 +434,7 @@ impl Strategy {
                 Arc::clone(&inner.mailboxes),
                 inner.spin,
                 &inner.devices,
+                self.is_strict(),
             )));
         }
         let record = Arc::clone(&records[depth]);

@@ -47,7 +47,16 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
         }
         _ => {}
     }
-    Ok(Variable::new(variable.spec().clone(), read(variable)?, owner.keeper()))
+    let fresh = match owner.is_strict() {
+        false => read(variable)?,
+        true => {
+            let fresh = Tensor::sealable(variable.dtype(), variable.shape(), variable.device())?;
+            // SAFETY: nobody else has the fresh tensor.
+            read_into(variable, &mut unsafe { fresh.assume_exclusive() })?;
+            fresh
+        }
+    };
+    Ok(Variable::new(variable.spec().clone(), fresh, owner.keeper()))
 }
 
 /// Whether `variable` was made in the scope of this very strategy.
@@ -127,17 +136,34 @@ pub unsafe fn current_tensor<'a>(
     if let Some(device) = other_device(context, variable) {
         let buffer = seen_buffer(context, variable);
         // SAFETY: the caller's promise.
-        return unsafe {
+        let value = unsafe {
             match variable.on_device(buffer, device, variable.dtype()) {
                 Some(copy) => Ok(copy),
                 None => variable.bring_to_device(buffer, device, None),
             }
         };
+        return guarded(context, variable, value?);
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe {
+    let value = unsafe {
         if sees_step(context, variable) { variable.visible() } else { variable.committed() }
-    })
+    };
+    guarded(context, variable, value)
+}
+
+/// What a callback is shown of `variable`, which a strict strategy remembers.
+fn guarded<'a>(
+    context: Option<&ReplicaContext>,
+    variable: &Variable,
+    value: &'a Tensor,
+) -> Result<&'a Tensor> {
+    if let Some(context) = context
+        && context.strategy().is_strict()
+        && context.strategy().id() == variable.spec().strategy
+    {
+        context.guard_view(variable, variable.visible_buffer(), value)?;
+    }
+    Ok(value)
 }
 
 /// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
@@ -173,12 +199,13 @@ pub unsafe fn current_copy<'a>(
     let number = checked_copy_number(variable, dtype)?;
     let buffer = seen_buffer(context, variable);
     // SAFETY: the caller's promise.
-    Ok(unsafe {
+    let value = unsafe {
         match other_device(context, variable) {
             Some(device) => variable.on_device(buffer, device, dtype),
             None => variable.copy(buffer, number),
         }
-    })
+    };
+    value.map(|value| guarded(context, variable, value)).transpose()
 }
 
 /// Makes the low-precision copy of what [`current_tensor`] gives, or brings it in step with that,
@@ -199,12 +226,14 @@ pub unsafe fn bring_in_step<'a>(
     if let Some(device) = other_device(context, variable) {
         let buffer = seen_buffer(context, variable);
         // SAFETY: as below; a replica of another strategy's run has the caller's promise.
-        return unsafe { variable.bring_to_device(buffer, device, Some(number)) };
+        let value = unsafe { variable.bring_to_device(buffer, device, Some(number)) }?;
+        return guarded(context, variable, value);
     }
     if sees_step(context, variable) {
         // SAFETY: whoever writes in a step waits for all replicas first; for what is read afterwards
         // the caller's promise.
-        return unsafe { variable.bring_in_step(variable.visible_buffer(), number) };
+        let value = unsafe { variable.bring_in_step(variable.visible_buffer(), number) }?;
+        return guarded(context, variable, value);
     }
     let owner = owner(variable);
     let _unchanging = owner.unchanging();
@@ -238,7 +267,7 @@ pub fn assign(variable: &Variable, kind: Assignment, value: &Value) -> Result<()
         None => {
             let tensor = plain_tensor(value)?;
             check_assignable(variable, &tensor)?;
-            warn_of_components(variable, verb(kind), value);
+            warn_of_components(variable, verb(kind), value)?;
             write_directly(variable, kind != Assignment::Assign, &mut |to| {
                 collectives::combine_into(kind, to, &tensor)
             })
@@ -268,22 +297,28 @@ fn verb(kind: Assignment) -> &'static str {
     }
 }
 
-/// Says once for each variable that components other than the first are not used.
-fn warn_of_components(variable: &Variable, what: &str, value: &Value) {
-    if let Value::PerReplica(parts) = value
-        && parts.count() > 1
-        && variable.warns_now()
-    {
-        log::log(Level::Warning, || {
-            format!(
-                "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's \
-                 component alone; {} others are left out. Assign inside of a run, where the variable's \
-                 aggregation combines them, or reduce the value first",
-                variable.name(),
-                parts.count() - 1
-            )
-        });
+/// Says once for each variable that components other than the first are not used. To a strict strategy
+/// that is an error.
+fn warn_of_components(variable: &Variable, what: &str, value: &Value) -> Result<()> {
+    let Value::PerReplica(parts) = value else { return Ok(()) };
+    let others = parts.count().saturating_sub(1);
+    let strict = owner(variable).is_strict();
+    if others == 0 || !(strict || variable.warns_now()) {
+        return Ok(());
     }
+    let warning = || {
+        format!(
+            "{what} of a per-replica value to '{}' in cross-replica context uses replica 0's component \
+             alone; {others} others are left out. Assign inside of a run, where the variable's \
+             aggregation combines them, or reduce the value first",
+            variable.name()
+        )
+    };
+    if strict {
+        return Err(Error::invalid("value", format!("strict mode: {}", warning())));
+    }
+    log::log(Level::Warning, warning);
+    Ok(())
 }
 
 fn plain_tensor(value: &Value) -> Result<Tensor> {
@@ -349,7 +384,8 @@ pub(super) fn write_directly(
     let _changing = owner.inner().central.write();
     // SAFETY: the lock keeps out who reads central state, and the step lock who writes it. Views
     // that somebody was given are, by the contract of `current_tensor`, not read during a write.
-    write(&mut unsafe { variable.changing() })
+    let mut changing = unsafe { variable.changing() };
+    write(&mut changing)
 }
 
 /// Has `write` change what the step's later reads see and its commit point publishes.
@@ -364,7 +400,8 @@ pub(super) fn stage(
         owner.save_for_undo(variable)?;
         // SAFETY: the step has the staging buffer to itself, and one thread of it writes at a time.
         // Views are not read during a write, as above.
-        return write(&mut unsafe { variable.staging()? });
+        let mut staging = unsafe { variable.staging()? };
+        return write(&mut staging);
     }
     // SAFETY: as above.
     let mut staging = unsafe { variable.staging()? };

@@ -16,7 +16,7 @@
 )]
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Tensor};
 use crate::values::device_copies::DeviceCopies;
 
 /// The element types that copies can have. A place in this list is a copy's number.
@@ -49,9 +49,9 @@ struct Copy {
 }
 
 impl Copy {
-    /// A copy of that dtype of `elements`, with nothing in it.
+    /// A copy of that dtype of `elements`, with nothing in it, and sealed as they are.
     fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
-        let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
+        let tensor = like(elements, dtype)?;
         if !tensor.device().is_host_memory() {
             return Ok(Copy { tensor, span: None });
         }
@@ -66,6 +66,16 @@ impl Copy {
     }
 }
 
+/// A tensor of another dtype, with anything in it, that is closed for writing if `other` is.
+pub(super) fn like(other: &Tensor, dtype: DType) -> Result<Tensor> {
+    if !other.storage().0.is_sealed() {
+        return Tensor::uninitialized(dtype, other.shape(), other.device());
+    }
+    let tensor = Tensor::sealable(dtype, other.shape(), other.device())?;
+    tensor.storage().0.seal(|| "umbo: a copy of a variable".into());
+    Ok(tensor)
+}
+
 #[derive(Default)]
 pub(super) struct Buffer {
     elements: OnceLock<Tensor>,
@@ -73,6 +83,8 @@ pub(super) struct Buffer {
     /// Whether a copy is there and is the rounding of the elements.
     in_step: OfCopies<AtomicBool>,
     on_devices: DeviceCopies,
+    /// How often somebody has begun to write the elements, updates at commit points aside.
+    writes: AtomicU64,
     /// Held by who makes a copy or brings it in step.
     converting: Mutex<()>,
 }
@@ -83,10 +95,11 @@ impl Buffer {
         Buffer { elements: elements.into(), ..Buffer::default() }
     }
 
-    /// Makes the elements, with anything in them, if there are none.
-    pub(super) fn reserve(&self, dtype: DType, shape: Shape, device: DeviceId) -> Result<()> {
+    /// Makes the elements, with anything in them, if there are none. They are as those of `other`.
+    pub(super) fn reserve(&self, other: &Buffer) -> Result<()> {
         if self.elements.get().is_none() {
-            let fresh = Tensor::uninitialized(dtype, shape, device)?;
+            let other = other.elements();
+            let fresh = like(other, other.dtype())?;
             // Only one thread writes central state at a time; should that ever fail, one of the
             // two fresh tensors is dropped unused.
             let _ = self.elements.set(fresh);
@@ -99,8 +112,14 @@ impl Buffer {
         self.elements.get().expect("an index is stored only once its buffer exists")
     }
 
+    /// How often somebody has begun to write the elements, updates at commit points aside.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Acquire)
+    }
+
     /// The elements, to be written: copies are out of step from now on.
     pub(super) fn to_write(&self) -> &Tensor {
+        self.writes.fetch_add(1, Ordering::AcqRel);
         self.in_step.iter().for_each(|in_step| in_step.store(false, Ordering::Release));
         self.on_devices.outdate();
         self.elements()
@@ -173,7 +192,10 @@ impl Buffer {
         // writes it; updates do not run meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
         let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
+        let storage = copy.tensor.storage().0;
+        storage.open();
         narrow_all(Instructions::chosen(), from, &mut to);
+        storage.close();
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }
@@ -190,6 +212,18 @@ impl Buffer {
             let exists = self.copies[number].get().is_some_and(|copy| copy.span.is_some());
             exists && (was_in_step || all)
         })
+    }
+
+    /// Opens, or closes again, the elements and these copies of them for an update, if they are sealed.
+    pub(super) fn set_open(&self, which: OfCopies<bool>, open: bool) {
+        let copies =
+            self.copies.iter().zip(which).filter_map(|(copy, written)| {
+                copy.get().filter(|_| written).map(|copy| &copy.tensor)
+            });
+        for tensor in copies.chain([self.elements()]) {
+            let storage = tensor.storage().0;
+            if open { storage.open() } else { storage.close() }
+        }
     }
 
     /// The copies that an update writes along.

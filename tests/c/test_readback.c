@@ -195,6 +195,7 @@ static void strategies(void) {
     umbo_strategy *strategy = NULL;
     const char *name = NULL;
     int64_t count = 0;
+    int32_t strict = -1;
     int choice;
     for (choice = 0; choice < 2; choice++) {
         CHECK_OK(umbo_strategy_create(choices[choice], &strategy));
@@ -202,7 +203,8 @@ static void strategies(void) {
         CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
         CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
         CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
-        CHECK(binding == UMBO_THREAD_BINDING_ON && count == 1 && strstr(name, "CPU:0") != NULL);
+        CHECK_OK(umbo_strategy_strict(strategy, &strict));
+        CHECK(strict == 0 && binding == UMBO_THREAD_BINDING_ON && count == 1 && strstr(name, "CPU:0") != NULL);
         umbo_strategy_release(strategy);
     }
     CHECK(bytes[0] == bytes[1] && bytes[0] >= (size_t)2 << 20);
@@ -210,12 +212,14 @@ static void strategies(void) {
     given.parameter_device = "CPU:1";
     given.thread_binding = UMBO_THREAD_BINDING_OFF;
     given.thread_stack_bytes = (size_t)3 << 20;
+    given.strict = 1;
     CHECK_OK(umbo_strategy_create(&given, &strategy));
     CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[0]));
     CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
     CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
     CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
-    CHECK(bytes[0] == (size_t)3 << 20 && binding == UMBO_THREAD_BINDING_OFF);
+    CHECK_OK(umbo_strategy_strict(strategy, &strict));
+    CHECK(strict == 1 && bytes[0] == (size_t)3 << 20 && binding == UMBO_THREAD_BINDING_OFF);
     CHECK(count == 2 && strstr(name, "CPU:1") != NULL);
     umbo_strategy_release(strategy);
 }

@@ -73,7 +73,8 @@ void the_others() {
                &strategy::compute_device_count, &strategy::cpu_replicas, &strategy::parameter_device,
                &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes,
                &strategy::replica_thread_start_fn, &strategy::replica_thread_stop_fn,
-               &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy));
+               &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
+               &strategy::strict));
     using run = umbo_run_options;
     const run of_run = UMBO_RUN_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::run_options{}), of_run, &run::timeout_seconds, &run::cancellation,

@@ -223,6 +223,9 @@ void training(const umbo::strategy &strategy) {
     CHECK(gradients.count() == 1 && gradients.variable(0).name() == weight.name());
     CHECK(gradients.loss_reduction() != umbo::loss::unset && gradients.accumulation_steps() == 1);
     CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == umbo::dtype::float32);
+    umbo::strategy_options strictly;
+    strictly.strict = true;
+    CHECK(!strategy.strict() && umbo::strategy::central_storage(strictly).strict());
     CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {

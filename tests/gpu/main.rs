@@ -11,6 +11,7 @@ mod optimizers;
 #[allow(dead_code, reason = "a part of it serves here")]
 mod scene;
 mod strategy;
+mod strict;
 
 use fake_cuda::Control;
 use umbo::device::{DeviceId, DeviceKind, registry};

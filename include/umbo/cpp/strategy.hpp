@@ -81,6 +81,7 @@ struct strategy_options {
     // library's own when they end. What they throw is dropped.
     std::function<void(const umbo_replica_thread &)> replica_thread_start = {};
     std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
+    bool strict = false; // look for mistakes of callables, and fail instead of warning
 };
 
 struct run_options {
@@ -146,6 +147,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
     raw.cluster_resolver = how.cluster_resolver.get();
     raw.thread_stack_bytes = how.thread_stack_bytes;
+    raw.strict = how.strict ? 1 : 0;
     return raw;
 }
 
@@ -291,6 +293,12 @@ public:
         std::size_t out = 0;
         UMBO_DETAIL_TRY(umbo_strategy_thread_stack_bytes(get(), &out));
         return out;
+    }
+
+    returned<bool> strict() const {
+        std::int32_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_strict(get(), &out));
+        return out != 0;
     }
 
     returned<void> synchronize() const { return check(umbo_strategy_synchronize(get())); }

@@ -1,0 +1,252 @@
+//! What a strict strategy looks at in what replicas contribute: that they write within their buffers,
+//! all of what they said they would, and only between viewing and submitting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+use crate::optimizer::gradients::{GradientMode, Gradients};
+use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
+use crate::strategy::ReplicaContext;
+use crate::strategy::strict::{AtReturn, mistake};
+use crate::tensor::Tensor;
+use crate::tensor::fence::{Fence, Region};
+use crate::values::variable::Variable;
+
+/// What is known of one replica's buffer of one variable. The replica's own thread uses it, but when no
+/// callback runs.
+pub(super) struct Guard {
+    fence: Fence,
+    region: Region,
+    /// The buffer holds nothing but the pattern, unless somebody writes who should not.
+    is_spent: AtomicBool,
+    /// The replica has said in this step that it writes all elements.
+    overwrites: AtomicBool,
+    /// Of what the replica has submitted.
+    fingerprint: AtomicU64,
+}
+
+impl Guard {
+    /// For `tensor`, a part of a slab that belongs to it up to byte `end`.
+    pub(super) fn new(tensor: &Tensor, end: usize) -> Result<Guard> {
+        let (storage, start) = tensor.storage();
+        let region = Region::of(tensor);
+        let fence = Fence::around(storage, start, region.bytes(), end);
+        fence.raise()?;
+        let guard = Guard {
+            fence,
+            region,
+            is_spent: AtomicBool::new(false),
+            overwrites: AtomicBool::new(false),
+            fingerprint: AtomicU64::new(0),
+        };
+        guard.spend()?;
+        Ok(guard)
+    }
+
+    fn is_spent(&self) -> bool {
+        self.is_spent.load(Ordering::Acquire)
+    }
+
+    /// Nobody has a use for what the buffer holds.
+    fn spend(&self) -> Result<()> {
+        // SAFETY: no replica has a view that is valid, and what was submitted is used up.
+        #[expect(unsafe_code, reason = "a buffer that nobody uses is written")]
+        unsafe {
+            self.region.poison()?;
+        }
+        self.is_spent.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The library has written the buffer.
+    pub(super) fn is_in_use(&self) {
+        self.is_spent.store(false, Ordering::Release);
+    }
+
+    /// The first view of a step.
+    fn begin(&self, mode: GradientMode, is_trial: bool) -> Result<()> {
+        self.fence.raise()?;
+        let overwrites = mode == GradientMode::Overwrite && !is_trial;
+        if overwrites && !self.is_spent() {
+            self.spend()?;
+        }
+        self.overwrites.store(overwrites, Ordering::Release);
+        self.is_in_use();
+        Ok(())
+    }
+}
+
+impl Gradients {
+    /// To be called before a replica's first view of a variable in a step.
+    pub(super) fn begin_strictly(
+        &self,
+        replica: usize,
+        index: usize,
+        dense: &DenseBuffer,
+        mode: GradientMode,
+    ) -> Result<()> {
+        let Some(guard) = &dense.guard else { return Ok(()) };
+        self.check_spent(replica, index, guard)?;
+        let is_trial = self.replicas[replica].is_trial.load(Ordering::Acquire);
+        guard.begin(mode, is_trial)
+    }
+
+    /// Refuses a buffer that was written though nobody had a view of it.
+    fn check_spent(&self, replica: usize, index: usize, guard: &Guard) -> Result<()> {
+        if !guard.is_spent() {
+            return Ok(());
+        }
+        let Some(at) = guard.region.first_changed()? else { return Ok(()) };
+        // Said once, of the replica's first such buffer.
+        for buffer in &self.replicas[replica].buffers {
+            if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer {
+                guard.is_in_use();
+            }
+        }
+        let variable = &self.variables()[index];
+        Err(mistake(format!(
+            "the gradient buffer of {variable:?} of replica {replica} was written at byte {at} without a view \
+             of this step: by a view of an earlier one, or beside another buffer; view in each step, and do \
+             not keep views"
+        )))
+    }
+
+    /// Looks at what a replica is about to submit.
+    pub(super) fn check_strictly(
+        &self,
+        replica: usize,
+        own: &Replica,
+        step: u64,
+        weight: f64,
+    ) -> Result<()> {
+        self.check_fences(replica, own, step)?;
+        for (index, buffer) in own.buffers.iter().enumerate() {
+            let is_viewed = own.viewed.in_step(index, step);
+            let untouched = match buffer {
+                // What a replica has lent is memory of the program's.
+                Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
+                    if !is_viewed || lent.is_of(step) =>
+                {
+                    self.check_spent(replica, index, guard)?;
+                    None
+                }
+                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) => {
+                    let asks = weight != 0.0 && guard.overwrites.load(Ordering::Acquire);
+                    let size = self.dtype(index).size();
+                    let element = if asks { guard.region.first_untouched(size)? } else { None };
+                    guard.fingerprint.store(guard.region.fingerprint()?, Ordering::Release);
+                    element.map(|element| format!("element {element}"))
+                }
+                Buffer::Rows(rows) if is_viewed && weight != 0.0 => rows.pieces().untouched()?,
+                _ => None,
+            };
+            if let Some(what) = untouched {
+                let variable = &self.variables()[index];
+                return Err(mistake(format!(
+                    "replica {replica} submits a gradient of {variable:?} of which it has not written {what}; \
+                     write all of what is viewed with UMBO_GRADIENT_OVERWRITE and of the rows that are added, \
+                     or view with UMBO_GRADIENT_ADD, which begins with zeros"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what a replica has written outside of its buffers.
+    fn check_fences(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+        for (index, buffer) in own.buffers.iter().enumerate() {
+            if !own.viewed.in_step(index, step) {
+                continue;
+            }
+            let variable = &self.variables()[index];
+            let breach = match buffer {
+                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) => {
+                    guard.fence.breach()?.map(|breach| {
+                        outside(replica, "gradient buffer", variable, guard.region.bytes(), &breach)
+                    })
+                }
+                Buffer::Dense(_) => None,
+                Buffer::Rows(rows) => rows.pieces().breach()?.map(|found| {
+                    outside(replica, found.what, variable, found.bytes, &found.breach)
+                }),
+            };
+            if let Some(error) = breach {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what this replica has contributed looked at once more when its callback returns.
+    pub(super) fn watch_strictly(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
+        if !self.is_strict() {
+            return Ok(());
+        }
+        context.at_return(Arc::as_ptr(self) as usize, || {
+            let (gradients, replica) = (Arc::clone(self), context.replica());
+            Box::new(Contributed { gradients, replica, step: context.step_id() })
+        })
+    }
+
+    /// What replicas have contributed is used up.
+    pub(super) fn spend_strictly(&self) {
+        for own in self.replicas.iter().filter(|_| self.is_strict()) {
+            for buffer in &own.buffers {
+                // Of what cannot be filled with the pattern nothing can be said later.
+                if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer
+                    && !guard.is_spent()
+                {
+                    let _ = guard.spend();
+                }
+            }
+        }
+    }
+}
+
+fn outside(
+    replica: usize,
+    what: &str,
+    variable: &Variable,
+    bytes: usize,
+    breach: &dyn std::fmt::Display,
+) -> Error {
+    mistake(format!(
+        "replica {replica} has written outside of its {what} of {variable:?}, which has {bytes} bytes: {breach}"
+    ))
+}
+
+/// What one replica contributes in a step.
+struct Contributed {
+    gradients: Arc<Gradients>,
+    replica: usize,
+    step: u64,
+}
+
+impl AtReturn for Contributed {
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.gradients) as usize
+    }
+
+    fn check(&self) -> Result<()> {
+        let own = &self.gradients.replicas[self.replica];
+        self.gradients.check_fences(self.replica, own, self.step)?;
+        if own.submitted.load(Ordering::Acquire) != self.step {
+            return Ok(());
+        }
+        for (index, buffer) in own.buffers.iter().enumerate() {
+            if let Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. }) = buffer
+                && own.viewed.in_step(index, self.step)
+                && !lent.is_of(self.step)
+                && guard.region.fingerprint()? != guard.fingerprint.load(Ordering::Acquire)
+            {
+                return Err(mistake(format!(
+                    "replica {} has written its gradient of {:?} after it had submitted it; submit last",
+                    self.replica,
+                    self.gradients.variables()[index]
+                )));
+            }
+        }
+        Ok(())
+    }
+}

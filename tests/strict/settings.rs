@@ -1,0 +1,58 @@
+//! Every setting in which callbacks run; without mistakes strict mode changes nothing.
+
+use umbo::optimizer::GradientMode;
+use umbo::tensor::DType;
+
+use crate::scene::{Scene, Setting};
+
+/// All combinations of what matters.
+pub fn all() -> Vec<Setting> {
+    let mut all = Vec::new();
+    let dtypes = [
+        (DType::Float32, None),
+        (DType::Float64, None),
+        (DType::Float32, Some(DType::Float16)),
+        (DType::Float32, Some(DType::BFloat16)),
+    ];
+    for replicas in [1, 3] {
+        for (variables, gradients) in dtypes {
+            for accumulation_steps in [1, 2] {
+                for (is_bounded, is_nested) in
+                    [(false, false), (true, false), (false, true), (true, true)]
+                {
+                    for empty in [None, Some(0)] {
+                        for mode in [GradientMode::Overwrite, GradientMode::Add] {
+                            all.push(Setting {
+                                replicas,
+                                strict: true,
+                                variables,
+                                gradients,
+                                accumulation_steps,
+                                is_bounded,
+                                is_nested,
+                                empty: empty.filter(|_| replicas > 1),
+                                mode,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn without_mistakes_the_bits_are_those_of_other_strategies() {
+    for setting in all() {
+        let strict = Scene::new(setting);
+        let lax = Scene::new(Setting { strict: false, ..setting });
+        assert!(strict.strategy.is_strict() && !lax.strategy.is_strict());
+        for step in 0..4 {
+            strict.train_well();
+            lax.train_well();
+            assert_eq!(strict.bits(), lax.bits(), "{setting:?}, step {step}");
+        }
+        assert!(strict.bits()[0].iter().any(|&byte| byte != 0), "{setting:?} trains nothing");
+    }
+}
