@@ -141,11 +141,10 @@ UMBO_ENUM(umbo_step_cause) {
  *
  * @param[in] strategy The strategy.
  * @param[in] measure 1: steps are measured from now on, and what was measured before is forgotten.
- * 0:
- *   none are measured, and what was measured is kept.
+ *   0: none are measured, and what was measured is kept.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is neither 0 nor
- * 1.
+ *   1.
  * - UMBO_STATUS_FAILED_PRECONDITION: in the child of a fork.
  *
  * A new strategy measures nothing, which costs nothing. Measuring takes at most 1 % of the time of
@@ -163,22 +162,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
  *
  * @param[in] strategy The strategy.
  * @param[out] causes What keeps the steps from being faster: constants of umbo_step_cause, added
- * up. 0
- *   if nothing stands out. `causes` may be NULL.
+ *   up. 0 if nothing stands out. `causes` may be NULL.
  * @param[out] buffer The report, a text of several lines ended by a NUL: a table with a row for
- * each
- *   replica, and one line for each cause with what to do about it. `buffer` may be NULL if
- * `capacity`
- *   is 0.
+ *   each replica, and one line for each cause with what to do about it. `buffer` may be NULL if
+ *   `capacity` is 0.
  * @param[in] capacity The size of `buffer` in bytes.
  * @param[out] length The length of the text in bytes, without the NUL. It changes with the figures.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` and
- * `causes`
- *   are.
+ *   `causes` are.
  * - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or
- * none
- *   that was committed; or in the child of a fork.
+ *   none that was committed; or in the child of a fork.
  * - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or an output is a null pointer.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  *
@@ -197,8 +191,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_step_report(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: no such replica.
  * - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or
- * none
- *   that was committed; or in the child of a fork.
+ *   none that was committed; or in the child of a fork.
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  */
@@ -213,10 +206,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot
- * be
- *   made.
+ *   be made.
  * - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer or not UTF-8, or an option is out of
- * range.
+ *   range.
  *
  * The trace has spans of each replica, of the workers for central work, of threads that make
  * elements ahead, of copies to and from GPUs, and what umbo_trace_begin() and umbo_trace_end() say;
@@ -243,8 +235,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_start(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: no trace is being written.
  * - UMBO_STATUS_UNAVAILABLE: not all of it could be written, for instance since the disk is full.
- * The
- *   trace has ended, and the file can be read as far as it goes.
+ *   The trace has ended, and the file can be read as far as it goes.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *events, int64_t *dropped);
 
@@ -252,7 +243,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *events, int64_t *dro
  * Begins a span of the program's own in the trace, on the calling thread.
  *
  * @param[in] name What the span is called there. Up to 200 bytes count. `name` may be NULL:
- * "program".
+ *   "program".
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
  *

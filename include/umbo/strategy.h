@@ -93,6 +93,55 @@ extern "C" {
 #endif
 
 
+/**
+ * A thread that serves as a replica. It is filled by the library; later versions may add fields at
+ * the end.
+ */
+typedef struct umbo_replica_thread {
+  /** sizeof(umbo_replica_thread), as the library knows it. */
+  size_t struct_size;
+  /** The replica's id. */
+  int32_t replica;
+  /**
+   * 1: a thread of the program's, from which it calls umbo_strategy_run(). 0: one of the library's.
+   */
+  int32_t is_callers;
+  /** How many replicas the strategy has. */
+  int64_t replica_count;
+  /** The canonical name of the replica's device. Lives as long as the process. */
+  const char *device;
+  /**
+   * The numbers of the processors that are this replica's, ascending: those of its device if
+   * threads are bound, else (and for a GPU, which has none) all that the process may use.
+   */
+  const int32_t *processors;
+  /** How many there are. */
+  int64_t processor_count;
+  /**
+   * With how many threads to compute for this replica, so that all replicas together have no more
+   * than there are processors; 1 or more. This is what OpenMP, a BLAS and the like should be set
+   * to.
+   */
+  int32_t computing_threads;
+} umbo_replica_thread;
+
+/** The starting value of a umbo_replica_thread. */
+#define UMBO_REPLICA_THREAD_INIT { sizeof(umbo_replica_thread), 0, 0, 0, NULL, NULL, 0, 0 }
+
+/** UMBO_REPLICA_THREAD_INIT, to be assigned. */
+static inline umbo_replica_thread umbo_replica_thread_default(void) {
+  umbo_replica_thread value = UMBO_REPLICA_THREAD_INIT;
+  return value;
+}
+
+/**
+ * A thread begins or ceases to serve as a replica. Called on that thread.
+ *
+ * @param[in] thread The thread. The struct and what it points to live until the function returns.
+ * @param[in] user_data What the options of the strategy give.
+ */
+typedef void (*umbo_replica_thread_fn)(const umbo_replica_thread *thread, void *user_data);
+
 /** Whether the threads of replicas stay on the processors of their devices. */
 UMBO_ENUM(umbo_thread_binding) {
   /**
@@ -144,6 +193,28 @@ typedef struct umbo_strategy_options {
    */
   size_t thread_stack_bytes;
   /**
+   * Called on each thread when it serves as a replica of this strategy for the first time, just
+   * before the callback and as a part of it, so that no run can begin in it: the place to say how
+   * many threads OpenMP, a BLAS and the like may use from here. Replica 0 usually runs on whatever
+   * thread calls umbo_strategy_run(), so the function is called on each such thread, and a thread
+   * that serves several strategies is told by each. Replicas call at the same time. NULL: nothing
+   * is called.
+   */
+  umbo_replica_thread_fn replica_thread_start_fn;
+  /**
+   * Called on each thread of the library's own that has served as a replica, when it ends, which is
+   * when the strategy goes. A thread of the program's goes on, and gets no such call. NULL: nothing
+   * is called.
+   */
+  umbo_replica_thread_fn replica_thread_stop_fn;
+  /** Passed to both. */
+  void *replica_thread_user_data;
+  /**
+   * Releases `replica_thread_user_data`, exactly once, when the strategy, its copies and their
+   * threads are gone; also if the strategy cannot be made. NULL: nothing is released.
+   */
+  umbo_destroy_fn replica_thread_user_data_destroy;
+  /**
    * 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed
    * (writes beside gradient buffers, scratch memory and new tensors, elements that were not
    * written, views that are used when they are valid no more, writes to variables), and what the
@@ -156,7 +227,8 @@ typedef struct umbo_strategy_options {
 
 /** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
-  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, 0 }
+  { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
+  NULL, NULL, 0 }
 
 /** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
 static inline umbo_strategy_options umbo_strategy_options_default(void) {
@@ -193,8 +265,7 @@ static inline umbo_metric umbo_metric_default(void) {
  * Makes a strategy with one replica for each compute device.
  *
  * @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if
- * there
- *   is none.
+ *   there is none.
  * @param[out] strategy The new strategy. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
@@ -289,8 +360,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_stack_bytes(
  *
  * @param[in] strategy The strategy.
  * @param[out] strict 1 if it is, by its options or because the environment variable UMBO_STRICT was
- * 1
- *   when the process began; else 0.
+ *   1 when the process began; else 0.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * A strict strategy looks for mistakes of callbacks. What it finds is

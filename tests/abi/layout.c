@@ -53,8 +53,7 @@ FIELD(umbo_replica_thread, processors, 32);
 FIELD(umbo_replica_thread, processor_count, 40);
 FIELD(umbo_replica_thread, computing_threads, 48);
 
-SIZE(umbo_strategy_options, 96);
-SIZE(umbo_strategy_options, 72);
+SIZE(umbo_strategy_options, 104);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
@@ -67,7 +66,7 @@ FIELD(umbo_strategy_options, replica_thread_start_fn, 64);
 FIELD(umbo_strategy_options, replica_thread_stop_fn, 72);
 FIELD(umbo_strategy_options, replica_thread_user_data, 80);
 FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
-FIELD(umbo_strategy_options, strict, 64);
+FIELD(umbo_strategy_options, strict, 96);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);
@@ -373,6 +372,7 @@ FIELD(umbo_communicator_functions, broadcast, 64);
 FIELD(umbo_communicator_functions, vote, 72);
 FIELD(umbo_communicator_functions, barrier, 80);
 FIELD(umbo_communicator_functions, abort, 88);
+
 SIZE(umbo_step_times, 104);
 FIELD(umbo_step_times, struct_size, 0);
 FIELD(umbo_step_times, steps_measured, 8);
