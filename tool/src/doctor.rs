@@ -1,6 +1,7 @@
 //! `umbo doctor`: checks what training on this machine needs.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use lexopt::Arg::{Long, Short};
@@ -13,13 +14,16 @@ use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
 
 use crate::bench::memory::size;
-use crate::{Report, bytes_text, gpu, json_text};
+use crate::{Report, bytes_text, gpu, json_text, trace};
 
 const HELP: &str = "\
-Usage: umbo doctor [OPTIONS]
+Usage: umbo doctor [OPTIONS] [TRACE]
 
 Checks what training on this machine needs and says what is fine, what is worth knowing (note)
 and what is wrong (problem). Ends with 1 if there is a problem.
+
+With the name of a trace, which umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it
+spend their time on, and what keeps them from being faster.
 
 With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep their
 order, and how fast its memory and its bus are. Please paste that report into an issue.
@@ -35,14 +39,22 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
     let (mut json, mut gpu, mut bytes) = (false, false, None);
+    let mut of_trace: Option<PathBuf> = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("json") => json = true,
             Long("gpu") => gpu = true,
             Long("bytes") => bytes = Some(block_bytes(&arguments.value()?.string()?)?),
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            lexopt::Arg::Value(path) if of_trace.is_none() => of_trace = Some(PathBuf::from(path)),
             other => return Err(other.unexpected()),
         }
+    }
+    if let Some(path) = of_trace {
+        if gpu {
+            return Err("--gpu and a trace are two examinations; ask for one".into());
+        }
+        return Ok(examine_trace(&path, json));
     }
     if gpu {
         return Ok(gpu::examine(bytes.unwrap_or(256 << 20), json));
@@ -54,6 +66,19 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
     let fine = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
     let text = if json { json_text(&as_json(&findings, fine)) } else { as_text(&findings) };
     Ok(Report { text, fine })
+}
+
+/// What a trace says of the steps in it. Advice is no problem.
+fn examine_trace(path: &Path, json: bool) -> Report {
+    let trace = match trace::file::read(path) {
+        Ok(trace) => trace,
+        Err(problem) => return Report { text: format!("{problem}\n"), fine: false },
+    };
+    let (text, fine) = trace::report::report(&trace);
+    match json {
+        true => Report::fine(json_text(&json!({ "fine": fine, "report": text }))),
+        false => Report::fine(text),
+    }
 }
 
 fn block_bytes(text: &str) -> Result<usize, lexopt::Error> {

@@ -6,6 +6,7 @@ mod doctor;
 mod drawing;
 mod gpu;
 mod plot;
+mod trace;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -18,8 +19,9 @@ Usage: umbo COMMAND [OPTIONS]
 Commands:
   bench     measure the library on this machine
   devices   show the physical and logical devices of this machine
-  doctor    check what training on this machine needs, and say what is wrong
   plot      draw the loss and the accuracy of a training
+  doctor    check what training on this machine needs, or a trace, and say what is wrong
+  trace     make a page of a trace
 
 Options:
   -h, --help      show this help; after a command, that command's
@@ -71,6 +73,7 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("devices") => devices::run(arguments),
             Some("doctor") => doctor::run(arguments),
             Some("plot") => plot::run(arguments),
+            Some("trace") => trace::run(arguments),
             _ => Err(format!("unknown command '{}'", command.to_string_lossy()).into()),
         },
         Some(other) => Err(other.unexpected()),

@@ -14,6 +14,7 @@ mod rules;
 mod run;
 mod table;
 mod update;
+mod watch;
 mod workers;
 
 use lexopt::Arg::{Long, Short, Value};
@@ -34,6 +35,7 @@ Benchmarks:
   input    batches on their way to the replicas, against the speed of a copy
   update   optimizers' updates from all replicas' gradients, against the speed of memory
   workers  small updates with the number of threads that the library chooses, and with others
+  watch    what measuring steps and tracing them costs
   rows     the same of some rows of a table, against the speed of memory for as many bytes
 
 Options:
@@ -54,6 +56,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("update") => update::run(arguments),
                 Some("workers") => workers::run(arguments),
                 Some("rows") => rows::run(arguments),
+                Some("watch") => watch::run(arguments),
                 _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
             }?;
             if !report.text.starts_with("Usage") {

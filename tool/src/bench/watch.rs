@@ -1,0 +1,168 @@
+//! `umbo bench watch`: what measuring steps and tracing them costs.
+
+use std::fmt::Write;
+use std::hint::{black_box, spin_loop};
+use std::time::{Duration, Instant};
+
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::error::Result;
+use umbo::observe::{self, Phase, trace};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+
+use super::number_of_replicas;
+use crate::{Report, json_text};
+
+const HELP: &str = "\
+Usage: umbo bench watch [OPTIONS]
+
+Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured
+(umbo_strategy_measure_steps), and with a trace. Rounds take turns, so that all three see the same
+machine; shown are the medians of the rounds and of what each adds in its round. The trace goes to a
+file in the folder for temporary files, which is removed.
+
+Options:
+      --replicas N   replicas on logical CPUs (default: 2)
+      --work-us N    microseconds of work for each replica in a step (default: 16)
+      --rounds N     rounds (default: 100)
+      --steps N      steps of each kind in a round (default: 500)
+      --json         print one JSON object
+  -h, --help         show this help
+";
+
+/// Spans that are opened and closed to time one that nobody watches.
+const SPANS: u32 = 1_000_000;
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let (mut replicas, mut work_us, mut rounds, mut steps) = (2usize, 16u64, 100usize, 500u32);
+    let mut json = false;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("replicas") => replicas = arguments.value()?.parse_with(number_of_replicas)?,
+            Long("work-us") => work_us = arguments.value()?.parse()?,
+            Long("rounds") => rounds = arguments.value()?.parse_with(at_least_one)? as usize,
+            Long("steps") => steps = arguments.value()?.parse_with(at_least_one)?,
+            Long("json") => json = true,
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let measured = measure(replicas, Duration::from_micros(work_us), rounds, steps);
+    let measured = measured.map_err(|error| error.to_string())?;
+    Ok(Report::fine(if json { json_text(&as_json(&measured)) } else { as_table(&measured) }))
+}
+
+fn at_least_one(text: &str) -> std::result::Result<u32, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or(format!("'{text}'; give 1 or more"))
+}
+
+/// How the steps of a row are watched.
+#[derive(Clone, Copy, PartialEq)]
+enum Watched {
+    Not,
+    Measured,
+    Traced,
+}
+
+struct Figures {
+    /// A step of each kind, in nanoseconds.
+    steps: [f64; 3],
+    /// What measuring and tracing add to it, as a part of it.
+    added: [f64; 2],
+    /// A span that nobody watches, in nanoseconds.
+    span: f64,
+    seen: u64,
+    measured: u64,
+}
+
+fn measure(replicas: usize, work: Duration, rounds: usize, steps: u32) -> Result<Figures> {
+    let options = Options { cpu_replicas: replicas, ..Options::default() };
+    let strategy = Strategy::new(&options)?;
+    let callback = |_: &ReplicaContext| {
+        let start = Instant::now();
+        while start.elapsed() < work {
+            spin_loop();
+        }
+        Ok(None)
+    };
+    let path = std::env::temp_dir().join(format!("umbo-bench-{}.json", std::process::id()));
+    let mut times = [const { Vec::new() }; 3];
+    let (mut seen, mut counted) = (0, 0);
+    for round in 0..rounds {
+        // Each kind comes first as often as the others.
+        for at in 0..3 {
+            let kind = (round + at) % 3;
+            let watched = [Watched::Not, Watched::Measured, Watched::Traced][kind];
+            strategy.measure_steps(watched == Watched::Measured)?;
+            if watched == Watched::Traced {
+                trace::start(&path, trace::MOST_EVENTS)?;
+            }
+            // The first steps are all measured, and the first event makes a buffer.
+            for _ in 0..steps.min(64) {
+                strategy.run(&callback, None)?;
+            }
+            let start = Instant::now();
+            for _ in 0..steps {
+                strategy.run(&callback, None)?;
+            }
+            times[kind].push(start.elapsed().as_nanos() as f64 / f64::from(steps));
+            match watched {
+                Watched::Not => {}
+                Watched::Measured => {
+                    let summary = strategy.step_report()?.summary;
+                    (seen, counted) = (seen + summary.seen, counted + summary.measured);
+                }
+                Watched::Traced => drop(trace::stop()?),
+            }
+        }
+    }
+    // Only what this function made is removed; a file that is gone already does no harm.
+    let _ = std::fs::remove_file(&path);
+    strategy.measure_steps(false)?;
+    let start = Instant::now();
+    for _ in 0..SPANS {
+        drop(black_box(observe::span(black_box(Phase::Copy))));
+    }
+    let span = start.elapsed().as_nanos() as f64 / f64::from(SPANS);
+    let added = [1, 2].map(|kind| {
+        let pairs = times[kind].iter().zip(&times[0]);
+        median(pairs.map(|(watched, not)| watched / not - 1.0).collect())
+    });
+    let steps = times.map(median);
+    Ok(Figures { steps, added, span, seen, measured: counted })
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn as_json(figures: &Figures) -> serde_json::Value {
+    let Figures { steps, added, span, seen, measured } = figures;
+    json!({
+        "step_ns": steps[0],
+        "measured_step_ns": steps[1],
+        "traced_step_ns": steps[2],
+        "measuring_adds": added[0],
+        "tracing_adds": added[1],
+        "unwatched_span_ns": span,
+        "steps": seen,
+        "steps_measured": measured,
+    })
+}
+
+fn as_table(figures: &Figures) -> String {
+    let Figures { steps, added, span, seen, measured } = figures;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{:<12} {:>12} {:>10}", "", "a step", "adds");
+    let _ = writeln!(text, "{:<12} {:>9.2} \u{b5}s", "unwatched", steps[0] / 1e3);
+    for (name, at) in [("measured", 1), ("traced", 2)] {
+        let percent = 100.0 * added[at - 1];
+        let _ = writeln!(text, "{name:<12} {:>9.2} \u{b5}s {percent:>8.2} %", steps[at] / 1e3);
+    }
+    let _ = writeln!(text, "\nOf {seen} steps that were to be measured, {measured} were.");
+    let _ = writeln!(text, "A span that nobody watches takes {span:.2} ns.");
+    text
+}

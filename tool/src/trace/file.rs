@@ -1,0 +1,213 @@
+//! Reading a trace that the library wrote, whole or cut short by the end of its process.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// What a trace has.
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub spans: Vec<Span>,
+    pub counts: Vec<Counts>,
+    pub rows: Vec<Row>,
+    /// The events that did not fit in.
+    pub dropped: u64,
+    /// The threads that were not the library's: number, name, nanoseconds on a processor.
+    pub others: Vec<(u32, String, u64)>,
+    /// Whether the file has its end.
+    pub whole: bool,
+}
+
+/// Something that took time. Times are in nanoseconds.
+#[derive(Debug)]
+pub struct Span {
+    pub process: u64,
+    pub thread: u64,
+    pub name: String,
+    pub category: String,
+    pub start: u64,
+    pub duration: u64,
+    pub arguments: Map<String, Value>,
+}
+
+impl Span {
+    /// A number that the span says of itself; 0 if it does not.
+    pub fn number(&self, name: &str) -> u64 {
+        self.arguments.get(name).and_then(Value::as_u64).unwrap_or(0)
+    }
+}
+
+/// The bytes that were counted up to some moment.
+#[derive(Debug)]
+pub struct Counts {
+    pub time: u64,
+    pub bytes: Vec<(String, u64)>,
+}
+
+/// A thread of the trace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    pub process: u64,
+    pub thread: u64,
+    pub label: String,
+    /// Where it stands among those of its process.
+    pub order: u64,
+}
+
+/// Reads a trace. A file that ends early is read as far as it goes.
+pub fn read(path: &Path) -> Result<Trace, String> {
+    let shown = path.display();
+    let file = File::open(path).map_err(|error| format!("{shown}: {error}"))?;
+    let mut lines = BufReader::new(file).lines();
+    let no_trace = |why: String| {
+        format!("{shown}: {why}; a trace is expected, as umbo_trace_start() or UMBO_TRACE write it")
+    };
+    match lines.next() {
+        Some(Ok(first)) if first == "[" => {}
+        Some(Err(error)) => return Err(no_trace(error.to_string())),
+        _ => return Err(no_trace("the first line is not '['".into())),
+    }
+    let mut trace = Trace::default();
+    let mut unread = None;
+    for (number, line) in (2..).zip(lines) {
+        // Only the last line may be a part of one.
+        if let Some(problem) = unread.take() {
+            return Err(no_trace(problem));
+        }
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                unread = Some(format!("line {number}: {error}"));
+                continue;
+            }
+        };
+        let line = line.trim_end().trim_end_matches(',');
+        match line {
+            "" => continue,
+            "]" => {
+                trace.whole = true;
+                continue;
+            }
+            _ => {}
+        }
+        match serde_json::from_str::<Map<String, Value>>(line) {
+            Ok(event) => trace.add(event),
+            Err(error) => unread = Some(format!("line {number} is no event: {error}")),
+        }
+    }
+    Ok(trace)
+}
+
+impl Trace {
+    fn add(&mut self, mut event: Map<String, Value>) {
+        let text = |event: &Map<String, Value>, name: &str| {
+            event.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let whole = |event: &Map<String, Value>, name: &str| {
+            event.get(name).and_then(Value::as_u64).unwrap_or(0)
+        };
+        let time = |event: &Map<String, Value>, name: &str| {
+            let microseconds = event.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+            (microseconds.max(0.0) * 1000.0).round() as u64
+        };
+        let arguments = match event.remove("args") {
+            Some(Value::Object(arguments)) => arguments,
+            _ => Map::new(),
+        };
+        let (process, thread) = (whole(&event, "pid"), whole(&event, "tid"));
+        match (text(&event, "ph").as_str(), text(&event, "name").as_str()) {
+            ("X", name) => self.spans.push(Span {
+                process,
+                thread,
+                name: name.to_owned(),
+                category: text(&event, "cat"),
+                start: time(&event, "ts"),
+                duration: time(&event, "dur"),
+                arguments,
+            }),
+            ("C", _) => self.counts.push(Counts {
+                time: time(&event, "ts"),
+                bytes: arguments
+                    .into_iter()
+                    .filter_map(|(name, bytes)| Some((name, bytes.as_u64()?)))
+                    .collect(),
+            }),
+            ("M", "thread_name") => self.row(process, thread).label = text(&arguments, "name"),
+            ("M", "thread_sort_index") => {
+                self.row(process, thread).order = whole(&arguments, "sort_index");
+            }
+            ("M", "summary") => {
+                self.dropped += whole(&arguments, "dropped");
+                let others = arguments.get("other_threads").and_then(Value::as_array);
+                for other in others.into_iter().flatten().filter_map(Value::as_object) {
+                    let number = u32::try_from(whole(other, "thread")).unwrap_or(0);
+                    let used = whole(other, "on_processor_ns");
+                    self.others.push((number, text(other, "name"), used));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn row(&mut self, process: u64, thread: u64) -> &mut Row {
+        let at = self.rows.iter().position(|row| (row.process, row.thread) == (process, thread));
+        let at = at.unwrap_or_else(|| {
+            let label = format!("thread {thread}");
+            self.rows.push(Row { process, thread, label, order: u64::MAX });
+            self.rows.len() - 1
+        });
+        &mut self.rows[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "[\n\
+        {\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":3,\"tid\":4,\"args\":{\"name\":\"replica 1\"}},\n\
+        {\"name\":\"step\",\"cat\":\"step\",\"ph\":\"X\",\"pid\":3,\"tid\":4,\"ts\":1.5,\"dur\":2.25,\"args\":{\"step\":9}},\n\
+        {\"name\":\"bytes\",\"ph\":\"C\",\"pid\":3,\"tid\":4,\"ts\":2,\"args\":{\"copied\":7}},\n\
+        {\"name\":\"summary\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"events\":1,\"dropped\":5,\
+        \"other_threads\":[{\"thread\":8,\"name\":\"blas\",\"on_processor_ns\":6}]}}\n]\n";
+
+    fn read_text(name: &str, text: &str) -> Result<Trace, String> {
+        let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let read = read(&path);
+        std::fs::remove_file(&path).unwrap();
+        read
+    }
+
+    #[test]
+    fn a_whole_trace_is_read() {
+        let trace = read_text("whole", WHOLE).unwrap();
+        assert!(trace.whole);
+        assert_eq!((trace.spans[0].start, trace.spans[0].duration), (1500, 2250));
+        assert_eq!((trace.spans[0].number("step"), trace.spans[0].number("none")), (9, 0));
+        assert_eq!(trace.counts[0].bytes, [("copied".to_owned(), 7)]);
+        assert_eq!(trace.rows[0].label, "replica 1");
+        assert_eq!((trace.dropped, trace.others[0].1.as_str()), (5, "blas"));
+    }
+
+    /// Wherever the process died, what it had written is read.
+    #[test]
+    fn a_trace_that_ends_anywhere_is_read_that_far() {
+        for end in 2..WHOLE.len() {
+            let trace = read_text("cut", &WHOLE[..end]).unwrap();
+            assert!(trace.spans.len() <= 1 && trace.rows.len() <= 1);
+            assert_eq!(trace.whole, WHOLE[..end].trim_end().ends_with("\n]"), "{end}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused() {
+        for text in ["", "{}", "[]", "[\nnonsense\n{}\n]\n"] {
+            let error = read_text("other", text).unwrap_err();
+            assert!(error.contains("a trace is expected"), "{error}");
+        }
+        assert!(read(Path::new("/nowhere/trace.json")).unwrap_err().contains("/nowhere"));
+    }
+}
