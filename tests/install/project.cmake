@@ -1,5 +1,5 @@
 # Copies PROJECT out of the source tree, configures it with the prefix alone, builds it,
-# runs its tests and the commands in RUN ("+" between them). README_PROGRAM: first takes README's program.
+# runs its tests and the commands in RUN ("+" between them).
 include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
 
 get_filename_component(name "${PROJECT}" NAME)
@@ -8,12 +8,6 @@ set(build "${WORK_DIR}-${name}/build")
 file(REMOVE_RECURSE "${WORK_DIR}-${name}")
 file(MAKE_DIRECTORY "${copy}")
 file(COPY "${PROJECT}/" DESTINATION "${copy}")
-if(README_PROGRAM)
-  step("taking README's program" "${CMAKE_COMMAND}" "-DREADME=${SOURCE_DIR}/README.md"
-       "-DPROGRAM=${copy}/${README_PROGRAM}"
-       -P "${SOURCE_DIR}/scripts/extract_readme_program.cmake")
-endif()
-
 string(REPLACE "+" ";" settings "${SETTINGS}")
 step("configure ${name}" "${CMAKE_COMMAND}" -S "${copy}" -B "${build}" -G "${GENERATOR}"
      "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}"
