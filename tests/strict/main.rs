@@ -1,6 +1,7 @@
 //! Strict mode: each mistake that it looks for is made, in each setting in which callbacks run, and a
 //! callback without mistakes does what it does elsewhere.
 
+mod check;
 mod mistakes;
 mod scene;
 mod settings;

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
 use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::Status;
@@ -100,6 +101,30 @@ fn numbers(count: usize) -> Dataset {
     Dataset::from_tensor_slices(&Value::Tensor(tensor.unwrap())).unwrap()
 }
 
+/// A manager passes over its newest file, which is damaged, or does not.
+fn of_damaged_files(is_on: bool) {
+    let folder = std::env::temp_dir().join(format!("umbo-strict-{}", std::process::id()));
+    let checkpoint = Checkpoint::new(&Strategy::default_strategy());
+    let manager =
+        Manager::new(Arc::clone(&checkpoint), &folder, ManagerOptions::default()).unwrap();
+    for step in [1, 2] {
+        checkpoint.set_number("step", Number::Integer(step)).unwrap();
+        manager.save(step as u64, None, true).unwrap();
+    }
+    manager.wait().unwrap();
+    let mut bytes = std::fs::read(manager.path(2)).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(manager.path(2), bytes).unwrap();
+    match manager.restore_latest() {
+        Err(error) if is_on => assert_eq!(error.status(), Status::DataLoss),
+        Ok(Some(1)) if !is_on => {}
+        other => panic!("{is_on}: {other:?}"),
+    }
+    drop(manager);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 /// In a process of its own, whose environment is what is tested: `wanted` is what UMBO_STRICT is there.
 #[test]
 #[ignore = "is run by the test below, with other environments"]
@@ -130,6 +155,31 @@ fn of_the_environment() {
         Ok(_) if !is_on => assert_eq!(complaints("different lengths"), 1),
         _ => panic!("{is_on}"),
     }
+    // Of batches that are repeated nobody knows how many there will be.
+    let batches = |count| {
+        let batches = numbers(count).batch(3, false).unwrap().repeat(2).unwrap();
+        let mapped = batches.map(|element| Ok(element.clone()), Default::default()).unwrap();
+        mapped.rebatch(&[2], false).unwrap()
+    };
+    assert_eq!(batches(4).cardinality(), umbo::input::Cardinality::Unknown);
+    let zipped = Dataset::zip(&[batches(8), batches(4)], None).unwrap().iterator().unwrap();
+    let mut elements = 0;
+    let end = loop {
+        match zipped.next() {
+            Ok(Some(_)) => elements += 1,
+            end => break end,
+        }
+    };
+    match end {
+        Err(error) if is_on => {
+            assert_eq!(error.status(), Status::FailedPrecondition);
+            assert!(error.to_string().contains("strict mode: datasets of different lengths"));
+        }
+        Ok(None) if !is_on => assert_eq!(complaints("has ended"), 1),
+        _ => panic!("{is_on}"),
+    }
+    assert!(elements > 2 && zipped.next().unwrap().is_none());
+    of_damaged_files(is_on);
     if is_on {
         let scene = Scene::new(Setting { strict: false, ..Setting::PLAIN });
         let extras = crate::mistakes::beside_scratch_memory(1);
