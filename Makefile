@@ -22,7 +22,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-gpu mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo movielens cases test test-rust test-mpi test-gpu mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -76,6 +76,13 @@ test-rust:
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	@$(call section,cargo test)
 	@cargo test --locked --workspace
+
+test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed
+	@scripts/setup.sh mpi
+	@$(call section,Ranks)
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cd $(BUILD) && ctest --output-on-failure -L '^(ranks|mpi)$$'
 
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)

@@ -4,17 +4,20 @@
 set(UMBO_PACKAGE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/umbo")
 set(UMBO_INSTALLED_LIBRARIES "${CMAKE_INSTALL_LIBDIR}")
 set(UMBO_INSTALLED_HEADERS "${CMAKE_INSTALL_INCLUDEDIR}")
+set(UMBO_INSTALLED_ADAPTERS "${CMAKE_INSTALL_DATADIR}/umbo/adapters")
 configure_package_config_file(
   cmake/umboConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
   INSTALL_DESTINATION "${UMBO_PACKAGE_DIRECTORY}"
-  PATH_VARS UMBO_INSTALLED_LIBRARIES UMBO_INSTALLED_HEADERS)
+  PATH_VARS UMBO_INSTALLED_LIBRARIES UMBO_INSTALLED_HEADERS UMBO_INSTALLED_ADAPTERS)
 # While the major version is 0, a new minor version may break what a program was built with.
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion)
 
 # What find_package(umbo) meets inside this build: the targets are already there.
 file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/package/umboConfig.cmake"
-     "set(umbo_shared_FOUND TRUE)\nset(umbo_static_FOUND TRUE)\n")
+     "set(umbo_shared_FOUND TRUE)\nset(umbo_static_FOUND TRUE)\n"
+     "include([[${CMAKE_CURRENT_SOURCE_DIR}/cmake/UmboMpi.cmake]])\n"
+     "umbo_define_mpi([[${CMAKE_CURRENT_SOURCE_DIR}/adapters/mpi]])\n")
 file(COPY "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
      DESTINATION "${CMAKE_CURRENT_BINARY_DIR}/package")
 
@@ -57,8 +60,9 @@ install(DIRECTORY include/umbo DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
-              cmake/UmboTargets.cmake
+              cmake/UmboTargets.cmake cmake/UmboMpi.cmake
         DESTINATION "${UMBO_PACKAGE_DIRECTORY}")
+install(DIRECTORY adapters/mpi DESTINATION "${UMBO_INSTALLED_ADAPTERS}")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 install(FILES README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|sanitizers|demo|movielens|bench
+#   scripts/setup.sh build|test|sanitizers|demo|movielens|mpi|bench
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -83,6 +83,16 @@ wheel.unlink()
 END
 }
 
+# An MPI with the standard ABI, out of a Python package that has nothing of Python in it.
+mpich=$PWD/build/mpi/mpich
+have_mpich() { [ -e "$mpich/lib/libmpi_abi.so.1" ]; }
+fetch_mpich() {
+  have python3 || return 1
+  say "installing MPICH 5 with pip into build/mpi"
+  python3 -m pip install --quiet --ignore-installed --prefix "$mpich" 'mpich>=5' >/dev/null 2>&1 &&
+    have_mpich
+}
+
 required() {
   say "$1 is required: $2" >&2
   exit 1
@@ -141,6 +151,11 @@ fi
 if [ "$purpose" = demo ]; then
   have_data_set || apt_install dataset-fashion-mnist ||
     say "no Fashion-MNIST; the demonstration uses the small data set in c_examples/data"
+fi
+if [ "$purpose" = test ] || [ "$purpose" = mpi ]; then
+  have_mpich || fetch_mpich || say "no MPICH 5; tests of MPI found at run time are skipped"
+  { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
+    say "no Open MPI; tests of umbo_mpi.c over it are skipped"
 fi
 if [ "$purpose" = movielens ]; then
   have_movielens || fetch_movielens ||

@@ -33,6 +33,10 @@
  *   not wait for it.
  * - umbo_communicator_retain(): Makes another handle to the same communicator.
  * - umbo_communicator_release(): Releases a handle to a communicator.
+ * - umbo_communicator_create_mpi_world(): Joins all processes that were started together, over MPI.
+ * - umbo_communicator_create_mpi(): Joins the ranks of a communicator of MPI's.
+ * - umbo_communicator_create_mpi_of(): Joins the ranks of a communicator of an MPI of the
+ *   program's own, whose functions it brings.
  *
  * Example:
  * ```c
@@ -354,6 +358,105 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_retain(
  * @param[in] communicator The handle. NULL does nothing.
  */
 UMBO_API void umbo_communicator_release(const umbo_communicator *communicator);
+
+/** How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT. */
+typedef struct umbo_mpi_options {
+  /** `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it. */
+  size_t struct_size;
+  /**
+   * How long a call waits for the other ranks, in seconds; UMBO_NO_TIMEOUT: for
+   * ever. By default 600.
+   */
+  double timeout_seconds;
+  /**
+   * The path of an MPI library with the standard ABI. NULL, the default: the one that the
+   * environment variable UMBO_MPI_LIBRARY names, else libmpi_abi.so.1 where libraries are looked
+   * for. Only the first communicator of a process opens it.
+   */
+  const char *library;
+  /** The most bytes of a message, 1 to 1073741824, which is the default; more go in several. */
+  int64_t longest_message;
+} umbo_mpi_options;
+
+/** The starting value of a umbo_mpi_options. */
+#define UMBO_MPI_OPTIONS_INIT { sizeof(umbo_mpi_options), 600, NULL, 1073741824 }
+
+/** UMBO_MPI_OPTIONS_INIT, to be assigned. */
+static inline umbo_mpi_options umbo_mpi_options_default(void) {
+  umbo_mpi_options value = UMBO_MPI_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Gives a function of the program's MPI, for umbo_communicator_create_mpi_of().
+ *
+ * @param[in] name The function's name, such as "MPI_Isend".
+ * @param[in] user_data What was given to umbo_communicator_create_mpi_of().
+ * @return The function, cast to `void *`, which behaves as that of MPI's standard ABI of this name
+ *   and stays; NULL if there is none.
+ */
+typedef void * (*umbo_mpi_find_fn)(const char *name, void *user_data);
+
+/**
+ * Joins all processes that were started together, over MPI.
+ *
+ * @param[in] options The options. `options` may be NULL: all defaults.
+ * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_UNAVAILABLE: there is no MPI library with the standard ABI, or MPI reports an
+ *   error.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the program has an MPI library without the standard ABI, for
+ *   which there is umbo_mpi.c; or MPI was finalised; or this is not its main thread, if it was
+ *   initialised for that alone.
+ * - UMBO_STATUS_DEADLINE_EXCEEDED: a process did not call this in time.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an option is out of range, or `communicator` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Collective: all processes call it. The library is found at run time; MPI 5.0 says how its
+ * functions look in memory, so that nothing of MPI is needed to build. If the program has not
+ * initialised MPI, this function does, for one thread at a time, and the release of the last
+ * communicator finalises it. A process can do that once: make the communicator early and keep it.
+ * MPI is called by the threads that call this library and by no other.
+ *
+ * A rank that cannot go on calls umbo_communicator_abort() or ends without releasing its
+ * communicator; the launcher then ends the job.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_world(
+    const umbo_mpi_options *options, umbo_communicator **communicator);
+
+/**
+ * Joins the ranks of a communicator of MPI's.
+ *
+ * @param[in] mpi_communicator An MPI_Comm of a library with MPI's standard ABI, whose ranks are one
+ *   group. It is duplicated, and stays the program's.
+ * @param[in] options The options. `options` may be NULL: all defaults.
+ * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
+ * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world().
+ *
+ * Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of
+ * another ABI uses umbo_mpi.c, which is shipped as source.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
+    void *mpi_communicator, const umbo_mpi_options *options, umbo_communicator **communicator);
+
+/**
+ * Joins the ranks of a communicator of an MPI of the program's own, whose functions it brings.
+ *
+ * @param[in] mpi_communicator A communicator as the functions take it, whose ranks are one group.
+ *   It is duplicated, and stays the program's.
+ * @param[in] find Gives the functions, which take the constants of the standard ABI. It is called
+ *   before this function returns.
+ * @param[in] user_data What `find` is given.
+ * @param[in] options The options. `options` may be NULL: all defaults.
+ * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
+ * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world(); UMBO_STATUS_UNAVAILABLE
+ *   also if a function is missing.
+ *
+ * umbo_mpi.c, which is shipped as source, calls this for every MPI that has an mpi.h.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_of(
+    void *mpi_communicator, umbo_mpi_find_fn find, void *user_data,
+    const umbo_mpi_options *options, umbo_communicator **communicator);
 
 #ifdef __cplusplus
 } /* extern "C" */

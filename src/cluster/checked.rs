@@ -72,6 +72,7 @@ impl CheckedCommunicator {
                 )));
             }
         }
+        self.engine.check_thread()?;
         *state = State::Left;
         let result = call(&*self.engine);
         *state = match &result {
@@ -112,6 +113,10 @@ impl Communicator for CheckedCommunicator {
 
     fn node_size(&self) -> usize {
         self.engine.node_size()
+    }
+
+    fn check_thread(&self) -> Result<()> {
+        self.engine.check_thread()
     }
 
     fn all_to_all(
@@ -175,7 +180,7 @@ impl Communicator for CheckedCommunicator {
             return;
         }
         // Not while a call is in progress, which an engine may not bear; the call fails by itself.
-        if let Some(mut state) = self.state.try_lock() {
+        if let (Some(mut state), Ok(())) = (self.state.try_lock(), self.engine.check_thread()) {
             *state = State::Failed(format!("{}: {error}", error.status().name()));
             self.engine.abort(error);
         }

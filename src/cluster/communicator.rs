@@ -36,6 +36,12 @@ pub trait Communicator: Send + Sync {
     /// How many ranks are on this machine, at least 1.
     fn node_size(&self) -> usize;
 
+    /// Fails where the calling thread must not make collective calls. It is asked before each of them,
+    /// so that the failure breaks nothing.
+    fn check_thread(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Sends a part of `send` to each rank and receives one from each, its own included. The parts
     /// lie one behind the other in the order of the ranks and are `send_counts` and
     /// `receive_counts` long, which add up to the slices' lengths.

@@ -2,4 +2,5 @@
 
 pub mod checked;
 pub mod communicator;
+pub mod mpi;
 pub mod resolver;

@@ -197,21 +197,6 @@ struct Place {
 }
 
 impl Functions {
-    fn call(&self, call: impl FnOnce() -> umbo_status) -> Result<()> {
-        self.check_thread()?;
-        callback::run(call)
-    }
-
-    fn check_thread(&self) -> Result<()> {
-        if self.thread.is_none_or(|thread| thread == this_thread()) {
-            return Ok(());
-        }
-        Err(Error::precondition(
-            "this communicator is used on the thread that made it alone, since its flags lack \
-             UMBO_COMMUNICATOR_ANY_THREAD",
-        ))
-    }
-
     /// The numbers of all ranks.
     fn gather_numbers(&self, number: i64) -> Result<Vec<i64>> {
         let size = self.place.size;
@@ -253,6 +238,16 @@ impl Communicator for Functions {
         self.place.node_size
     }
 
+    fn check_thread(&self) -> Result<()> {
+        if self.thread.is_none_or(|thread| thread == this_thread()) {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "this communicator is used on the thread that made it alone, since its flags lack \
+             UMBO_COMMUNICATOR_ANY_THREAD",
+        ))
+    }
+
     fn all_to_all(
         &self,
         send: &[u8],
@@ -264,7 +259,7 @@ impl Communicator for Functions {
         let (send_counts, receive_counts) = (send_counts.as_ptr(), receive_counts.as_ptr());
         // SAFETY: the caller gave the function for this, with the user data; the slices are as long as
         // the counts add up to, and no count is more than an i64 holds.
-        self.call(|| unsafe {
+        callback::run(|| unsafe {
             function(
                 address(send),
                 send_counts.cast(),
@@ -278,7 +273,7 @@ impl Communicator for Functions {
     fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
         let function = present(self.functions.all_gather, "functions.all_gather")?;
         // SAFETY: as above.
-        self.call(|| unsafe {
+        callback::run(|| unsafe {
             function(
                 address(send),
                 address_mut(receive),
@@ -309,7 +304,9 @@ impl Communicator for Functions {
         };
         let (count, root) = (bytes.len() as i64, root as i64);
         // SAFETY: the caller gave the function for this, with the user data.
-        self.call(|| unsafe { function(address_mut(bytes), count, root, self.user_data.pointer()) })
+        callback::run(|| unsafe {
+            function(address_mut(bytes), count, root, self.user_data.pointer())
+        })
     }
 
     fn vote(&self, number: i64) -> Result<Vote> {
@@ -320,7 +317,7 @@ impl Communicator for Functions {
         };
         let (mut least, mut greatest) = (number, number);
         // SAFETY: as above.
-        self.call(|| unsafe {
+        callback::run(|| unsafe {
             function(number, &raw mut least, &raw mut greatest, self.user_data.pointer())
         })?;
         Ok(Vote { least, greatest })
@@ -329,13 +326,13 @@ impl Communicator for Functions {
     fn barrier(&self) -> Result<()> {
         match self.functions.barrier {
             // SAFETY: as above.
-            Some(function) => self.call(|| unsafe { function(self.user_data.pointer()) }),
+            Some(function) => callback::run(|| unsafe { function(self.user_data.pointer()) }),
             None => self.vote(0).map(drop),
         }
     }
 
     fn abort(&self, error: &Error) {
-        if let (Some(function), Ok(())) = (self.functions.abort, self.check_thread()) {
+        if let Some(function) = self.functions.abort {
             let message = c_string(error);
             // SAFETY: as above; the text lives until the function returns.
             unsafe { function(message.as_ptr(), self.user_data.pointer()) };

@@ -391,3 +391,8 @@ FIELD(umbo_step_times, outside, 96);
 SIZE(umbo_trace_options, 16);
 FIELD(umbo_trace_options, struct_size, 0);
 FIELD(umbo_trace_options, most_events, 8);
+SIZE(umbo_mpi_options, 32);
+FIELD(umbo_mpi_options, struct_size, 0);
+FIELD(umbo_mpi_options, timeout_seconds, 8);
+FIELD(umbo_mpi_options, library, 16);
+FIELD(umbo_mpi_options, longest_message, 24);

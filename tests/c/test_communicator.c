@@ -1,5 +1,7 @@
 /* Communicators of the program's own functions: what they are given, what they must be, what becomes
  * of their failures. Several ranks are threads' and processes' business; here is one. */
+#include <pthread.h>
+
 #include "check.h"
 
 /* A rank that says what it was asked, and moves bytes to itself. */
@@ -145,6 +147,35 @@ static void failures(void) {
     umbo_communicator_release(communicator);
 }
 
+static void *on_another_thread(void *communicator) {
+    CHECK_STATUS(umbo_communicator_barrier((umbo_communicator *)communicator), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("UMBO_COMMUNICATOR_ANY_THREAD");
+    return NULL;
+}
+
+static void *allowed_on_another_thread(void *communicator) {
+    CHECK_OK(umbo_communicator_barrier((umbo_communicator *)communicator));
+    return NULL;
+}
+
+static void threads(void) {
+    struct engine engine;
+    pthread_t thread;
+    umbo_communicator_functions functions = functions_of_one();
+    umbo_communicator *communicator = make(&functions, &engine);
+    CHECK(pthread_create(&thread, NULL, on_another_thread, communicator) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(engine.calls == 0);
+    CHECK_OK(umbo_communicator_barrier(communicator)); /* it was refused before anything began */
+    umbo_communicator_release(communicator);
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
+    communicator = make(&functions, &engine);
+    CHECK(pthread_create(&thread, NULL, allowed_on_another_thread, communicator) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(engine.calls == 1);
+    umbo_communicator_release(communicator);
+}
+
 static void odd_engines(void) {
     struct engine engine;
     int64_t least, greatest;
@@ -204,6 +235,7 @@ int main(void) {
     moves(&functions, 6);
     what_is_wrong_is_said();
     failures();
+    threads();
     odd_engines();
     what_is_none();
     return finish();

@@ -83,12 +83,41 @@ void is_refused() {
     }
 }
 
+// What MPI is asked before there is one.
+void mpi_is_checked() {
+    umbo::mpi_options options;
+    const auto status_of = [](auto &&make) {
+        try {
+            make();
+        } catch (const umbo::error &error) {
+            return error.status();
+        }
+        return umbo::status::ok;
+    };
+    options.library = "none.so";
+    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::unavailable);
+    CHECK_MESSAGE("none.so");
+    CHECK(status_of([&] { umbo::communicator::mpi(&options, options); }) == umbo::status::unavailable);
+    const umbo_mpi_find_fn nothing = [](const char *, void *) -> void * { return nullptr; };
+    CHECK(status_of([&] { umbo::communicator::mpi_of(&options, nothing, nullptr, options); }) == umbo::status::unavailable);
+    CHECK_MESSAGE("the program's MPI has no function MPI_Initialized");
+    CHECK(status_of([&] { umbo::communicator::mpi(nullptr, options); }) == umbo::status::invalid_argument);
+    options.longest_message = 0;
+    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
+    CHECK_MESSAGE("options.longest_message: 0");
+    options.longest_message = 1;
+    options.timeout_seconds = 0;
+    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
+    CHECK_MESSAGE("options.timeout_seconds: 0");
+}
+
 } // namespace
 
 int main() {
     moves();
     fails();
     is_refused();
+    mpi_is_checked();
     CHECK(engine::alive == 0);
     return finish();
 }

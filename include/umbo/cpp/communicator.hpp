@@ -46,6 +46,13 @@ struct communicator_place {
     std::int64_t node_size = 1; // how many of them there are
 };
 
+// How a communicator over MPI is made.
+struct mpi_options {
+    double timeout_seconds = 600;              // how long a call waits; UMBO_NO_TIMEOUT: for ever
+    std::string library = {};                  // to be opened; "": the one that is found
+    std::int64_t longest_message = 1073741824; // in bytes; more go in several
+};
+
 // The least and the greatest of the ranks' numbers.
 struct ballot {
     std::int64_t least = 0;
@@ -81,6 +88,32 @@ public:
                                          umbo_destroy_fn destroy) {
         umbo_communicator *out = nullptr;
         UMBO_DETAIL_TRY(umbo_communicator_create(&functions, user_data, destroy, &out));
+        return communicator(out);
+    }
+
+    // All processes that were started together, over an MPI that is found at run time.
+    static returned<communicator> mpi_world(const mpi_options &how = {}) {
+        const auto options = raw(how);
+        umbo_communicator *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_communicator_create_mpi_world(&options, &out));
+        return communicator(out);
+    }
+
+    // The ranks of an MPI_Comm of an MPI with the standard ABI.
+    static returned<communicator> mpi(void *mpi_communicator, const mpi_options &how = {}) {
+        const auto options = raw(how);
+        umbo_communicator *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_communicator_create_mpi(mpi_communicator, &options, &out));
+        return communicator(out);
+    }
+
+    // The same of an MPI whose functions the program brings; umbo_mpi.c does so for any mpi.h.
+    static returned<communicator> mpi_of(void *mpi_communicator, umbo_mpi_find_fn find, void *user_data,
+                                         const mpi_options &how = {}) {
+        const auto options = raw(how);
+        umbo_communicator *out = nullptr;
+        UMBO_DETAIL_TRY(
+            umbo_communicator_create_mpi_of(mpi_communicator, find, user_data, &options, &out));
         return communicator(out);
     }
 
@@ -127,6 +160,16 @@ public:
     // Tells the other ranks that this one cannot go on; may end the process.
     returned<void> abort(const std::string &message) const {
         return check(umbo_communicator_abort(get(), message.c_str()));
+    }
+
+private:
+    // Lives no longer than `how`.
+    static umbo_mpi_options raw(const mpi_options &how) {
+        umbo_mpi_options options = UMBO_MPI_OPTIONS_INIT;
+        options.timeout_seconds = how.timeout_seconds;
+        options.library = how.library.empty() ? nullptr : how.library.c_str();
+        options.longest_message = how.longest_message;
+        return options;
     }
 };
 

@@ -108,6 +108,13 @@ static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void
     return UMBO_OK;
 }
 
+/* A program without MPI. */
+static CHECK_MAYBE_UNUSED void *good_mpi_find_fn(const char *name, void *user_data) {
+    (void)name;
+    (void)user_data;
+    return NULL;
+}
+
 /* A rank alone. */
 static umbo_communicator *make_communicator(void) {
     umbo_communicator *communicator = NULL;

@@ -172,6 +172,13 @@ static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void
     return UMBO_OK;
 }
 
+/* A program without MPI. */
+static CHECK_MAYBE_UNUSED void *good_mpi_find_fn(const char *name, void *user_data) {
+    (void)name;
+    (void)user_data;
+    return NULL;
+}
+
 /* A rank alone. */
 static umbo_communicator *make_communicator(void) {
     umbo_communicator *communicator = NULL;
@@ -1222,6 +1229,19 @@ static void a_barrier(struct scene *scene) { communicate(scene, BARRIER, NULL); 
 static void an_abort(struct scene *scene) { communicate(scene, ABORT, NULL); }
 static void the_destroy_of_a_communicator(struct scene *scene) { communicate(scene, 0, probing_destroy); }
 
+/* -- umbo_mpi_find_fn */
+
+static void *find_nothing(const char *name, void *user_data) {
+    (void)name;
+    probe(user_data, NULL, NULL);
+    return NULL;
+}
+
+static void a_search_for_mpi(struct scene *scene) {
+    umbo_communicator *communicator = NULL;
+    umbo_ignore(umbo_communicator_create_mpi_of(numbers, find_nothing, scene, NULL, &communicator));
+}
+
 static umbo_status next_is_foreign(void *pass, void *user_data, umbo_value **element) {
     struct scene *scene = user_data;
     (void)pass;
@@ -1577,6 +1597,7 @@ static const struct {
     CONTEXT(a_barrier),
     CONTEXT(an_abort),
     CONTEXT(the_destroy_of_a_communicator),
+    CONTEXT(a_search_for_mpi) /* umbo_mpi_find_fn */,
     CONTEXT(a_dataset_function) /* umbo_dataset_fn */,
     CONTEXT(an_initializer) /* umbo_initializer_fn */,
     CONTEXT(an_initializer_on_a_replica),
@@ -1718,6 +1739,7 @@ int main(int argc, char **argv) {
     double patience = 20;
     int jobs = 2, next = 0, working = 0, failures, index, listed = 0;
     struct worker workers[16];
+    CHECK(setenv("UMBO_MPI_LIBRARY", "none.so", 1) == 0); /* MPI is not for forks and random arguments */
     for (index = 1; index < argc; index++) {
         const char *const value = index + 1 < argc ? argv[index + 1] : "";
         if (strcmp(argv[index], "--list") == 0) {

@@ -142,6 +142,9 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_strategy_split_to_logical_devices", "nor this"),
     ("umbo_shutdown", "strategies are alive"),
     ("umbo_dataset_from_npz_file", "the program writes no archive"),
+    ("umbo_communicator_create_mpi_world", "tests/mpi runs programs with MPI"),
+    ("umbo_communicator_create_mpi", "as above"),
+    ("umbo_communicator_create_mpi_of", "as above"),
 ];
 
 /// The whole program, and the number of functions in it.

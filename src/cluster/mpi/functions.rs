@@ -1,0 +1,201 @@
+//! The functions of MPI that are used, with the types and constants of its standard ABI (MPI 5.0), so
+//! that no `mpi.h` is needed. They come from a library that has the ABI, or from the program, which
+//! then translates to its own MPI.
+
+use std::error::Error as _;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt::Display;
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+use crate::error::{Error, Result};
+
+/// A communicator, datatype or other object of MPI's: a word in the standard ABI.
+pub type Object = *mut c_void;
+
+/// What MPI says of a message that has come; of as many bytes as any engine's has.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(16))]
+pub struct MessageStatus([u64; 8]);
+
+pub const COMM_WORLD: Object = std::ptr::without_provenance_mut(0x101);
+pub const COMM_NULL: Object = std::ptr::without_provenance_mut(0x100);
+pub const BYTE: Object = std::ptr::without_provenance_mut(0x247);
+pub const INT64: Object = std::ptr::without_provenance_mut(0x258);
+pub const MIN: Object = std::ptr::without_provenance_mut(0x22);
+pub const ERRORS_RETURN: Object = std::ptr::without_provenance_mut(0x143);
+pub const REQUEST_NULL: Object = std::ptr::without_provenance_mut(0x180);
+pub const THREAD_SERIALIZED: c_int = 2048;
+pub const SUCCESS: c_int = 0;
+
+/// The most characters that MPI writes of an error or of a name.
+const TEXT: usize = 8192;
+
+macro_rules! functions {
+    ($($(#[doc = $doc:literal])* $field:ident = $name:literal ($($argument:ty),*);)*) => {
+        /// The functions that are used.
+        #[derive(Clone, Copy)]
+        pub struct Functions {
+            $($(#[doc = $doc])* pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl Functions {
+            /// Takes the functions from what finds them by name.
+            ///
+            /// # Safety
+            /// What `find` gives for a name is that function, of the standard ABI, and stays.
+            pub unsafe fn new(find: &dyn Fn(&CStr) -> *mut c_void, whose: &str) -> Result<Functions> {
+                Ok(Functions {
+                    $($field: {
+                        let found = find($name);
+                        if found.is_null() {
+                            return Err(Error::Unavailable(format!(
+                                "{whose} has no function {}", $name.to_string_lossy()
+                            )));
+                        }
+                        // SAFETY: the caller's promise; the type is the one that the standard gives.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($argument),*) -> c_int,
+                            >(found)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    initialized = c"MPI_Initialized"(*mut c_int);
+    finalized = c"MPI_Finalized"(*mut c_int);
+    init_thread = c"MPI_Init_thread"(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
+    query_thread = c"MPI_Query_thread"(*mut c_int);
+    is_thread_main = c"MPI_Is_thread_main"(*mut c_int);
+    finalize = c"MPI_Finalize"();
+    get_processor_name = c"MPI_Get_processor_name"(*mut c_char, *mut c_int);
+    error_string = c"MPI_Error_string"(c_int, *mut c_char, *mut c_int);
+    abort = c"MPI_Abort"(Object, c_int);
+    comm_test_inter = c"MPI_Comm_test_inter"(Object, *mut c_int);
+    comm_idup = c"MPI_Comm_idup"(Object, *mut Object, *mut Object);
+    comm_free = c"MPI_Comm_free"(*mut Object);
+    comm_set_errhandler = c"MPI_Comm_set_errhandler"(Object, Object);
+    comm_rank = c"MPI_Comm_rank"(Object, *mut c_int);
+    comm_size = c"MPI_Comm_size"(Object, *mut c_int);
+    isend = c"MPI_Isend"(*const c_void, c_int, Object, c_int, c_int, Object, *mut Object);
+    irecv = c"MPI_Irecv"(*mut c_void, c_int, Object, c_int, c_int, Object, *mut Object);
+    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, Object, c_int, Object, *mut Object);
+    iallgather = c"MPI_Iallgather"(*const c_void, c_int, Object, *mut c_void, c_int, Object, Object, *mut Object);
+    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, Object, Object, Object, *mut Object);
+    test = c"MPI_Test"(*mut Object, *mut c_int, *mut MessageStatus);
+    cancel = c"MPI_Cancel"(*mut Object);
+    get_count = c"MPI_Get_count"(*const MessageStatus, Object, *mut c_int);
+}
+
+impl Functions {
+    /// What a code means: an error that begins with `what`, unless it is success.
+    pub fn check(&self, code: c_int, what: impl Display) -> Result<()> {
+        if code == SUCCESS {
+            return Ok(());
+        }
+        let mut buffer = vec![0_u8; TEXT];
+        let mut length = 0;
+        // SAFETY: there is more room than any engine says that it needs, and it ends in a NUL.
+        let known = unsafe {
+            (self.error_string)(code, buffer.as_mut_ptr().cast(), &raw mut length) == SUCCESS
+        };
+        let text = CStr::from_bytes_until_nul(&buffer).unwrap_or_default().to_string_lossy();
+        let text = if known { text.trim() } else { "without a text" };
+        Err(Error::Unavailable(format!("{what}: MPI says {code}, {text}")))
+    }
+
+    /// A number for the machine that this process runs on, the same for all processes there.
+    pub fn machine(&self) -> Result<u64> {
+        let mut buffer = vec![0_u8; TEXT];
+        let mut length = 0;
+        // SAFETY: as above.
+        let code =
+            unsafe { (self.get_processor_name)(buffer.as_mut_ptr().cast(), &raw mut length) };
+        self.check(code, "MPI_Get_processor_name")?;
+        let name = CStr::from_bytes_until_nul(&buffer).unwrap_or_default();
+        // FNV-1a: the same in every process, whatever it was built with.
+        Ok(name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        }))
+    }
+}
+
+/// The names of a library with the ABI, and the variable that overrides them.
+const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
+pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
+
+/// The functions of the library that is found at run time: the one at `path`, else the one that the
+/// variable names, else one by its usual name. It is opened once and stays.
+pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
+    static OPENED: OnceLock<(Library, Functions)> = OnceLock::new();
+    if let Some((_, functions)) = OPENED.get() {
+        return Ok(*functions);
+    }
+    let opened = open(path)?;
+    Ok(OPENED.get_or_init(|| opened).1)
+}
+
+fn open(path: Option<&str>) -> Result<(Library, Functions)> {
+    refuse_another_mpi()?;
+    let variable = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
+    let names: Vec<&str> = match path.or(variable.as_deref()) {
+        Some(name) => vec![name],
+        None => NAMES.to_vec(),
+    };
+    let mut problems = Vec::new();
+    for name in &names {
+        // SAFETY: the initialisers of an MPI library are made to be run.
+        match unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) } {
+            Ok(library) => {
+                let find = |symbol: &CStr| symbol_of(&library, symbol);
+                if find(c"MPI_Abi_get_version").is_null() {
+                    return Err(Error::Unavailable(format!(
+                        "{name} is no MPI library with the standard ABI, since it has no \
+                         MPI_Abi_get_version; build the adapter that is shipped as source with its mpicc instead"
+                    )));
+                }
+                // SAFETY: the library says that it has the standard ABI.
+                let functions = unsafe { Functions::new(&find, name) }?;
+                return Ok((library, functions));
+            }
+            Err(error) => problems.push(match error.source() {
+                Some(why) => why.to_string(),
+                None => format!("{name}: {error}"),
+            }),
+        }
+    }
+    Err(Error::Unavailable(format!(
+        "no MPI library with the standard ABI was found: {}. Put its folder into LD_LIBRARY_PATH, or its \
+         path into {VARIABLE}; for older engines, build the adapter that is shipped as source with their mpicc",
+        problems.join("; ")
+    )))
+}
+
+fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
+    // SAFETY: the address alone is asked for.
+    let symbol = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
+    symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
+}
+
+/// Two MPIs do not live in one process.
+fn refuse_another_mpi() -> Result<()> {
+    let program = Library::this();
+    let has = |name: &str| {
+        let name = CString::new(name).unwrap_or_default();
+        !symbol_of(&program, &name).is_null()
+    };
+    if has("MPI_Init") && !has("MPI_Abi_get_version") {
+        return Err(Error::precondition(
+            "the program has an MPI library without the standard ABI; build the adapter that is shipped as source with its mpicc, \
+             and make the communicator by the functions in it",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Communicators over MPI, which is found at run time by its standard ABI or brought by the program.
+
+#![expect(unsafe_code, reason = "MPI is a C library, found at run time")]
+
+mod engine;
+mod functions;
+mod waiting;
+
+use std::ffi::{CStr, c_void};
+use std::time::Duration;
+
+use super::checked::CheckedCommunicator;
+use crate::error::{Error, Result};
+
+pub use functions::Object;
+
+/// How a communicator over MPI is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a call waits for other ranks; for ever without one.
+    pub timeout: Option<Duration>,
+    /// The library to open; without one it is found.
+    pub library: Option<String>,
+    /// The most bytes of a message; more go in several.
+    pub longest_message: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            timeout: Some(Duration::from_secs(600)),
+            library: None,
+            longest_message: engine::LONGEST_MESSAGE,
+        }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let longest = engine::LONGEST_MESSAGE;
+        if (1..=longest).contains(&self.longest_message) {
+            return Ok(());
+        }
+        let problem = format!("{}; 1 to {longest} are expected", self.longest_message);
+        Err(Error::invalid("longest_message", problem))
+    }
+}
+
+/// Joins all processes that were started together. MPI is initialised if it is not, and then finalised
+/// when the last communicator goes.
+pub fn world(options: &Options) -> Result<CheckedCommunicator> {
+    options.check()?;
+    let mpi = functions::of_a_library(options.library.as_deref())?;
+    // SAFETY: the communicator is a constant of the ABI.
+    unsafe { joined(mpi, functions::COMM_WORLD, options) }
+}
+
+/// Joins the ranks of a communicator of the program's.
+///
+/// # Safety
+/// `parent` is a communicator of the library with the standard ABI that this process uses.
+pub unsafe fn of_communicator(parent: Object, options: &Options) -> Result<CheckedCommunicator> {
+    options.check()?;
+    let mpi = functions::of_a_library(options.library.as_deref())?;
+    // SAFETY: the caller's promise.
+    unsafe { joined(mpi, parent, options) }
+}
+
+/// As [`of_communicator`] with functions of the program's, which find each other by name.
+///
+/// # Safety
+/// `find` gives functions that behave as those of the standard ABI of the name, and `parent` is a
+/// communicator to them.
+pub unsafe fn of_functions(
+    find: &dyn Fn(&CStr) -> *mut c_void,
+    parent: Object,
+    options: &Options,
+) -> Result<CheckedCommunicator> {
+    options.check()?;
+    // SAFETY: the caller's promise.
+    let mpi = unsafe { functions::Functions::new(find, "the program's MPI") }?;
+    // SAFETY: as above.
+    unsafe { joined(mpi, parent, options) }
+}
+
+/// # Safety
+/// `parent` is a communicator to these functions.
+unsafe fn joined(
+    mpi: functions::Functions,
+    parent: Object,
+    options: &Options,
+) -> Result<CheckedCommunicator> {
+    if parent.is_null() || parent == functions::COMM_NULL {
+        return Err(Error::invalid("communicator", "is none; a communicator of MPI's is expected"));
+    }
+    // SAFETY: the caller's promise.
+    let engine =
+        unsafe { engine::Engine::join(mpi, parent, options.timeout, options.longest_message) }?;
+    CheckedCommunicator::new(Box::new(engine))
+}

@@ -1,0 +1,133 @@
+//! Requests of MPI's: waiting for them without waiting for ever, and giving them up.
+
+use std::ffi::c_int;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::functions::{BYTE, Functions, MessageStatus, Object, REQUEST_NULL};
+use crate::error::{Error, Result};
+
+/// How long MPI is given to let go of memory.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What is waited for.
+pub struct Pending {
+    request: Object,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Send,
+    /// Of so many bytes.
+    Receive(usize),
+    Collective,
+}
+
+impl Pending {
+    pub fn send(request: Object) -> Pending {
+        Pending { request, kind: Kind::Send }
+    }
+
+    pub fn receive(request: Object, bytes: usize) -> Pending {
+        Pending { request, kind: Kind::Receive(bytes) }
+    }
+
+    pub fn collective(request: Object) -> Pending {
+        Pending { request, kind: Kind::Collective }
+    }
+
+    /// Whether it is done.
+    fn test(&mut self, mpi: &Functions) -> Result<bool> {
+        if self.request == REQUEST_NULL {
+            return Ok(true);
+        }
+        let (mut done, mut status) = (0, MessageStatus::default());
+        // SAFETY: the request is one that MPI has given, or none.
+        let code = unsafe { (mpi.test)(&raw mut self.request, &raw mut done, &raw mut status) };
+        mpi.check(code, "moving bytes")?;
+        if done == 0 {
+            return Ok(false);
+        }
+        self.request = REQUEST_NULL;
+        if let Kind::Receive(expected) = self.kind {
+            let mut count: c_int = 0;
+            // SAFETY: the status is that of a message that has come.
+            let code = unsafe { (mpi.get_count)(&raw const status, BYTE, &raw mut count) };
+            mpi.check(code, "MPI_Get_count")?;
+            if usize::try_from(count) != Ok(expected) {
+                let problem =
+                    format!("a rank has sent {count} bytes where {expected} are expected");
+                return Err(Error::DataLoss(problem));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// How much is at stake while a wait goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// For other ranks to come; the processor is left to whoever needs it.
+    Arrival,
+    /// For bytes that are on their way, which move only while they are asked for.
+    Transfer,
+}
+
+/// Waits until all are done, at most until `deadline`. The list is empty afterwards if so; what is left
+/// in it otherwise is still MPI's.
+pub fn wait(
+    mpi: &Functions,
+    pending: &mut Vec<Pending>,
+    waiting: Waiting,
+    deadline: Option<Instant>,
+) -> Result<()> {
+    let mut idle = 0_u32;
+    let mut first = 0;
+    loop {
+        let before = pending.len();
+        // What was asked for first is done first, as a rule.
+        while first < pending.len() {
+            match pending[first].test(mpi)? {
+                true => drop(pending.swap_remove(first)),
+                false => first += 1,
+            }
+        }
+        first = 0;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        idle = if pending.len() < before { 0 } else { idle.saturating_add(1) };
+        match (waiting, idle) {
+            (_, 0..100) => std::hint::spin_loop(),
+            (Waiting::Transfer, _) | (_, 100..2000) => thread::yield_now(),
+            (Waiting::Arrival, 2000..10_000) => thread::sleep(Duration::from_micros(50)),
+            (Waiting::Arrival, _) => thread::sleep(Duration::from_micros(500)),
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::DeadlineExceeded(String::new()));
+        }
+    }
+}
+
+/// Takes requests back whose memory is somebody's who will not wait. Whether MPI has let go of all.
+pub fn give_up(mpi: &Functions, pending: &mut Vec<Pending>) -> bool {
+    // A request that has failed is gone.
+    pending.retain(|request| request.request != REQUEST_NULL);
+    for request in pending.iter_mut().filter(|request| request.kind != Kind::Collective) {
+        // SAFETY: the request is one that MPI has given and that is not done.
+        let _ = unsafe { (mpi.cancel)(&raw mut request.request) };
+    }
+    let until = Instant::now() + GRACE;
+    while !pending.is_empty() && Instant::now() < until {
+        pending.retain_mut(|request| {
+            let (mut done, mut status) = (0, MessageStatus::default());
+            // SAFETY: as above.
+            let code =
+                unsafe { (mpi.test)(&raw mut request.request, &raw mut done, &raw mut status) };
+            code == super::functions::SUCCESS && done == 0
+        });
+        thread::yield_now();
+    }
+    pending.is_empty()
+}

@@ -1,0 +1,246 @@
+/* Ranks of MPI's: what arrives, and what is said when ranks do not come. Compiled as it is, it finds an
+ * MPI with the standard ABI at run time; with WITH_MPI_H it is compiled by an mpicc with umbo_mpi.c. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include "../c/check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(WITH_MPI_H)
+#include <umbo_mpi.h>
+#define JOIN umbo_mpi_communicator_create_world
+#else
+#define JOIN umbo_communicator_create_mpi_world
+#endif
+
+enum { MOST = 16 };
+
+static int64_t rank, size;
+
+static umbo_communicator *join(double timeout, int64_t longest_message) {
+    umbo_communicator *communicator = NULL;
+    umbo_mpi_options options = UMBO_MPI_OPTIONS_INIT;
+    options.timeout_seconds = timeout;
+    options.longest_message = longest_message;
+    CHECK_OK(JOIN(&options, &communicator));
+    CHECK_OK(umbo_communicator_rank(communicator, &rank));
+    CHECK_OK(umbo_communicator_size(communicator, &size));
+    CHECK(size <= MOST);
+    return communicator;
+}
+
+static void as_expected(void) {
+    printf("rank %lld is as expected\n", (long long)rank);
+    fflush(stdout);
+}
+
+static unsigned char byte_of(int64_t from, int64_t to, int64_t at) {
+    return (unsigned char)(from * 31 + to * 7 + at * 13 + at / 251);
+}
+
+static int64_t length_of(int64_t from, int64_t to, int64_t scale) {
+    return (from * 5 + to * 3) % 4 * scale + (from + to) % 2;
+}
+
+static void to_all(umbo_communicator *communicator, int64_t scale) {
+    int64_t out[MOST], in[MOST], sent = 0, room = 0, at, other;
+    unsigned char *send, *receive;
+    for (other = 0; other < size; other++) {
+        sent += out[other] = length_of(rank, other, scale);
+        room += in[other] = length_of(other, rank, scale);
+    }
+    send = (unsigned char *)malloc((size_t)sent + 1);
+    receive = (unsigned char *)calloc(1, (size_t)room + 1);
+    CHECK(send != NULL && receive != NULL);
+    for (other = 0, sent = 0; other < size; other++)
+        for (at = 0; at < out[other]; at++) send[sent++] = byte_of(rank, other, at);
+    CHECK_OK(umbo_communicator_all_to_all(communicator, send, out, receive, in));
+    for (other = 0, room = 0; other < size; other++)
+        for (at = 0; at < in[other]; at++) CHECK(receive[room++] == byte_of(other, rank, at));
+    free(send);
+    free(receive);
+}
+
+static void from_all(umbo_communicator *communicator, int64_t scale) {
+    int64_t counts[MOST], room = 0, at, other;
+    unsigned char *send, *receive;
+    for (other = 0; other < size; other++) room += counts[other] = length_of(other, 0, scale);
+    send = (unsigned char *)malloc((size_t)counts[rank] + 1);
+    receive = (unsigned char *)calloc(1, (size_t)room + 1);
+    CHECK(send != NULL && receive != NULL);
+    for (at = 0; at < counts[rank]; at++) send[at] = byte_of(rank, 0, at);
+    CHECK_OK(umbo_communicator_all_gather(communicator, send, receive, counts));
+    for (other = 0, room = 0; other < size; other++)
+        for (at = 0; at < counts[other]; at++) CHECK(receive[room++] == byte_of(other, 0, at));
+    free(send);
+    free(receive);
+}
+
+/* Everything arrives, in one message or in many. */
+static void arrives(int64_t longest_message) {
+    static const int64_t scales[] = {0, 1, 1000, 300001};
+    umbo_communicator *const communicator = join(60, longest_message);
+    int64_t least, greatest, root;
+    int32_t index;
+    CHECK_OK(umbo_communicator_node(communicator, &least, &greatest));
+    CHECK(least == rank && greatest == size); /* all are on this machine */
+    for (index = 0; index < COUNT_OF(scales); index++) {
+        to_all(communicator, scales[index]);
+        from_all(communicator, scales[index]);
+        for (root = 0; root < size; root++) {
+            unsigned char data[2500];
+            memset(data, rank == root ? (int)root + 1 : 0, sizeof(data));
+            CHECK_OK(umbo_communicator_broadcast(communicator, data, sizeof(data), root));
+            CHECK(data[0] == root + 1 && data[sizeof(data) - 1] == root + 1);
+        }
+        CHECK_OK(umbo_communicator_vote(communicator, rank == 0 ? INT64_MIN : INT64_MAX, &least, &greatest));
+        CHECK(least == INT64_MIN && greatest == (size > 1 ? INT64_MAX : INT64_MIN));
+        CHECK_OK(umbo_communicator_vote(communicator, rank * 3 - 2, &least, &greatest));
+        CHECK(least == -2 && greatest == (size - 1) * 3 - 2);
+        CHECK_OK(umbo_communicator_barrier(communicator));
+    }
+    umbo_communicator_release(communicator);
+}
+
+/* Rank 0 does not come to a call. */
+static void late(void) {
+    umbo_communicator *const communicator = join(0.5, 1 << 30);
+    CHECK_OK(umbo_communicator_barrier(communicator));
+    if (rank == 0) {
+        sleep(2);
+    } else {
+        CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_DEADLINE_EXCEEDED);
+        CHECK_MESSAGE("for all ranks to come");
+        CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_UNAVAILABLE);
+    }
+    as_expected();
+    sleep(rank == 0 ? 1 : 3); /* the launcher ends the others when the first is gone */
+    _exit(0);
+}
+
+/* Ranks are in different calls, or disagree about bytes. */
+static void mixed(int bytes) {
+    static char data[8];
+    umbo_communicator *const communicator = join(20, 1 << 30);
+    if (bytes) {
+        CHECK_STATUS(umbo_communicator_broadcast(communicator, data, rank == 0 ? 8 : 4, 0),
+                     UMBO_STATUS_FAILED_PRECONDITION);
+        CHECK_MESSAGE("others have 4 to 8");
+    } else if (rank == 0) {
+        CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_FAILED_PRECONDITION);
+        CHECK_MESSAGE("rank 0 in a barrier, others in a broadcast or a barrier");
+    } else {
+        CHECK_STATUS(umbo_communicator_broadcast(communicator, data, 8, 0), UMBO_STATUS_FAILED_PRECONDITION);
+    }
+    as_expected();
+    sleep(1);
+    _exit(0);
+}
+
+/* Ranks disagree about what goes from one to the other, which they cannot see before. */
+static void torn(void) {
+    int64_t out[MOST], in[MOST], other;
+    static char send[MOST * 64], receive[MOST * 64];
+    umbo_communicator *const communicator = join(5, 1 << 30);
+    for (other = 0; other < size; other++) out[other] = in[other] = 64;
+    /* All send 64 bytes and rank 0 expects 32 of each other. */
+    for (other = 1; rank == 0 && other < size; other++) in[other] = 32;
+    if (rank == 0) {
+        const umbo_status status = umbo_communicator_all_to_all(communicator, send, out, receive, in);
+        CHECK(status == UMBO_STATUS_UNAVAILABLE || status == UMBO_STATUS_DATA_LOSS);
+    } else {
+        umbo_ignore(umbo_communicator_all_to_all(communicator, send, out, receive, in));
+    }
+    as_expected();
+    sleep(1);
+    _exit(0);
+}
+
+/* Rank 1 dies; the launcher ends the job. */
+static void lost(void) {
+    umbo_communicator *const communicator = join(300, 1 << 30);
+    CHECK_OK(umbo_communicator_barrier(communicator));
+    if (rank == 1) raise(SIGKILL);
+    umbo_ignore(umbo_communicator_barrier(communicator));
+    _exit(3);
+}
+
+static void gives_up(void) {
+    umbo_communicator *const communicator = join(300, 1 << 30);
+    CHECK_OK(umbo_communicator_barrier(communicator));
+    if (rank == 1) umbo_ignore(umbo_communicator_abort(communicator, "no data"));
+    umbo_ignore(umbo_communicator_barrier(communicator));
+    _exit(3);
+}
+
+#if defined(WITH_MPI_H)
+static void *on_another_thread(void *communicator) {
+    CHECK_STATUS(umbo_communicator_barrier((umbo_communicator *)communicator), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("main thread");
+    return NULL;
+}
+
+/* The program has initialised MPI, for its main thread alone, and has a communicator of its own. */
+static void own(void) {
+    umbo_communicator *communicator = NULL;
+    MPI_Comm reversed;
+    int level, world_rank, finalized;
+    int64_t least, greatest;
+    pthread_t thread;
+    CHECK(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS);
+    CHECK(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank) == MPI_SUCCESS);
+    CHECK(MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &reversed) == MPI_SUCCESS);
+    CHECK_STATUS(umbo_mpi_communicator_create(MPI_COMM_NULL, NULL, &communicator), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_mpi_communicator_create(reversed, NULL, &communicator));
+    CHECK(MPI_Comm_free(&reversed) == MPI_SUCCESS);
+    CHECK_OK(umbo_communicator_rank(communicator, &rank));
+    CHECK_OK(umbo_communicator_size(communicator, &size));
+    CHECK(rank == size - 1 - world_rank);
+    CHECK_OK(umbo_communicator_vote(communicator, world_rank, &least, &greatest));
+    CHECK(least == 0 && greatest == size - 1);
+    if (level < MPI_THREAD_SERIALIZED) {
+        CHECK(pthread_create(&thread, NULL, on_another_thread, communicator) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_OK(umbo_communicator_barrier(communicator)); /* it was refused before anything began */
+    }
+    umbo_communicator_release(communicator);
+    CHECK(MPI_Finalized(&finalized) == MPI_SUCCESS && !finalized);
+    CHECK(MPI_Finalize() == MPI_SUCCESS);
+    CHECK_STATUS(JOIN(NULL, &communicator), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("finalised already");
+}
+#endif
+
+int main(int argc, char **argv) {
+    const char *const what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "arrives") == 0) {
+        arrives(1 << 30);
+    } else if (strcmp(what, "in_pieces") == 0) {
+        arrives(1000);
+    } else if (strcmp(what, "late") == 0) {
+        late();
+    } else if (strcmp(what, "mixed") == 0) {
+        mixed(0);
+    } else if (strcmp(what, "bytes") == 0) {
+        mixed(1);
+    } else if (strcmp(what, "torn") == 0) {
+        torn();
+    } else if (strcmp(what, "lost") == 0) {
+        lost();
+    } else if (strcmp(what, "gives_up") == 0) {
+        gives_up();
+#if defined(WITH_MPI_H)
+    } else if (strcmp(what, "own") == 0) {
+        own();
+#endif
+    } else {
+        fprintf(stderr, "ranks_of_mpi: no part '%s'\n", what);
+        return 2;
+    }
+    as_expected();
+    return finish();
+}
