@@ -154,6 +154,17 @@ pub enum Error {
     /// One or more replicas failed; all of them are listed.
     #[error("{0}")]
     Replicas(ReplicaFailures),
+    /// Another process that trains along failed, or is somewhere else in the program, or cannot be
+    /// reached.
+    #[error("{message}")]
+    Rank {
+        /// Which of the processes, if that is known.
+        rank: Option<usize>,
+        /// Its status, or what the whole amounts to.
+        status: Status,
+        /// What it said.
+        message: String,
+    },
     /// Another failure, of a part of what was to be done.
     #[error("{place}{}{error}", if error.replicas().is_some() { "\n" } else { ": " })]
     Within {
@@ -237,7 +248,7 @@ impl Error {
             Error::Cancelled(_) => Status::Cancelled,
             Error::DeadlineExceeded(_) => Status::DeadlineExceeded,
             Error::Internal(_) => Status::Internal,
-            Error::Callback { status, .. } => *status,
+            Error::Callback { status, .. } | Error::Rank { status, .. } => *status,
             Error::Replicas(failures) => failures.status(),
             Error::Named { error, .. } | Error::Within { error, .. } => error.status(),
         }

@@ -215,6 +215,11 @@ typedef struct umbo_strategy_options {
    */
   umbo_destroy_fn replica_thread_user_data_destroy;
   /**
+   * Joins this process to others, the ranks, whose replicas run in sync with its own. All ranks
+   * make their strategies together, as they do everything: see umbo/communicator.h. The strategy
+   * keeps its own reference. NULL: this process is alone.
+   */
+  const umbo_communicator *communicator;
    * 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed
    * (writes beside gradient buffers, scratch memory and new tensors, elements that were not
    * written, views that are used when they are valid no more, writes to variables), and what the
@@ -228,7 +233,7 @@ typedef struct umbo_strategy_options {
 /** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
   { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
-  NULL, NULL, 0 }
+  NULL, NULL, NULL, 0 }
 
 /** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
 static inline umbo_strategy_options umbo_strategy_options_default(void) {

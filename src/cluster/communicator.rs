@@ -4,6 +4,8 @@
 //! the order of the ranks, so the bits of a result do not depend on the engine, and no engine needs to
 //! know a dtype.
 
+use std::fmt;
+
 use crate::error::{Error, Result};
 
 /// The least and the greatest of what the ranks said.
@@ -69,4 +71,10 @@ pub trait Communicator: Send + Sync {
     /// Tells the engine that this rank cannot go on, so that the others need not wait for it. It
     /// may end the process, as engines do whose jobs end as one.
     fn abort(&self, error: &Error);
+}
+
+impl fmt::Debug for dyn Communicator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.rank(), self.size())
+    }
 }

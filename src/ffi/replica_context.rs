@@ -129,7 +129,7 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
     boundary("umbo_replica_context_replica_id", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let replica = unsafe { out(replica, "replica") }?;
-        replica.write(borrow(ctx, "ctx", ReplicaContext::replica)? as i32);
+        replica.write(borrow(ctx, "ctx", ReplicaContext::replica_in_sync)? as i32);
         Ok(())
     })
 }
@@ -147,7 +147,8 @@ pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     boundary("umbo_replica_context_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas())? as i64);
+        count
+            .write(borrow(ctx, "ctx", |context| context.strategy().num_replicas_in_sync())? as i64);
         Ok(())
     })
 }

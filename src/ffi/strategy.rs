@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::boundary::{array, boundary, boundary_in_need, collect, constant, flag, out, quietly};
 use super::callback::umbo_destroy_fn;
 use super::handle::{self, borrow, get, get_optional, make};
-use super::object::{umbo_cluster_resolver, umbo_strategy, umbo_variable};
+use super::object::{umbo_cluster_resolver, umbo_communicator, umbo_strategy, umbo_variable};
 use super::options::{self, Extensible};
 use super::replica_thread::{hooks_from, umbo_replica_thread_fn};
 use super::status::umbo_status;
@@ -69,6 +69,10 @@ pub struct umbo_strategy_options {
     /// Releases `replica_thread_user_data`, exactly once, when the strategy, its copies and their threads
     /// are gone; also if the strategy cannot be made. NULL: nothing is released.
     pub replica_thread_user_data_destroy: umbo_destroy_fn,
+    /// Joins this process to others, the ranks, whose replicas run in sync with its own. All ranks make
+    /// their strategies together, as they do everything: see umbo/communicator.h. The strategy keeps its
+    /// own reference. NULL: this process is alone.
+    pub communicator: *const umbo_communicator,
     /// 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed (writes
     /// beside gradient buffers, scratch memory and new tensors, elements that were not written, views
     /// that are used when they are valid no more, writes to variables), and what the log is otherwise
@@ -95,6 +99,7 @@ impl Default for umbo_strategy_options {
             replica_thread_stop_fn: None,
             replica_thread_user_data: std::ptr::null_mut(),
             replica_thread_user_data_destroy: None,
+            communicator: std::ptr::null(),
             strict: 0,
         }
     }
@@ -178,6 +183,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
         thread_hooks: None,
+        communicator: get_optional(given.communicator, "options.communicator")?,
         strict: flag(given.strict, "options.strict")?,
     })
 }
@@ -214,7 +220,7 @@ pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     boundary("umbo_strategy_num_replicas_in_sync", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let count = unsafe { out(count, "count") }?;
-        count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i64);
+        count.write(borrow(strategy, "strategy", Strategy::num_replicas_in_sync)? as i64);
         Ok(())
     })
 }

@@ -155,6 +155,19 @@ impl Accumulation {
         }
     }
 
+    /// Whether a run before the last wrote variable `index`.
+    pub(super) fn has_before(&self, index: usize) -> bool {
+        match &self.sums[index] {
+            Sum::Dense(sum) => sum.written,
+            Sum::Rows(sums) => sums.kept().is_some(),
+        }
+    }
+
+    /// Whether variable `index` is row-sparse.
+    pub(super) fn is_row_sparse(&self, index: usize) -> bool {
+        matches!(self.sums[index], Sum::Rows(_))
+    }
+
     /// The sum of variable `index`, which a GPU holds, if it was reserved. It counts if a run wrote it.
     pub(super) fn on_gpu(&self, index: usize) -> Option<&Tensor> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
@@ -190,6 +203,20 @@ impl Accumulation {
         match &mut self.sums[index] {
             Sum::Dense(_) => Ok(()),
             Sum::Rows(sums) => sums.merge(variable, sources, &mut self.workspace),
+        }
+    }
+
+    /// As [`Accumulation::merge_rows`], of `sources` that are all that there is, the runs before the
+    /// last one included.
+    pub(super) fn merge_all_rows<'a>(
+        &mut self,
+        index: usize,
+        variable: &Variable,
+        sources: impl Iterator<Item = Source<'a>> + Clone,
+    ) -> Result<()> {
+        match &mut self.sums[index] {
+            Sum::Dense(_) => Ok(()),
+            Sum::Rows(sums) => sums.merge_all(variable, sources, &mut self.workspace),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::exchange::{Exchange, ranks_of};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
@@ -142,6 +143,26 @@ impl ApplyAction {
             ));
         }
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
+        let ranks = ranks_of(self.gradients.strategy());
+        let exchange = match &ranks {
+            Some(ranks) if update => {
+                let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
+                Some(Exchange::begin(
+                    ranks,
+                    &self.gradients,
+                    &sources,
+                    self.options.number().into(),
+                )?)
+            }
+            _ => None,
+        };
+        let total_weight = exchange.as_ref().map_or(total_weight, |of_all| of_all.total_weight());
+        if !total_weight.is_finite() {
+            return Err(Error::invalid(
+                "weight",
+                "the weights of all ranks have no finite sum; weigh by examples or smaller numbers",
+            ));
+        }
         // The schedule is the caller's function: no lock is held.
         let learning_rate = if update && total_weight > 0.0 { self.scheduled_rate()? } else { 0.0 };
 
@@ -157,7 +178,7 @@ impl ApplyAction {
             }
         };
         let prepared = if update {
-            self.prepare_update(state, &mut work, &mut sources, learning_rate)
+            self.prepare_update(state, &mut work, &mut sources, learning_rate, exchange.as_ref())
         } else {
             let outcome = self.prepare_accumulation(state, &mut work, &mut sources);
             outcome.map(|outcome| (outcome, Measured::default()))
@@ -217,14 +238,23 @@ impl ApplyAction {
         work: &mut Work,
         sources: &mut Sources<'_>,
         learning_rate: f64,
+        exchange: Option<&Exchange<'_>>,
     ) -> Result<(Outcome, Measured)> {
         if sources.total_weight == 0.0 {
             return Ok((Outcome::Drop, Measured::default()));
         }
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
-        sources.merge_rows(plan, self.optimizer.rule())?;
-        work.select(sources, plan, self.gradients.replicas(), true)?;
+        match exchange {
+            None => {
+                sources.merge_rows(plan, self.optimizer.rule())?;
+                work.select(sources, plan, self.gradients.replicas(), true)?;
+            }
+            Some(exchange) => {
+                let memory = &mut *self.gradients.exchange.lock();
+                exchange.exchange(sources, work, plan, self.optimizer.rule(), memory)?;
+            }
+        }
         let measured = self.measure(state, work, sources)?;
         match (&measured.non_finite, self.non_finite(state)) {
             (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),

@@ -72,7 +72,7 @@ fn apply_in_replica(
     let operation = Operation::Apply {
         optimizer: Arc::as_ptr(optimizer).addr(),
         gradients: Arc::as_ptr(gradients).addr(),
-        options: u8::from(options.flush) | u8::from(options.measure_norm) << 1,
+        options: options.number(),
     };
     let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
     let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());

@@ -57,6 +57,21 @@ impl<'a> Contributions<'a> {
         self.replicas.iter().map(|own| own.weight()).sum()
     }
 
+    /// How many replicas there are.
+    pub(super) fn count(&self) -> usize {
+        self.replicas.len()
+    }
+
+    /// The weight that a replica has submitted.
+    pub(super) fn weight(&self, replica: usize) -> f64 {
+        self.replicas[replica].weight()
+    }
+
+    /// Whether a replica wrote variable `index`.
+    pub(super) fn has_written(&self, replica: usize, index: usize) -> bool {
+        self.replicas[replica].viewed.in_step(index, self.step)
+    }
+
     /// Whether a replica of non-zero weight wrote variable `index`.
     pub(super) fn has_variable(self, index: usize) -> bool {
         self.writers(index).next().is_some()

@@ -15,6 +15,7 @@ use crate::executor::fork::Origin;
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::exchange;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
@@ -117,6 +118,8 @@ pub struct Gradients {
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
     plan: Mutex<Plan>,
+    /// What several ranks exchange gradients in.
+    pub(super) exchange: Mutex<exchange::Memory>,
 }
 
 /// What became of the last step that touched the gradients.
@@ -196,6 +199,7 @@ impl Gradients {
             accumulation_steps: options.accumulation_steps,
             accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
             plan: Mutex::new(Plan::default()),
+            exchange: Mutex::default(),
             variables,
             loss_reduction,
             replicas,

@@ -33,6 +33,7 @@ pub mod apply;
 mod contribute;
 mod contributions;
 pub mod custom;
+mod exchange;
 pub mod ftrl;
 pub mod gradients;
 mod gradients_options;

@@ -12,6 +12,13 @@ pub struct ApplyOptions {
     pub measure_norm: bool,
 }
 
+impl ApplyOptions {
+    /// The options as a number, by which replicas and ranks compare them.
+    pub(super) fn number(self) -> u8 {
+        u8::from(self.flush) | u8::from(self.measure_norm) << 1
+    }
+}
+
 /// What an apply did.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyReport {

@@ -68,11 +68,31 @@ impl RowSums {
         sources: impl Iterator<Item = Source<'a>> + Clone,
         workspace: &mut Workspace,
     ) -> Result<()> {
+        self.merge_with(self.has_before, variable, sources, workspace)
+    }
+
+    /// The same of `sources` that are all that there is.
+    pub(super) fn merge_all<'a>(
+        &mut self,
+        variable: &Variable,
+        sources: impl Iterator<Item = Source<'a>> + Clone,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        self.merge_with(false, variable, sources, workspace)
+    }
+
+    fn merge_with<'a>(
+        &mut self,
+        has_before: bool,
+        variable: &Variable,
+        sources: impl Iterator<Item = Source<'a>> + Clone,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
         self.has_all = false;
         if sources.clone().next().is_none() {
             return Ok(());
         }
-        let before = self.has_before.then_some(&self.before);
+        let before = has_before.then_some(&self.before);
         let Workspace { order, parts } = workspace;
         parts.clear();
         let merged = collect(variable, before, sources, order, parts).and_then(|()| {

@@ -12,9 +12,10 @@ use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
+use crate::optimizer::exchange::touched::Touched;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::row_sums::Merged;
+use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
 use crate::values::variable::Variable;
 
@@ -28,6 +29,9 @@ pub(super) struct Sources<'a> {
     pub(super) total_weight: f64,
     unscale: f64,
     pub(super) divisor: f64,
+    /// The gradients that were kept and the rows that were merged are those of all ranks, and there is
+    /// nothing else.
+    pub(super) exchanged: bool,
 }
 
 impl<'a> Sources<'a> {
@@ -40,7 +44,15 @@ impl<'a> Sources<'a> {
     ) -> Sources<'a> {
         let accumulation = gradients.accumulation();
         let divisor = gradients.loss_reduction().divisor(total_weight);
-        Sources { gradients, contributions, accumulation, total_weight, unscale, divisor }
+        Sources {
+            gradients,
+            contributions,
+            accumulation,
+            total_weight,
+            unscale,
+            divisor,
+            exchanged: false,
+        }
     }
 
     /// The GPU that holds the variables, if one does.
@@ -97,6 +109,48 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
+    /// Makes the gradients of row-sparse variables of the rows that all ranks have touched.
+    pub(super) fn merge_touched(
+        &mut self,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+        touched: &Touched,
+    ) -> Result<()> {
+        let mut number = 0;
+        while let Some(index) = self.accumulation.row_sparse(number) {
+            let (variable, frozen) =
+                (&self.variables()[index], plan.of_variable(index).group.frozen);
+            self.accumulation.merge_all_rows(index, variable, touched.of_variable(index))?;
+            if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
+                return Err(needs_all_rows(variable, rule));
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// The factor of what a replica of this weight contributes.
+    pub(super) fn factor(&self, weight: f64) -> f64 {
+        self.gradients.loss_reduction().factor(weight) * self.unscale
+    }
+
+    /// Whether variable `index` is row-sparse.
+    pub(super) fn is_row_sparse(&self, index: usize) -> bool {
+        self.accumulation.is_row_sparse(index)
+    }
+
+    /// The rows that this process's replicas contribute to variable `index`.
+    pub(super) fn own_rows(&self, index: usize) -> impl Iterator<Item = Source<'_>> + Clone {
+        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        self.contributions.rows_of(index, move |weight| reduction.factor(weight) * unscale)
+    }
+
+    /// The gradient of variable `index`, which is not row-sparse, if all ranks have exchanged it.
+    fn of_all_ranks(&self, index: usize) -> Option<Span<'_>> {
+        let gradient = self.accumulation.gradient(index).filter(|_| self.exchanged);
+        gradient.map(|gradient| gradient.reading)
+    }
+
     /// Merges the rows of the last run into the gradient of variable `index`, if it is row-sparse.
     pub(super) fn merge_rows_of(&mut self, index: usize) -> Result<()> {
         let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
@@ -126,6 +180,9 @@ impl<'a> Sources<'a> {
         if self.rows(index).is_some() {
             return size_of::<f64>();
         }
+        if self.exchanged {
+            return dtype.size();
+        }
         let accumulated = self.accumulated(index).map_or(0, |_| size_of::<f64>());
         self.gradients.replicas() * self.gradients.dtype_for(dtype).size() + accumulated
     }
@@ -133,6 +190,16 @@ impl<'a> Sources<'a> {
     /// Replaces `contributions`, which has room for one of every replica, by those of the last run
     /// to variable `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
+        let Some(gradient) = self.of_all_ranks(index) else {
+            return self.collect_own(index, contributions);
+        };
+        contributions.clear();
+        // SAFETY: as below.
+        contributions.push(Contribution { gradient: unsafe { gradient.held() }, factor: 1.0 });
+    }
+
+    /// The same, of this process's replicas.
+    pub(super) fn collect_own(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
         let reduction = self.gradients.loss_reduction();
         contributions.clear();
         for (weight, gradient) in self.contributions.of_variable(index) {
@@ -156,6 +223,9 @@ impl<'a> Sources<'a> {
             return rows.gradient(variable.dtype(), self.divisor);
         }
         let elements = variable.shape().elements();
+        if self.exchanged {
+            return WeightedSum::new(variable.dtype(), elements, contributions, 1.0);
+        }
         WeightedSum::new(variable.dtype(), elements, contributions, self.divisor)
             .starting_from(self.accumulated(index))
     }

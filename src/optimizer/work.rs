@@ -47,6 +47,20 @@ impl Work {
         replicas: usize,
         accumulated: bool,
     ) -> Result<()> {
+        self.select_where(sources, plan, replicas, |index| match accumulated {
+            true => sources.has_variable(index),
+            false => sources.contributions.has_variable(index),
+        })
+    }
+
+    /// Selects the variables that `has` says have a gradient, as [`Work::select`] does.
+    pub(super) fn select_where(
+        &mut self,
+        sources: &Sources<'_>,
+        plan: &mut Plan,
+        replicas: usize,
+        has: impl Fn(usize) -> bool,
+    ) -> Result<()> {
         let count = sources.variables().len();
         let exhausted = |_| Error::ResourceExhausted("memory for the apply's operands".into());
         self.items.clear();
@@ -62,11 +76,7 @@ impl Work {
             contributions.try_reserve(replicas).map_err(exhausted)?;
         }
         for index in 0..count {
-            let has = match accumulated {
-                true => sources.has_variable(index),
-                false => sources.contributions.has_variable(index),
-            };
-            if has && !plan.of_variable(index).group.frozen {
+            if has(index) && !plan.of_variable(index).group.frozen {
                 self.items.push(Item {
                     index,
                     first_sum: 0,
@@ -78,6 +88,13 @@ impl Work {
             }
         }
         Ok(())
+    }
+
+    /// Takes the gradients that all ranks have exchanged as those that are kept.
+    pub(super) fn keep_exchanged(&mut self, sources: &Sources<'_>) {
+        for item in &mut self.items {
+            item.kept = !sources.is_row_sparse(item.index);
+        }
     }
 
     /// How many variables are selected.
@@ -99,12 +116,15 @@ impl Work {
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
-            item.kept = keep == Keep::WherePossible
-                && sources.rows(item.index).is_none()
-                && bytes > 2 * variable.dtype().size()
-                && sources.accumulation.reserve_gradient(item.index, variable).is_ok();
-            if item.kept {
-                bytes += variable.dtype().size();
+            // What was exchanged is kept already.
+            if !sources.exchanged {
+                item.kept = keep == Keep::WherePossible
+                    && sources.rows(item.index).is_none()
+                    && bytes > 2 * variable.dtype().size()
+                    && sources.accumulation.reserve_gradient(item.index, variable).is_ok();
+                if item.kept {
+                    bytes += variable.dtype().size();
+                }
             }
             self.pieces.push(sources.elements(item.index), of_variable.size, bytes);
         }
@@ -115,14 +135,16 @@ impl Work {
         self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
         let Work { items, pieces, sums, contributions, .. } = self;
+        let keeps = !sources.exchanged;
         let (sums, sources) = (&sums[..chunks], &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                let Item { index, first_sum, kept, .. } = items[item];
+                let Item { index, first_sum, .. } = items[item];
                 sources.collect(index, contributions);
-                let kept = sources.accumulation.gradient(index).filter(|_| kept);
+                let kept = sources.accumulation.gradient(index);
+                let kept = kept.filter(|_| keeps && items[item].kept);
                 let kept = kept.map(|gradient| &gradient.writing);
                 let sum = sources.sum(index, contributions);
                 let sums = &sums[first_sum..];

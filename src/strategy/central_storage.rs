@@ -6,7 +6,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_utils::CachePadded;
 
@@ -14,9 +14,11 @@ use super::draining::Draining;
 use super::metrics::{Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
+use super::ranks::Ranks;
 use super::replica_threads::{self, Hooks, Place};
 use super::step_lock::StepLock;
 use super::transaction::Transaction;
+use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry::{self, DeviceHold};
@@ -29,7 +31,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
-use crate::observe::{environment, log, strict};
+use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
@@ -71,6 +73,9 @@ pub struct Options {
     pub cluster_resolver: Option<Arc<ClusterResolver>>,
     /// What the program does when threads begin and cease to serve as replicas.
     pub thread_hooks: Option<Hooks>,
+    /// What joins this process to others whose replicas run in sync with its own. All of them make
+    /// their strategies together.
+    pub communicator: Option<Arc<dyn Communicator>>,
     /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
     /// suspicious is an error. The environment can say so for all strategies; see [`strict`].
     pub strict: bool,
@@ -86,6 +91,7 @@ impl Default for Options {
             stack_bytes: None,
             cluster_resolver: None,
             thread_hooks: None,
+            communicator: None,
             strict: false,
         }
     }
@@ -127,6 +133,8 @@ pub(super) struct Inner {
     parameter_device: DeviceId,
     threading: Threading,
     cluster_resolver: Option<Arc<ClusterResolver>>,
+    /// The processes that this one is one of, once they have met; never with a single one.
+    ranks: OnceLock<Arc<Ranks>>,
     pub mailboxes: Mailboxes,
     threads: Mutex<Vec<Option<thread::Handle>>>,
     /// The process that the threads are in.
@@ -178,8 +186,13 @@ fn make_default(current: *mut Strategy) -> Strategy {
 }
 
 impl Strategy {
-    /// Makes a strategy. Starts a thread for each replica but the first.
+    /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
+    /// do so together: if one fails, all do.
     pub fn new(options: &Options) -> Result<Strategy> {
+        Strategy::joined(options.communicator.as_ref(), Strategy::alone(options))
+    }
+
+    fn alone(options: &Options) -> Result<Strategy> {
         let devices = compute_devices(options)?;
         let parameter_device = match &options.parameter_device {
             Some(name) => registry::resolve(name, "parameter_device")?,
@@ -241,6 +254,7 @@ impl Strategy {
             parameter_device,
             threading,
             cluster_resolver,
+            ranks: OnceLock::new(),
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             origin: Origin::here(),
             devices,
@@ -323,7 +337,53 @@ impl Strategy {
             is_strict: inner.is_strict,
         };
         let (devices, threading) = (inner.devices.clone(), inner.threading.clone());
-        Strategy::build(devices, inner.parameter_device, threading, nature)
+        let copy = Strategy::build(devices, inner.parameter_device, threading, nature);
+        Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)
+    }
+
+    /// What was made on this rank, as a part of what all ranks of `engine` make.
+    fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
+        let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
+        let made = made.and_then(|made| match made.parameter_device().is_host_memory() {
+            true => Ok(made),
+            false => Err(Error::Unimplemented(
+                "communicator: with variables on a GPU; give parameter_device CPU:0 to train on \
+                 several ranks"
+                    .into(),
+            )),
+        });
+        let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
+        let (made, ranks) = Ranks::join(engine, made, about)?;
+        observe::note_rank(ranks.rank() as u32);
+        if made.0.ranks.set(ranks).is_err() {
+            return Err(Error::Internal("a strategy has joined its ranks twice".into()));
+        }
+        Ok(made)
+    }
+
+    /// The processes that this one is one of, if there are several.
+    pub fn ranks(&self) -> Option<&Arc<Ranks>> {
+        self.0.ranks.get()
+    }
+
+    /// How many replicas run in sync: those of all ranks.
+    pub fn num_replicas_in_sync(&self) -> usize {
+        self.ranks().map_or(self.num_replicas(), |ranks| ranks.num_replicas())
+    }
+
+    /// The id of this rank's first replica among all that run in sync.
+    pub fn first_replica_in_sync(&self) -> usize {
+        self.ranks().map_or(0, |ranks| ranks.first_replica())
+    }
+
+    /// The number of this process among those that train together, from 0.
+    pub fn rank(&self) -> usize {
+        self.ranks().map_or(0, |ranks| ranks.rank())
+    }
+
+    /// How many processes train together.
+    pub fn num_ranks(&self) -> usize {
+        self.ranks().map_or(1, |ranks| ranks.size())
     }
 
     /// The strategy that is current where no other one is: one replica on `CPU:0`.
@@ -398,7 +458,7 @@ impl Strategy {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_default && other.0.is_default)
     }
 
-    /// How many replicas run in sync.
+    /// How many replicas this process has.
     pub fn num_replicas(&self) -> usize {
         self.0.devices.len()
     }

@@ -3,11 +3,14 @@
 
 #![expect(unsafe_code, reason = "results are written into tensors that the caller has vouched for")]
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::context::require_cross_replica_else;
 use super::operation::Operation;
+use super::ranks::Kind;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
 use crate::collectives::{self, Batch, ReduceOp};
@@ -84,6 +87,8 @@ impl Strategy {
         value: &Value,
         how: &Reduction,
     ) -> Result<Value> {
+        let value =
+            &*self.of_all_ranks(Kind::Reduce, &format_args!("reduce {}", op.name()), value)?;
         let mut batch = Batch::default();
         let reduced = self.reduce_in(&mut batch, op, value, how)?;
         // SAFETY: the results are still here, or they are an output, for which its giver vouched.
@@ -91,7 +96,21 @@ impl Strategy {
         Ok(reduced)
     }
 
-    /// As [`Strategy::reduce`], except that the result is not there before the batch has run.
+    /// `value` with the components of all ranks' replicas, if there are several ranks.
+    pub(super) fn of_all_ranks<'a>(
+        &self,
+        kind: Kind,
+        what: &dyn fmt::Display,
+        value: &'a Value,
+    ) -> Result<Cow<'a, Value>> {
+        match self.ranks() {
+            None => Ok(Cow::Borrowed(value)),
+            Some(ranks) => ranks.of_all(kind, what, Ok(value.clone())).map(Cow::Owned),
+        }
+    }
+
+    /// As [`Strategy::reduce`], except that the result is not there before the batch has run. The
+    /// components are those of all ranks.
     pub(super) fn reduce_in(
         &self,
         batch: &mut Batch,
@@ -133,14 +152,14 @@ impl Strategy {
             Value::IndexedSlices(slices) if how.axes.is_some() => {
                 slices.to_dense(DeviceId::HOST)?
             }
-            Value::IndexedSlices(_) if op == ReduceOp::Mean || self.num_replicas() == 1 => {
+            Value::IndexedSlices(_) if op == ReduceOp::Mean || self.num_replicas_in_sync() == 1 => {
                 no_output_for_slices(how)?;
                 return place(leaf, how);
             }
             Value::Variable(variable)
                 if how.axes.is_some()
                     || how.output.is_some()
-                    || self.num_replicas() == 1
+                    || self.num_replicas_in_sync() == 1
                     || (op == ReduceOp::Mean && !variable.dtype().is_float()) =>
             {
                 variables::read(variable)?
@@ -157,9 +176,9 @@ impl Strategy {
             }
         };
         if how.axes.is_some() {
-            return reduce(&vec![tensor; self.num_replicas()]);
+            return reduce(&vec![tensor; self.num_replicas_in_sync()]);
         }
-        if op == ReduceOp::Sum && self.num_replicas() > 1 {
+        if op == ReduceOp::Sum && self.num_replicas_in_sync() > 1 {
             return Err(self.not_reducible(leaf));
         }
         if op == ReduceOp::Mean && !tensor.dtype().is_float() {
@@ -181,7 +200,7 @@ impl Strategy {
                 "{} that is the same on all {} replicas cannot be reduced by SUM; pass a \
                  per-replica value (each replica's own tensor), or MEAN",
                 leaf.kind_name(),
-                self.num_replicas()
+                self.num_replicas_in_sync()
             ),
         )
     }
@@ -192,6 +211,12 @@ impl Strategy {
     pub fn gather(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
         require_cross_replica_else(self.id(), "an all-gather or a merge call")?;
         no_output_for_nests(value, how)?;
+        self.gather_here(value, axis, how)
+    }
+
+    fn gather_here(&self, value: &Value, axis: i64, how: &Reduction) -> Result<Value> {
+        let what = format_args!("gather along axis {axis}");
+        let value = self.of_all_ranks(Kind::Value, &what, value)?;
         value.map_leaves(&mut |leaf| self.gather_leaf(leaf, axis, how))
     }
 
@@ -363,8 +388,7 @@ impl ReplicaContext {
             ));
         }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
-            let gathered = merged
-                .map_leaves(&mut |leaf| strategy.gather_leaf(leaf, axis, &Reduction::default()))?;
+            let gathered = strategy.gather_here(&merged, axis, &Reduction::default())?;
             copies(&gathered, strategy.compute_devices())
         })
     }

@@ -67,9 +67,14 @@ impl Strategy {
     /// changes central state if that succeeded.
     pub fn change(&self, action: &mut dyn CommitAction) -> Result<()> {
         require_cross_replica(self)?;
-        let _lock = self.enter(&Limits::default())?;
+        let lock = self.enter(&Limits::default());
         let _update = observe::span(Phase::Update);
-        action.prepare()?;
+        self.begin_series(0);
+        let (_lock, prepared) = match lock {
+            Ok(lock) => (Some(lock), action.prepare()),
+            Err(error) => (None, Err(error)),
+        };
+        self.agree(prepared)?;
         let _changing = self.inner().central.write();
         action.commit();
         action.failure().map_or(Ok(()), Err)
@@ -192,11 +197,15 @@ impl Strategy {
             ))),
             None => deferred.iter_mut().try_for_each(|action| action.prepare()),
         };
-        if let Err(error) = prepared {
-            drop(deferred);
-            self.roll_back(number);
-            return Err(error);
-        }
+        let agreed = self.agree_on_step(prepared, record);
+        let told = match agreed {
+            Ok(told) => told,
+            Err(error) => {
+                drop(deferred);
+                self.roll_back(number);
+                return Err(error);
+            }
+        };
         let mut transaction = inner.transaction.lock();
         transaction.open = None;
         let central = inner.central.write();
@@ -211,7 +220,9 @@ impl Strategy {
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
-        if let Some(record) = record {
+        if let Some(told) = &told {
+            self.take_metrics(told);
+        } else if let Some(record) = record {
             let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
             let any = !transaction.metrics.is_empty() || of_replicas();
             let mut metrics = inner.metrics.lock();

@@ -71,6 +71,13 @@ pub fn create(
     if context.replica() > 0 {
         return made_by_first_replica(&context, step, &new.name, name);
     }
+    if owner.ranks().is_some() && !context.inline {
+        return Err(Error::precondition(format!(
+            "variable '{}' is made in a run that has a deadline or a token, whose callbacks are not on \
+             the thread that speaks to the other ranks; make it before the run, or in one without limits",
+            new.name.as_str()
+        )));
+    }
     let mut chain = creators(&owner);
     let around = step.creations.around();
     chain.before.extend(around.before);
@@ -94,7 +101,8 @@ fn create_here(
         slab.zeros(dtype, shape, owner.parameter_device())
     };
     owner.check_process()?;
-    create_through(chain, owner, new, || match initial {
+    let name = new.name.clone();
+    let made = create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {
             let fresh = zeros(tensor.dtype(), tensor.shape())?;
             // SAFETY: nobody else has the fresh tensor.
@@ -106,7 +114,14 @@ fn create_here(
             fill(&fresh)?;
             Ok(fresh)
         }
-    })
+    });
+    match (made, owner.ranks()) {
+        // The others wait for this rank, unless they have met already.
+        (Err(error), Some(ranks)) if !matches!(error.unnamed(), Error::Rank { .. }) => {
+            Err(ranks.failed_to_make(name.as_str(), error))
+        }
+        (made, _) => made,
+    }
 }
 
 /// The name without the digits that tell variables of one name apart: `_` and one digit, at the

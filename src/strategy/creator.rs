@@ -141,7 +141,7 @@ impl Shared {
                     (wanted.new.clone(), wanted.initial.clone())
                 };
                 let value = collectives::copy_to(&initial, self.owner.parameter_device())?;
-                Ok(make(&self.owner, new, value))
+                make(&self.owner, new, value)
             }
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn create_through(
 ) -> Result<Variable> {
     let initial = initial()?;
     if chain.is_empty() {
-        return Ok(make(owner, new, initial));
+        return make(owner, new, initial);
     }
     let creators = |list: Vec<_>| list.into_iter().map(Link::Creator);
     let links: Vec<Link> =
@@ -171,8 +171,11 @@ pub(super) fn create_through(
     shared.follow(0)
 }
 
-/// The variable itself; `value` is its own.
-fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Variable {
+/// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
+fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
+    if let Some(ranks) = owner.ranks() {
+        ranks.same_initial(new.name.as_str(), &value)?;
+    }
     let spec = VariableSpec {
         trainable: is_trainable(&new),
         name: new.name,
@@ -180,7 +183,7 @@ fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Variable {
         aggregation: new.aggregation,
         strategy: owner.id(),
     };
-    Variable::new(spec, value, owner.keeper())
+    Ok(Variable::new(spec, value, owner.keeper()))
 }
 
 fn is_trainable(new: &NewVariable) -> bool {

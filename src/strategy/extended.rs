@@ -162,10 +162,11 @@ impl Strategy {
         &self,
         function: &mut dyn FnMut(ValueContext) -> Result<Value>,
     ) -> Result<Value> {
-        let replicas = self.num_replicas();
-        let parts: Result<Vec<Value>> = (0..replicas)
+        let (first, num_replicas_in_sync) =
+            (self.first_replica_in_sync(), self.num_replicas_in_sync());
+        let parts: Result<Vec<Value>> = (first..first + self.num_replicas())
             .map(|replica_id_in_sync_group| {
-                function(ValueContext { replica_id_in_sync_group, num_replicas_in_sync: replicas })
+                function(ValueContext { replica_id_in_sync_group, num_replicas_in_sync })
             })
             .collect();
         let mut parts = parts?;

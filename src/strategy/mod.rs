@@ -10,9 +10,11 @@
 //! - [`commit`], `transaction`, [`metrics`], `scratch`, [`operation`]: what a step writes and asks
 //!   for;
 //! - [`replica_threads`]: what a program does on the threads of replicas;
+//! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
+//! - `together`: how several ranks begin a step and come to one outcome;
 //! - [`context`], [`replica_context`], [`strict`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
@@ -48,6 +50,7 @@ mod panic;
 mod placement;
 mod protocol;
 pub mod quiet;
+pub mod ranks;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
@@ -58,6 +61,7 @@ mod step;
 mod step_lock;
 pub mod strict;
 mod symbol;
+mod together;
 mod transaction;
 pub mod variables;
 

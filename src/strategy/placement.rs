@@ -5,6 +5,7 @@
 use super::central_storage::Strategy;
 use super::collective::{Destination, Reduction, copies};
 use super::context::require_cross_replica;
+use super::ranks::Kind;
 use super::{sparse, variables};
 use crate::collectives::{self, Batch, ReduceOp};
 use crate::device::DeviceId;
@@ -40,6 +41,8 @@ impl Strategy {
         let reduced: Vec<(Value, Targets)> = pairs
             .iter()
             .map(|(value, to)| {
+                let what = format_args!("batch reduce {}", op.name());
+                let value = self.of_all_ranks(Kind::Reduce, &what, value)?;
                 let components = value.map_leaves(&mut |leaf| match leaf {
                     Value::Variable(variable) => {
                         Value::per_replica(vec![variables::read(variable)?])

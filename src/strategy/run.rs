@@ -104,7 +104,6 @@ impl Strategy {
     ) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         self.check_process()?;
-        self.check_arguments(arguments.as_ref())?;
         match step_place(self) {
             None => self.run_outermost(callback, arguments, limits, baggage, watcher),
             Some(_) if limits.is_bounded() => Err(Error::invalid(
@@ -130,16 +129,12 @@ impl Strategy {
         baggage: Option<Baggage>,
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
-        if limits.is_bounded() {
-            self.ensure_thread(0)?;
-        }
-        let mut lock = self.enter(&limits)?;
-        self.open_step()?;
+        let (mut lock, elsewhere) = self.begin_run(arguments.as_ref(), &limits)?;
         let place = lock.next_step(watcher.is_some());
         let (number, shown) = (place.id, place.shown);
         let measured = self.inner().recorder.begin(self.id());
         let step = StepPlace { number: place, watcher, depth: 0, limits };
-        let mut task = Task::new(self, callback, arguments, step);
+        let mut task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
         task.measured = measured.as_ref().map(|running| running.opened());
         self.open_transaction(number);
         let record = self.record(0);
@@ -149,7 +144,7 @@ impl Strategy {
                     Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
                     Err(error) => {
                         self.roll_back(number);
-                        Err(error)
+                        Err(self.fail_on_all_ranks(error))
                     }
                 };
                 let leftovers = record.clear();
@@ -166,7 +161,7 @@ impl Strategy {
             }
             Ending::Abandoned(why) => {
                 record.keep(self.roll_back(number));
-                let error = self.abandoned(&record, why);
+                let error = self.fail_on_all_ranks(self.abandoned(&record, why));
                 drop(lock);
                 record.leave();
                 self.log_outcome(shown, Some(&error));
@@ -202,10 +197,11 @@ impl Strategy {
         if let Some(why) = outer.limits.exceeded() {
             return Err(why);
         }
+        let elsewhere = self.begin_nested(arguments.as_ref())?;
         self.note_nested_run();
         let step = StepPlace { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
-        let task = Task::new(self, callback, arguments, step);
+        let task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
         match self.carry_out(&record, task, baggage) {
             Ending::Finished => {
                 let result = self.outcome(&record);
@@ -312,7 +308,12 @@ impl Strategy {
         }
         let parts: Vec<Value> =
             record.desks.iter().filter_map(|desk| desk.lock().outcome.take()?.ok()?).collect();
-        Value::merge(&parts, false, "result").map(Some)
+        let merged = Value::merge(&parts, false, "result")?;
+        match self.ranks() {
+            // The only replica of this rank is one of many.
+            Some(_) if parts.len() == 1 => merged.of_replicas().map(Some),
+            _ => Ok(Some(merged)),
+        }
     }
 
     fn told_to_stop(&self, record: &StepRecord, why: &Error) -> Error {
@@ -404,7 +405,7 @@ impl Strategy {
         Ok(lock)
     }
 
-    fn open_step(&self) -> Result<()> {
+    pub(super) fn open_step(&self) -> Result<()> {
         self.inner().draining.open_step().map_err(|late| self.draining(&late))
     }
 
@@ -478,16 +479,22 @@ impl Strategy {
         let number = place.id;
         self.open_step()?;
         self.open_transaction(number);
+        self.begin_series(place.shown);
         struct RollBack<'a>(&'a Strategy, u64);
         impl Drop for RollBack<'_> {
             fn drop(&mut self) {
+                if std::thread::panicking() {
+                    let error = Error::Internal("an update has panicked".into());
+                    self.0.fail_on_all_ranks(error);
+                }
                 self.0.roll_back(self.1);
                 self.0.inner().draining.close_step();
             }
         }
         let undo = RollBack(self, number);
         let step = StepPlace { number: place, watcher: None, depth: 0, limits: Limits::default() };
-        let result = with_frame(frame(step), body).0?;
+        let result =
+            with_frame(frame(step), body).0.map_err(|error| self.fail_on_all_ranks(error))?;
         mem::forget(undo);
         let committed = self.commit(number, None);
         self.inner().draining.close_step();
@@ -495,7 +502,7 @@ impl Strategy {
         committed.map(|()| result)
     }
 
-    fn check_arguments(&self, arguments: Option<&Value>) -> Result<()> {
+    pub(super) fn check_arguments(&self, arguments: Option<&Value>) -> Result<()> {
         let replicas = self.num_replicas();
         let short = arguments.and_then(|arguments| {
             arguments.find_leaf(&mut |leaf| match leaf {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::central_storage::Strategy;
 use super::operation::Operation;
+use super::ranks::Kind;
 use super::sparse;
 use super::step::ReplicaContext;
 use super::variables::{
@@ -108,13 +110,37 @@ fn scatter_in_replica(
         Box::new(move |strategy, values| {
             let parts: Vec<Arc<IndexedSlices>> =
                 values.iter().flatten().map(plain_slices).collect::<Result<_>>()?;
-            let slices = aggregate(&target, &parts)?;
+            let slices = combine(strategy, &target, op, parts)?;
             check_scatterable(&target, &slices)?;
             stage(strategy, step, &target, true, &mut |to| scatter_rows(&target, op, &slices, to))?;
             Ok(vec![None; values.len()])
         }),
     )?;
     Ok(())
+}
+
+/// The slices that those of all replicas of all ranks amount to.
+fn combine(
+    strategy: &Strategy,
+    variable: &Variable,
+    op: ScatterOp,
+    parts: Vec<Arc<IndexedSlices>>,
+) -> Result<Arc<IndexedSlices>> {
+    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &parts) };
+    let is_sum = variable.spec().aggregation == Aggregation::Sum;
+    let same = |parts: &[Arc<IndexedSlices>]| parts.iter().all(|part| Arc::ptr_eq(part, &parts[0]));
+    let own = match parts.len() > 1 && is_sum && same(&parts) {
+        true => Err(Error::invalid("value", same_for_sum("slices", variable))),
+        false => Value::per_replica_of(parts.into_iter().map(Value::IndexedSlices).collect()),
+    };
+    let what = format_args!("{} to '{}'", op.name(), variable.name());
+    match ranks.of_all(Kind::Assign, &what, own)? {
+        Value::PerReplica(parts) => {
+            let parts: Result<Vec<_>> = parts.values().iter().map(plain_slices).collect();
+            aggregate(variable, &parts?)
+        }
+        _ => Err(Error::Internal("a per-replica value has become another".into())),
+    }
 }
 
 /// The slices that the replicas' slices amount to.

@@ -23,6 +23,7 @@ use super::operation::Operation;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::signal::Spin;
 use super::protocol::sync::Mutex;
+use super::ranks::steps::Elsewhere;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
 use super::strict::Guards;
@@ -121,6 +122,8 @@ pub(super) struct Task {
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
     pub global_examples: u64,
+    /// What the other ranks have.
+    pub elsewhere: Elsewhere,
 }
 
 impl Task {
@@ -141,6 +144,7 @@ impl Task {
             measured: None,
             limits: step.limits,
             global_examples: 0,
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -332,8 +336,9 @@ impl StepRecord {
     /// Sets the desks up and opens the step.
     pub fn open(self: &Arc<Self>, mut task: Task, baggage: Option<Baggage>) {
         let examples = |replica| task.arguments.as_ref()?.examples_of(replica);
-        task.global_examples = (0..self.replicas()).filter_map(examples).sum();
-        let mut first_example = 0;
+        let own: u64 = (0..self.replicas()).filter_map(examples).sum();
+        task.global_examples = own + task.elsewhere.examples;
+        let mut first_example = task.elsewhere.examples_before;
         for (replica, desk) in self.desks.iter().enumerate() {
             let context = ReplicaContext::of_step(&task, self, replica);
             let part = Role {
@@ -479,7 +484,12 @@ impl ReplicaContext {
         &self.strategy
     }
 
-    /// This replica's id among the replicas that run in sync.
+    /// This replica's id among those of all ranks that run in sync.
+    pub fn replica_in_sync(&self) -> usize {
+        self.strategy.first_replica_in_sync() + self.replica
+    }
+
+    /// This replica's id among those of this process.
     pub fn replica(&self) -> usize {
         self.replica
     }

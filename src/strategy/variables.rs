@@ -10,6 +10,7 @@ use super::context::{Current, current, mixing, step_place};
 pub use super::creation::{Initial, NewVariable, create};
 use super::limits::Limits;
 use super::operation::Operation;
+use super::ranks::Kind;
 use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment, ReduceOp};
 use crate::device::DeviceId;
@@ -424,7 +425,7 @@ pub(super) fn check_aggregation(
     variable: &Variable,
     what: &str,
 ) -> Result<()> {
-    let replicas = context.strategy().num_replicas();
+    let replicas = context.strategy().num_replicas_in_sync();
     if replicas > 1 && variable.spec().aggregation == Aggregation::None {
         return Err(Error::invalid(
             "variable",
@@ -463,7 +464,7 @@ fn assign_in_replica(
                 .flatten()
                 .map(|value| value.tensor_of(0).cloned())
                 .collect::<Result<_>>()?;
-            let combined = aggregate(&target, &tensors)?;
+            let combined = combine(strategy, &target, kind, tensors)?;
             check_assignable(&target, &combined)?;
             stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
                 collectives::combine_into(kind, to, &combined)
@@ -472,6 +473,27 @@ fn assign_in_replica(
         }),
     )?;
     Ok(())
+}
+
+/// The one value that the values of all replicas of all ranks amount to.
+fn combine(
+    strategy: &Strategy,
+    variable: &Variable,
+    kind: Assignment,
+    tensors: Vec<Tensor>,
+) -> Result<Tensor> {
+    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &tensors) };
+    let is_sum = variable.spec().aggregation == Aggregation::Sum;
+    let same = |tensors: &[Tensor]| tensors.iter().all(|tensor| tensor.is_same(&tensors[0]));
+    let own = match tensors.len() > 1 && is_sum && same(&tensors) {
+        true => Err(Error::invalid("value", same_for_sum("tensor", variable))),
+        false => Value::per_replica(tensors),
+    };
+    let what = format_args!("{} to '{}'", verb(kind), variable.name());
+    match ranks.of_all(Kind::Assign, &what, own)? {
+        Value::PerReplica(parts) => aggregate(variable, parts.components()),
+        _ => Err(Error::Internal("a per-replica value has become another".into())),
+    }
 }
 
 /// Why the very same object on all replicas has no sum.

@@ -428,6 +428,14 @@ impl Value {
         }
     }
 
+    /// The value with tensors and indexed slices as per-replica values of one component.
+    pub fn of_replicas(&self) -> Result<Value> {
+        self.map_leaves(&mut |leaf| match leaf.can_be_component() {
+            true => Value::per_replica_of(vec![leaf.clone()]),
+            false => Ok(leaf.clone()),
+        })
+    }
+
     fn is_same_leaf(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Tensor(a), Value::Tensor(b)) => a.is_same(b),

@@ -67,6 +67,7 @@ FIELD(umbo_strategy_options, replica_thread_stop_fn, 72);
 FIELD(umbo_strategy_options, replica_thread_user_data, 80);
 FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
 FIELD(umbo_strategy_options, strict, 96);
+FIELD(umbo_strategy_options, communicator, 96);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);

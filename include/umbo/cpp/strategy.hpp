@@ -81,6 +81,7 @@ struct strategy_options {
     // library's own when they end. What they throw is dropped.
     std::function<void(const umbo_replica_thread &)> replica_thread_start = {};
     std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
+    umbo::communicator communicator = {}; // joins ranks, whose replicas run in sync
     bool strict = false; // look for mistakes of callables, and fail instead of warning
 };
 
@@ -147,6 +148,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
     raw.cluster_resolver = how.cluster_resolver.get();
     raw.thread_stack_bytes = how.thread_stack_bytes;
+    raw.communicator = how.communicator.get();
     raw.strict = how.strict ? 1 : 0;
     return raw;
 }

@@ -1,0 +1,133 @@
+//! Gradients of several ranks: how an update comes to have those of all replicas of all ranks.
+//!
+//! Dense gradients are laid end to end and cut into one part for each rank. Every rank sends each other
+//! its contributions to the other's part, and adds up those to its own with the loop that one process
+//! uses, in the order of the replicas; then all get the gradients of all parts. So the bits are those of
+//! one process, and each rank sends and receives what a ring would. Where several replicas of a rank
+//! together are more than their sum in float64 is, or runs were accumulated, that sum is sent instead.
+//! Of row-sparse gradients the rows that were touched go to all.
+//!
+//! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are cut and
+//!   exchanged. [`touched`]: rows.
+
+pub(super) mod announcement;
+mod buffers;
+pub(super) mod parts;
+pub(super) mod touched;
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::plan::Plan;
+use crate::optimizer::rule::UpdateRule;
+use crate::optimizer::sources::Sources;
+use crate::optimizer::workspace::Work;
+use crate::strategy::Strategy;
+use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::values::variable::Variable;
+
+use announcement::Announcement;
+use buffers::Words;
+use parts::Parts;
+use touched::Touched;
+
+/// What exchanges work in, kept from update to update.
+#[derive(Default)]
+pub(super) struct Memory {
+    send: Words,
+    receive: Words,
+    touched: Touched,
+    /// What all ranks' gradients must have in common.
+    agreement: Option<u64>,
+}
+
+/// The ranks of the strategy `strategy`, if there are several.
+pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
+    Strategy::with_id(strategy).and_then(|strategy| strategy.ranks().cloned())
+}
+
+/// An update that all ranks make, and what each has announced for it.
+pub(super) struct Exchange<'a> {
+    ranks: &'a Ranks,
+    announced: Announcement,
+}
+
+impl<'a> Exchange<'a> {
+    /// Meets the other ranks for an update of `gradients`, of which `sources` are this rank's part.
+    /// `options` are the apply's, as a number.
+    pub fn begin(
+        ranks: &'a Ranks,
+        gradients: &Gradients,
+        sources: &Sources<'_>,
+        options: u64,
+    ) -> Result<Exchange<'a>> {
+        let own = Announcement::write(sources);
+        let runs = sources.accumulation.runs;
+        let agreed =
+            *gradients.exchange.lock().agreement.get_or_insert_with(|| agreement_of(gradients));
+        let what =
+            format_args!("an update by gradients of {} variables", gradients.variables().len());
+        let call = Call {
+            agreement: agreement(&(agreed, runs, options)),
+            length: own.as_ref().map_or(0, Vec::len),
+            ..Call::to(Kind::Gradients, &what)
+        };
+        let (mut meeting, own) = ranks.meet(call, own)?;
+        let announced = Announcement::read(&meeting.all_gather(&own)?)?;
+        Ok(Exchange { ranks, announced })
+    }
+
+    /// The weight of all replicas' contributions to all runs.
+    pub fn total_weight(&self) -> f64 {
+        self.announced.total_weight()
+    }
+
+    /// Puts the gradients of all ranks in the place of this rank's: [`Sources`] has them from then on.
+    /// Selects the variables that are to be updated.
+    pub fn exchange(
+        &self,
+        sources: &mut Sources<'_>,
+        work: &mut Work,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+        memory: &mut Memory,
+    ) -> Result<()> {
+        let Memory { send, receive, touched, .. } = memory;
+        let mut prepare = || {
+            let is_sum = sources.accumulation.runs > 0;
+            if is_sum {
+                sources.merge_rows(plan, rule)?;
+            }
+            let rows = touched::pack(sources, plan, is_sum)?;
+            let has = |index| self.announced.has_variable(index);
+            work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has)?;
+            let mut parts = Parts::new(self.ranks, &self.announced, sources, work);
+            parts.reserve(sources, send, receive)?;
+            parts.pack(sources, send);
+            Ok((rows, parts))
+        };
+        let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();
+        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let call = Call { length, ..Call::to(Kind::Gradients, &"the exchange of gradients") };
+        let (mut meeting, (rows, mut parts)) = self.ranks.meet(call, prepared)?;
+        let rows = meeting.all_gather(&rows)?;
+        parts.exchange(&mut meeting, sources, send, receive)?;
+        drop(meeting);
+        sources.exchanged = true;
+        work.keep_exchanged(sources);
+        touched.unpack(sources, plan, &self.announced, &rows)?;
+        sources.merge_touched(plan, rule, touched)
+    }
+}
+
+/// What must be the same on all ranks.
+fn agreement_of(gradients: &Gradients) -> u64 {
+    let of_variable = |(index, variable): (usize, &Variable)| {
+        let dtypes = (variable.dtype() as u64, gradients.dtype(index) as u64);
+        let sizes = variable.shape().to_vec();
+        (variable.name().to_string(), dtypes, sizes, gradients.is_row_sparse(index))
+    };
+    let variables: Vec<_> = gradients.variables().iter().enumerate().map(of_variable).collect();
+    agreement(&(variables, gradients.loss_reduction() as i32, gradients.accumulation_steps()))
+}

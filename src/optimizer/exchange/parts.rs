@@ -1,0 +1,412 @@
+//! Dense gradients laid end to end, and cut into a part for each rank.
+
+#![expect(
+    unsafe_code,
+    reason = "gradients are read from and written to memory that ranks exchange"
+)]
+
+use std::ops::Range;
+use std::slice;
+
+use super::announcement::{Announcement, OfRank};
+use super::buffers::Words;
+use crate::error::{Error, Result};
+use crate::executor::pieces::Pieces;
+use crate::executor::workers;
+use crate::kernels::dtype::DType;
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::layout::{Layout, Shape};
+use crate::kernels::update::accumulate::accumulate;
+use crate::kernels::update::measure::{ChunkSums, Chunks};
+use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
+use crate::kernels::view::{Span, SpanMut, View, ViewMut};
+use crate::optimizer::sources::Sources;
+use crate::optimizer::workspace::Work;
+use crate::strategy::ranks::{Meeting, Ranks};
+
+/// Inner boundaries are at multiples of so many elements.
+const BLOCK: usize = 64;
+
+/// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
+const WORD: usize = size_of::<u64>();
+
+/// How dense gradients are cut.
+pub(super) struct Parts<'a> {
+    announced: &'a Announcement,
+    rank: usize,
+    items: Vec<Item>,
+    /// For each rank, in bytes.
+    send_counts: Vec<usize>,
+    receive_counts: Vec<usize>,
+    /// Of the gradients of the ranks' parts.
+    gradient_counts: Vec<usize>,
+    pieces: Pieces,
+    sums: Vec<ChunkSums<2>>,
+}
+
+/// One variable.
+struct Item {
+    index: usize,
+    /// Of the variable, and of what replicas contribute to it.
+    dtype: DType,
+    wire: DType,
+    /// Whether a rank's contributions are sent as their sum.
+    is_sum: bool,
+    /// Which of its elements are in the part of each rank.
+    ranges: Vec<Range<usize>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Cuts the variables that are selected for an update, and that are not row-sparse.
+    pub fn new(
+        ranks: &Ranks,
+        announced: &'a Announcement,
+        sources: &Sources<'_>,
+        work: &Work,
+    ) -> Parts<'a> {
+        let (rank, size) = (ranks.rank(), ranks.size());
+        let variables = sources.variables();
+        let dense = || {
+            let selected = work.items.iter().map(|item| item.index);
+            selected.filter(|&index| !sources.is_row_sparse(index))
+        };
+        let bytes =
+            |index: usize| variables[index].shape().elements() * variables[index].dtype().size();
+        let total: usize = dense().map(bytes).sum();
+        let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
+        let mut before = 0;
+        let items = dense().map(|index| {
+            let (elements, dtype) = (variables[index].shape().elements(), variables[index].dtype());
+            let wire = sources.gradient_dtype(dtype);
+            let boundary = |rank: usize| {
+                let cut = (total as u128 * rank as u128 / size as u128) as usize;
+                let within = cut.saturating_sub(before) / dtype.size();
+                // The end of the last part is that of the last variable, whatever is rounded.
+                if rank == size || within >= elements { elements } else { within / BLOCK * BLOCK }
+            };
+            let ranges = (0..size).map(|rank| boundary(rank)..boundary(rank + 1)).collect();
+            before += elements * dtype.size();
+            let accumulates = sources.accumulation.runs > 0;
+            let is_sum = accumulates || most_replicas * wire.size() > size_of::<f64>();
+            Item { index, dtype, wire, is_sum, ranges }
+        });
+        let items: Vec<Item> = items.collect();
+        let sent = |from: &OfRank, to: usize| items.iter().map(|item| item.bytes(from, to)).sum();
+        let of_ranks = announced.ranks();
+        let gradients = |rank: usize| {
+            let bytes = |item: &Item| padded(item.ranges[rank].len() * item.dtype.size());
+            items.iter().map(bytes).sum()
+        };
+        Parts {
+            announced,
+            rank,
+            send_counts: (0..size).map(|to| sent(&of_ranks[rank], to)).collect(),
+            receive_counts: of_ranks.iter().map(|from| sent(from, rank)).collect(),
+            gradient_counts: (0..size).map(gradients).collect(),
+            items,
+            pieces: Pieces::default(),
+            sums: Vec::new(),
+        }
+    }
+
+    /// Has all the memory that the exchange takes, which from then on cannot fail for lack of it.
+    pub fn reserve(
+        &mut self,
+        sources: &mut Sources<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<()> {
+        let exhausted = |_| Error::ResourceExhausted("memory to exchange gradients".into());
+        let variables = sources.variables();
+        for item in &self.items {
+            sources.accumulation.reserve_gradient(item.index, &variables[item.index])?;
+        }
+        let own = self.gradient_counts[self.rank];
+        send.resize(self.send_counts.iter().sum::<usize>().max(own))?;
+        let (sent, gradients): (usize, usize) =
+            (self.receive_counts.iter().sum(), self.gradient_counts.iter().sum());
+        receive.resize(sent.max(gradients))?;
+        self.pieces.reserve(self.items.len())?;
+        let chunks = |item: &Item| Chunks::of(item.ranges[self.rank].len()).count();
+        let chunks = self.items.iter().map(chunks).sum();
+        self.sums.try_reserve(chunks).map_err(exhausted)?;
+        self.sums.resize_with(chunks, Default::default);
+        Ok(())
+    }
+
+    /// Writes what this rank sends to `send`: for each rank, for each variable, its elements of each
+    /// replica's contribution, or of their sum.
+    pub fn pack(&self, sources: &Sources<'_>, send: &mut Words) {
+        let mut to = send.bytes_mut();
+        let mut contributions = Vec::new();
+        for rank in 0..self.send_counts.len() {
+            for item in &self.items {
+                let range = &item.ranges[rank];
+                sources.collect_own(item.index, &mut contributions);
+                if item.is_sum {
+                    let accumulated = sources.accumulated(item.index);
+                    if accumulated.is_some() || !contributions.is_empty() {
+                        let place = take(&mut to, range.len() * size_of::<f64>());
+                        add_up(place, accumulated, &contributions, range);
+                    }
+                    continue;
+                }
+                for contribution in &contributions {
+                    let place = take(&mut to, range.len() * item.wire.size());
+                    place.copy_from_slice(bytes_of(contribution.gradient, range));
+                }
+            }
+        }
+    }
+
+    /// Exchanges the contributions, adds up those to this rank's part, and puts the gradients of all
+    /// parts where [`Sources`] has them.
+    pub fn exchange(
+        &mut self,
+        meeting: &mut Meeting<'_>,
+        sources: &mut Sources<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<()> {
+        let (sent, got) = (self.send_counts.iter().sum(), self.receive_counts.iter().sum());
+        if self.gradient_counts.iter().sum::<usize>() == 0 {
+            return Ok(());
+        }
+        meeting.all_to_all(
+            (&send.bytes()[..sent], &self.send_counts),
+            (&mut receive.bytes_mut()[..got], &self.receive_counts),
+        )?;
+        self.add_up_own(sources, receive);
+        let own = self.gradient_counts[self.rank];
+        let mut to = &mut send.bytes_mut()[..own];
+        for item in &self.items {
+            let range = &item.ranges[self.rank];
+            let place = take(&mut to, range.len() * item.dtype.size());
+            if let Some(memory) = sources.accumulation.gradient(item.index) {
+                place.copy_from_slice(bytes_of(memory.reading, range));
+            }
+        }
+        let all: usize = self.gradient_counts.iter().sum();
+        let to = &mut receive.bytes_mut()[..all];
+        meeting.all_gather_into(&send.bytes()[..own], to, &self.gradient_counts)?;
+        let mut from = receive.bytes();
+        for rank in 0..self.gradient_counts.len() {
+            for item in &self.items {
+                let range = &item.ranges[rank];
+                let bytes = range.len() * item.dtype.size();
+                let (came, rest) = from.split_at(padded(bytes));
+                from = rest;
+                if let Some(memory) = sources.accumulation.gradient(item.index)
+                    && rank != self.rank
+                {
+                    // SAFETY: who has the accumulation, as `sources` has, is alone with the gradients,
+                    // and reads none now.
+                    unsafe { place_of(&memory.writing, range) }.copy_from_slice(&came[..bytes]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
+    fn add_up_own(&mut self, sources: &Sources<'_>, receive: &mut Words) {
+        let Parts { announced, rank, ref items, ref receive_counts, .. } = *self;
+        // Where the contributions to each item are, in rank order, and the factors of them.
+        let mut of_items: Vec<Vec<(Range<usize>, f64)>> = vec![Vec::new(); items.len()];
+        let mut start = 0;
+        for (from, count) in announced.ranks().iter().zip(receive_counts) {
+            let mut at = start;
+            start += count;
+            for (item, places) in items.iter().zip(&mut of_items) {
+                for factor in item.factors(from, sources) {
+                    let bytes = item.ranges[rank].len() * item.wire_size();
+                    places.push((at..at + bytes, factor));
+                    at += padded(bytes);
+                }
+            }
+        }
+        let received = receive.bytes_mut();
+        for (item, places) in items.iter().zip(&mut of_items) {
+            if item.is_sum && places.len() > 1 {
+                let first = places[0].0.clone();
+                for (other, _) in places.drain(1..) {
+                    let (sum, other) = received.split_at_mut(other.start);
+                    add(&mut sum[first.clone()], &other[..first.len()]);
+                }
+            }
+        }
+        let received = &*received;
+        let contributions: Vec<Vec<Contribution<'_>>> = items
+            .iter()
+            .zip(&of_items)
+            .map(|(item, places)| {
+                let of_place = |(place, factor): &(Range<usize>, f64)| Contribution {
+                    gradient: span(&received[place.clone()], item.wire_dtype()),
+                    factor: *factor,
+                };
+                places.iter().map(of_place).collect()
+            })
+            .collect();
+        let mut first_sums = Vec::with_capacity(items.len());
+        let mut first = 0;
+        self.pieces.clear();
+        for (item, places) in items.iter().zip(&of_items) {
+            let elements = item.ranges[rank].len();
+            let chunks = Chunks::of(elements);
+            first_sums.push(first);
+            first += chunks.count();
+            let bytes = places.len() * item.wire_size() + item.dtype.size();
+            self.pieces.push(elements, chunks.size, bytes);
+        }
+        let sums = &self.sums;
+        self.pieces.for_each_share(workers::count(), &|share| {
+            for (at, part) in share.parts() {
+                let (item, range) = (&items[at], &items[at].ranges[rank]);
+                let Some(memory) = sources.accumulation.gradient(item.index) else { continue };
+                let (divisor, elements) = (sources.divisor, range.len());
+                let sum = match (item.is_sum, contributions[at].first()) {
+                    (true, sum) => WeightedSum::new(item.dtype, elements, &[], divisor)
+                        .starting_from(sum.map(|sum| sum.gradient)),
+                    (false, _) => {
+                        WeightedSum::new(item.dtype, elements, &contributions[at], divisor)
+                    }
+                };
+                let sums = &sums[first_sums[at]..];
+                // SAFETY: the range is this rank's part of the gradient, which nobody else writes, and
+                // the shares have different parts of it.
+                unsafe {
+                    let own = place_of(&memory.writing, range);
+                    let own = span_mut(own, item.dtype);
+                    let instructions = Instructions::chosen();
+                    sum.measure_squares(instructions, &part, sums, Some(&own), false);
+                }
+            }
+        });
+    }
+}
+
+impl Item {
+    /// The type that goes from rank to rank.
+    fn wire_dtype(&self) -> DType {
+        if self.is_sum { DType::Float64 } else { self.wire }
+    }
+
+    fn wire_size(&self) -> usize {
+        self.wire_dtype().size()
+    }
+
+    /// How many bytes rank `from` sends for the part of rank `to`.
+    fn bytes(&self, from: &OfRank, to: usize) -> usize {
+        let contributions = match self.is_sum {
+            true => usize::from(from.wrote(self.index)),
+            false => from.writers(self.index).count(),
+        };
+        contributions * padded(self.ranges[to].len() * self.wire_size())
+    }
+
+    /// The factors of what rank `from` sends, in its order.
+    fn factors(&self, from: &OfRank, sources: &Sources<'_>) -> Vec<f64> {
+        match self.is_sum {
+            true => from.wrote(self.index).then_some(1.0).into_iter().collect(),
+            false => from.writers(self.index).map(|of| sources.factor(of.weight)).collect(),
+        }
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(WORD)
+}
+
+/// The next `bytes` bytes of `from`, which goes on behind them.
+fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
+    let (place, rest) = std::mem::take(from).split_at_mut(padded(bytes));
+    *from = rest;
+    &mut place[..bytes]
+}
+
+/// The bytes of some elements.
+fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
+    assert!(range.start <= range.end && range.end <= span.elements());
+    let size = span.dtype().size();
+    // SAFETY: the span has the range, and its elements are initialised memory without padding that
+    // nobody writes as long as the span is used.
+    unsafe { slice::from_raw_parts(span.data().add(range.start * size), range.len() * size) }
+}
+
+/// The same to be written.
+///
+/// # Safety
+/// Nobody else reads or writes these elements while the result is used.
+#[expect(
+    clippy::mut_from_ref,
+    reason = "a span that may be written is shared by who writes its parts"
+)]
+unsafe fn place_of<'a>(span: &'a SpanMut<'_>, range: &Range<usize>) -> &'a mut [u8] {
+    assert!(range.start <= range.end && range.end <= span.elements());
+    let size = span.dtype().size();
+    // SAFETY: the span has the range, and the caller vouches for the rest.
+    unsafe { slice::from_raw_parts_mut(span.data().add(range.start * size), range.len() * size) }
+}
+
+fn layout(bytes: &[u8], dtype: DType) -> Layout {
+    assert!(bytes.as_ptr().addr().is_multiple_of(dtype.size()));
+    let elements = bytes.len() / dtype.size();
+    Layout::row_major(Shape::new(&[elements]).expect("as many bytes lie in memory"))
+}
+
+/// Bytes as elements.
+fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
+    // SAFETY: the bytes are borrowed as long as the result is, lie well, which is asserted, and any
+    // bytes are numbers.
+    let view = unsafe { View::new(bytes.as_ptr(), dtype, layout(bytes, dtype)) };
+    view.span().expect("a row of elements is contiguous")
+}
+
+/// Bytes as elements that may be written.
+fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
+    // SAFETY: as in `span`, and nobody else has what is borrowed to be written.
+    let view = unsafe { ViewMut::new(bytes.as_mut_ptr(), dtype, layout(bytes, dtype)) };
+    view.into_span().expect("a row of elements is contiguous")
+}
+
+/// `to` becomes the sum of a range of what was accumulated and of the contributions, float64.
+fn add_up(
+    to: &mut [u8],
+    accumulated: Option<Span<'_>>,
+    contributions: &[Contribution<'_>],
+    range: &Range<usize>,
+) {
+    if range.is_empty() {
+        return;
+    }
+    if let Some(sum) = accumulated {
+        to.copy_from_slice(bytes_of(sum, range));
+    }
+    let own: Vec<Contribution<'_>> = contributions
+        .iter()
+        .map(|&Contribution { gradient, factor }| Contribution {
+            gradient: span(bytes_of(gradient, range), gradient.dtype()),
+            factor,
+        })
+        .collect();
+    if own.is_empty() {
+        return;
+    }
+    let sum = span_mut(to, DType::Float64);
+    let mut pieces = Pieces::default();
+    pieces.push(range.len(), BLOCK, size_of::<f64>() * (own.len() + 1));
+    pieces.for_each_share(workers::count(), &|share| {
+        for (_, part) in share.parts() {
+            // SAFETY: the shares have different parts of what this function alone may write.
+            unsafe { accumulate(Instructions::chosen(), &sum, accumulated.is_none(), &own, part) };
+        }
+    });
+}
+
+/// Adds float64 numbers to others.
+fn add(to: &mut [u8], from: &[u8]) {
+    for (to, from) in to.chunks_exact_mut(WORD).zip(from.chunks_exact(WORD)) {
+        let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        to.copy_from_slice(&(number(to) + number(from)).to_ne_bytes());
+    }
+}

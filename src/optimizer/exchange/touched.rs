@@ -1,0 +1,137 @@
+//! The rows that all ranks have touched of row-sparse variables.
+
+#![expect(unsafe_code, reason = "rows that were received are written where an apply reads them")]
+
+use super::announcement::Announcement;
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::optimizer::plan::Plan;
+use crate::optimizer::row_sums::Source;
+use crate::optimizer::rows::ReplicaRows;
+use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::wire::{Reader, Writer};
+use crate::tensor::{DType, Shape, Tensor};
+
+/// The rows of all ranks.
+#[derive(Default)]
+pub(in crate::optimizer) struct Touched(Vec<OfReplica>);
+
+/// The rows that one replica, or all of one rank, have touched of one variable.
+struct OfReplica {
+    index: usize,
+    /// Which of all replicas, in their order.
+    replica: usize,
+    rows: ReplicaRows,
+    factor: f64,
+}
+
+/// This rank's rows for all: those of each replica as they are, or, with `is_sum`, what they and the
+/// runs before amount to. Rows of variables that are not updated stay here.
+pub(super) fn pack(sources: &Sources<'_>, plan: &mut Plan, is_sum: bool) -> Result<Vec<u8>> {
+    let mut to = Writer::default();
+    let mut number = 0;
+    while let Some(index) = sources.accumulation.row_sparse(number) {
+        number += 1;
+        if plan.of_variable(index).group.frozen {
+            continue;
+        }
+        if is_sum {
+            let merged = sources.accumulation.rows(index);
+            to.number(u64::from(merged.is_some()))?;
+            if let Some(merged) = merged {
+                let rows = merged.rows();
+                to.number(0)?; // As of its first replica.
+                to.float(1.0)?;
+                to.number(rows.len() as u64)?;
+                rows.iter().try_for_each(|&row| to.number(row as u64))?;
+                to.tensor(merged.tensor())?;
+            }
+            continue;
+        }
+        let writers = || sources.own_rows(index);
+        to.number(writers().count() as u64)?;
+        for (replica, rows, factor) in writers() {
+            to.number(replica as u64)?;
+            to.float(factor)?;
+            let pieces = rows.pieces();
+            to.number(pieces.rows() as u64)?;
+            for (indices, _) in pieces.iter() {
+                let indices = indices.to_vec::<i64>()?;
+                indices.into_iter().try_for_each(|row| to.number(row as u64))?;
+            }
+            to.number(pieces.iter().count() as u64)?;
+            pieces.iter().try_for_each(|(_, values)| to.tensor(values))?;
+        }
+    }
+    Ok(to.done())
+}
+
+impl Touched {
+    /// Takes what all ranks have sent.
+    pub(super) fn unpack(
+        &mut self,
+        sources: &Sources<'_>,
+        plan: &mut Plan,
+        announced: &Announcement,
+        received: &[Vec<u8>],
+    ) -> Result<()> {
+        self.0.clear();
+        let is_sum = sources.accumulation.runs > 0;
+        let mut before = 0;
+        for ((rank, bytes), of_rank) in received.iter().enumerate().zip(announced.ranks()) {
+            let mut from = Reader::new(rank, bytes);
+            let mut number = 0;
+            while let Some(index) = sources.accumulation.row_sparse(number) {
+                number += 1;
+                if plan.of_variable(index).group.frozen {
+                    continue;
+                }
+                for _ in 0..from.count()? {
+                    let (replica, factor) = (before + from.number()? as usize, from.float()?);
+                    let rows = read_rows(sources, index, is_sum, &mut from)?;
+                    self.0.push(OfReplica { index, replica, rows, factor });
+                }
+            }
+            before += of_rank.replicas.len();
+        }
+        Ok(())
+    }
+
+    /// The rows of variable `index`, in the order of the replicas.
+    pub fn of_variable(&self, index: usize) -> impl Iterator<Item = Source<'_>> + Clone {
+        let of_variable = self.0.iter().filter(move |of| of.index == index);
+        of_variable.map(|of| (of.replica, &of.rows, of.factor))
+    }
+}
+
+/// What one replica, or one rank, has sent of variable `index`.
+fn read_rows(
+    sources: &Sources<'_>,
+    index: usize,
+    is_sum: bool,
+    from: &mut Reader<'_>,
+) -> Result<ReplicaRows> {
+    let variable = &sources.variables()[index];
+    let dtype = match is_sum {
+        true => DType::Float64,
+        false => sources.gradient_dtype(variable.dtype()),
+    };
+    let indices = (0..from.count()?).map(|_| from.number().map(|row| row as i64));
+    let indices: Vec<i64> = indices.collect::<Result<_>>()?;
+    let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
+    let mut rest = indices.as_slice();
+    for _ in 0..if is_sum { 1 } else { from.count()? } {
+        let values = from.tensor()?;
+        let count = values.shape().iter().next().map_or(0, |&count| count.min(rest.len()));
+        let (own, behind) = rest.split_at(count);
+        rest = behind;
+        let added = rows.add(variable, 1, count)?;
+        let own = Tensor::from_slice(own, Shape::new(&[count])?, DeviceId::HOST)?;
+        // SAFETY: the rows were just made, and nobody else has them.
+        unsafe {
+            added.indices.assume_exclusive().copy_from(&own)?;
+            added.values.assume_exclusive().copy_from(&values)?;
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,213 @@
+//! What each rank says when the ranks meet: where it is in the program, and whether it failed.
+
+use crate::error::{Error, Result, Status};
+
+/// Bytes of a descriptor on the wire.
+pub(super) const BYTES: usize = 256;
+
+/// How much text fits into one.
+const TEXT: usize = BYTES - TEXT_AT;
+
+/// Where the text begins.
+const TEXT_AT: usize = 80;
+
+/// The first bytes of every descriptor: what it is and how it is laid out.
+const MAGIC: u32 = 0x554d_4201;
+
+/// What the ranks meet for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A strategy is made.
+    Strategy = 1,
+    /// A variable is made.
+    Variable = 2,
+    /// A run begins.
+    Run = 3,
+    /// The commit point of a step, or of a change outside of one.
+    Commit = 4,
+    /// A value is put together from the components of all ranks.
+    Value = 5,
+    /// A value is reduced.
+    Reduce = 6,
+    /// A variable is written in replica context.
+    Assign = 7,
+    /// An update exchanges gradients.
+    Gradients = 8,
+    /// Weights are compared.
+    Fingerprint = 9,
+    /// A part of the input is taken.
+    Input = 10,
+    /// State that is kept in parts is put together.
+    State = 11,
+}
+
+impl Kind {
+    const ALL: [Kind; 11] = [
+        Kind::Strategy,
+        Kind::Variable,
+        Kind::Run,
+        Kind::Commit,
+        Kind::Value,
+        Kind::Reduce,
+        Kind::Assign,
+        Kind::Gradients,
+        Kind::Fingerprint,
+        Kind::Input,
+        Kind::State,
+    ];
+}
+
+/// What one rank says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub kind: Kind,
+    /// OK, or why this rank has failed.
+    pub status: Status,
+    /// Which strategy it is, the same on all ranks.
+    pub strategy: u64,
+    /// Which series of meetings of the strategy, and which meeting of the series.
+    pub series: u64,
+    pub operation: u64,
+    /// The step that the rank is in, for messages; 0 outside of steps.
+    pub step: u64,
+    /// What all ranks must agree about: the hash of names, shapes and the like.
+    pub agreement: u64,
+    /// Numbers that the others need; what they are depends on the kind.
+    pub numbers: [u64; 2],
+    /// How many bytes the rank sends to all others once the meeting has found nothing wrong.
+    pub length: u64,
+    /// What the rank is at, or what its failure says; as much of it as fits.
+    pub text: String,
+}
+
+impl Descriptor {
+    /// As bytes. A text that is too long is cut between two characters.
+    pub fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        let text = &self.text[..self.text.floor_char_boundary(TEXT)];
+        bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[4] = self.kind as u8;
+        bytes[5] = self.status.code() as u8;
+        bytes[6..8].copy_from_slice(&(text.len() as u16).to_le_bytes());
+        let numbers = [
+            self.strategy,
+            self.series,
+            self.operation,
+            self.step,
+            self.agreement,
+            self.numbers[0],
+            self.numbers[1],
+            self.length,
+        ];
+        for (at, number) in numbers.into_iter().enumerate() {
+            bytes[8 + 8 * at..16 + 8 * at].copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
+        bytes
+    }
+
+    /// What rank `rank` has sent. DATA_LOSS if it is no descriptor of this version of the library.
+    pub fn decode(bytes: &[u8], rank: usize) -> Result<Descriptor> {
+        let foreign = || {
+            Error::DataLoss(format!(
+                "rank {rank} has sent what is no message of this version of umbo; run the same \
+                 version on all ranks, and let nothing else use the communicator"
+            ))
+        };
+        let number = |at: usize| {
+            let bytes = bytes.get(8 + 8 * at..16 + 8 * at)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let decode = || {
+            let magic = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+            let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[4])?;
+            let status = Status::from_code(bytes[5].into())?;
+            let length = usize::from(u16::from_le_bytes(bytes[6..8].try_into().ok()?));
+            let text = bytes.get(TEXT_AT..TEXT_AT + length)?;
+            (magic == MAGIC).then_some(())?;
+            Some(Descriptor {
+                kind,
+                status,
+                strategy: number(0)?,
+                series: number(1)?,
+                operation: number(2)?,
+                step: number(3)?,
+                agreement: number(4)?,
+                numbers: [number(5)?, number(6)?],
+                length: number(7)?,
+                text: String::from_utf8_lossy(text).into_owned(),
+            })
+        };
+        decode().ok_or_else(foreign)
+    }
+
+    /// Whether two ranks are at the same place of the same program.
+    pub fn agrees_with(&self, other: &Descriptor) -> bool {
+        let place = |it: &Descriptor| (it.strategy, it.series, it.operation, it.kind, it.agreement);
+        place(self) == place(other)
+    }
+
+    /// Where the rank is, in words.
+    pub fn place(&self) -> String {
+        let step = match self.step {
+            0 => "outside of steps".to_owned(),
+            step => format!("in step {step}"),
+        };
+        format!("is at {} (call {} of the ranks, {step})", self.text, self.operation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(text: &str) -> Descriptor {
+        Descriptor {
+            kind: Kind::Gradients,
+            status: Status::DataLoss,
+            strategy: 1,
+            series: u64::MAX,
+            operation: 3,
+            step: 4,
+            agreement: 5,
+            numbers: [6, 7],
+            length: 8,
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn what_is_sent_comes_back() {
+        for text in ["", "a run", &"x".repeat(TEXT)] {
+            let sent = descriptor(text);
+            assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap(), sent);
+        }
+        for kind in Kind::ALL {
+            let sent = Descriptor { kind, ..descriptor("") };
+            assert_eq!(Descriptor::decode(&sent.encode(), 0).unwrap().kind, kind);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        for before in 0..4 {
+            let text = "a".repeat(before) + &"\u{1d11e}".repeat(TEXT);
+            let came = Descriptor::decode(&descriptor(&text).encode(), 0).unwrap().text;
+            assert!(text.starts_with(&came) && came.len() > TEXT - 4, "{came}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_descriptor_is_refused() {
+        let sent = descriptor("text").encode();
+        for at in [0, 3, 4, 5, 7] {
+            let mut bytes = sent;
+            bytes[at] = 0xff;
+            let error = Descriptor::decode(&bytes, 3).unwrap_err();
+            assert_eq!(error.status(), Status::DataLoss);
+            assert!(error.to_string().contains("rank 3"), "{error}");
+        }
+        assert!(Descriptor::decode(&sent[..40], 3).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! A strategy over several processes: each, a rank, has replicas of its own, and all together are as
+//! one.
+//!
+//! All that the ranks exchange they exchange in meetings, on the thread that calls the strategy: each
+//! begins with every rank's saying where it is and whether it has failed, so that it is also a vote, and
+//! all ranks draw the same conclusion from the same words. The meetings of one step are a series; once
+//! one rank has failed in it, or is somewhere else, nothing more is exchanged in it on any rank. The
+//! last meeting of a step is its commit point. So a step counts on all ranks or on none.
+//!
+//! - `descriptor`: what a rank says. `meeting`: how they meet.
+//! - `values`: values put together from the components of all ranks.
+//! - `wire`: numbers and tensors as bytes.
+//! - `steps`: what a step asks the others, from its beginning to its commit point.
+
+#![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
+
+mod descriptor;
+mod meeting;
+pub(crate) mod steps;
+mod values;
+pub(crate) mod wire;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Weak};
+
+pub(crate) use descriptor::Kind;
+pub(crate) use meeting::{Call, Meeting, room};
+
+use self::meeting::{Series, Turn};
+use crate::cluster::communicator::Communicator;
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::executor::lock::Mutex;
+use crate::tensor::Tensor;
+
+/// The ranks that one strategy is spread over, of which there are two or more.
+pub struct Ranks {
+    engine: Arc<dyn Communicator>,
+    turn: Arc<Mutex<Turn>>,
+    /// A number of the strategy that all ranks have.
+    tag: u64,
+    /// How many replicas each rank has.
+    replicas: Vec<usize>,
+    series: Mutex<Series>,
+}
+
+impl Ranks {
+    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
+    /// strategy as this one has; and what was made. `about` says how many replicas it has, and a number
+    /// that no other strategy of this rank has.
+    pub(super) fn join<T>(
+        engine: &Arc<dyn Communicator>,
+        made: Result<T>,
+        about: impl FnOnce(&T) -> [u64; 2],
+    ) -> Result<(T, Arc<Ranks>)> {
+        let (rank, size) = (engine.rank(), engine.size());
+        if rank >= size {
+            let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
+            return Err(Error::invalid("communicator", problem));
+        }
+        let mut ranks = Ranks {
+            engine: Arc::clone(engine),
+            turn: turn_of(engine),
+            tag: 0,
+            replicas: Vec::new(),
+            series: Mutex::default(),
+        };
+        let numbers = made.as_ref().map_or([0; 2], about);
+        let call = Call { numbers, ..Call::to(Kind::Strategy, &"the making of a strategy") };
+        let (meeting, made) = ranks.meet(call, made)?;
+        let said: Vec<[u64; 2]> = meeting.numbers().collect();
+        drop(meeting);
+        ranks.tag = said[0][1];
+        ranks.replicas = said.iter().map(|numbers| numbers[0] as usize).collect();
+        Ok((made, Arc::new(ranks)))
+    }
+
+    /// What joins the ranks.
+    pub(super) fn engine(&self) -> &Arc<dyn Communicator> {
+        &self.engine
+    }
+
+    /// Has the variable `name` begin with rank 0's `value` on all ranks. It is the variable's, and
+    /// nobody else's yet.
+    pub(super) fn same_initial(&self, name: &str, value: &Tensor) -> Result<()> {
+        let (dtype, shape) = (value.dtype(), value.shape());
+        let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
+        let call =
+            Call { agreement: agreement(&what.to_string()), ..Call::to(Kind::Variable, &what) };
+        let (mut meeting, mut bytes) = self.meet(call, room(shape.bytes(dtype)?))?;
+        value.copy_to_host(&mut bytes)?;
+        meeting.broadcast(&mut bytes)?;
+        drop(meeting);
+        if self.rank() == 0 {
+            return Ok(());
+        }
+        let first = Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST)?;
+        // SAFETY: nobody else has the variable's value yet.
+        unsafe { value.assume_exclusive() }.copy_from(&first)
+    }
+
+    /// Tells the others, which make the variable `name`, that this rank has failed to, and why.
+    pub(super) fn failed_to_make(&self, name: &str, error: Error) -> Error {
+        let what = format_args!("the making of variable '{name}'");
+        match self.meet(Call::to(Kind::Variable, &what), Err::<(), _>(error)) {
+            Err(error) => error,
+            Ok(_) => Error::Internal("the ranks have met although one had failed".into()),
+        }
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> usize {
+        self.engine.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.engine.size()
+    }
+
+    /// How many replicas all ranks have together.
+    pub fn num_replicas(&self) -> usize {
+        self.replicas.iter().sum()
+    }
+
+    /// How many replicas each rank has.
+    pub(crate) fn replicas(&self) -> &[usize] {
+        &self.replicas
+    }
+
+    /// The number of this rank's first replica among those of all ranks.
+    pub fn first_replica(&self) -> usize {
+        self.replicas[..self.rank()].iter().sum()
+    }
+}
+
+/// What ranks agree about if their hashes are the same; it does not depend on the process.
+pub(crate) fn agreement(what: &impl Hash) -> u64 {
+    // With fixed keys, unlike that of a `HashMap`.
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whose turn it is to use `engine`: strategies that share one take turns.
+fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
+    type Known = (Weak<dyn Communicator>, Arc<Mutex<Turn>>);
+    static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let mut turns = TURNS.lock();
+    turns.retain(|(known, _)| known.strong_count() > 0);
+    let is_known = |(known, _): &&Known| Weak::as_ptr(known).addr() == Arc::as_ptr(engine).addr();
+    if let Some((_, turn)) = turns.iter().find(is_known) {
+        return Arc::clone(turn);
+    }
+    let turn = Arc::default();
+    turns.push((Arc::downgrade(engine), Arc::clone(&turn)));
+    turn
+}

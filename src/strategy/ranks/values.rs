@@ -1,0 +1,63 @@
+//! Values put together from the components of all ranks.
+
+use std::fmt;
+
+use super::wire::{Reader, Writer};
+use super::{Call, Kind, Ranks, agreement};
+use crate::error::Result;
+use crate::values::Value;
+
+impl Ranks {
+    /// `value` with the components of all ranks' replicas, in their order, in the place of this rank's.
+    /// Leaves that are not per-replica values stay as they are. `what` is the operation that needs it,
+    /// the same on all ranks, and `kind` of which kind that is; `here` is what this rank has come to.
+    pub(crate) fn of_all(
+        &self,
+        kind: Kind,
+        what: &dyn fmt::Display,
+        here: Result<Value>,
+    ) -> Result<Value> {
+        let packed = here.and_then(|value| Ok((pack(&value)?, value)));
+        let (leaves, length) =
+            packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
+        let call = Call {
+            agreement: agreement(&(what.to_string(), leaves)),
+            length,
+            ..Call::to(kind, what)
+        };
+        let (mut meeting, ((_, bytes), value)) = self.meet(call, packed)?;
+        let received = meeting.all_gather(&bytes)?;
+        drop(meeting);
+        let mut readers: Vec<Reader<'_>> =
+            received.iter().enumerate().map(|(rank, bytes)| Reader::new(rank, bytes)).collect();
+        value.map_leaves(&mut |leaf| {
+            if !matches!(leaf, Value::PerReplica(_)) {
+                return Ok(leaf.clone());
+            }
+            let mut components = Vec::new();
+            for reader in &mut readers {
+                for _ in 0..reader.count()? {
+                    components.push(reader.component()?);
+                }
+            }
+            Value::per_replica_of(components)
+        })
+    }
+}
+
+/// How many per-replica leaves there are, and their components.
+fn pack(value: &Value) -> Result<(usize, Vec<u8>)> {
+    let (mut leaves, mut to) = (0, Writer::default());
+    let failure = value.find_leaf(&mut |leaf| {
+        let Value::PerReplica(parts) = leaf else { return None };
+        leaves += 1;
+        let write = || {
+            let components = parts.values();
+            to.number(components.len() as u64)?;
+            components.iter().try_for_each(|component| to.component(component))
+        };
+        let mut write = write;
+        write().err()
+    });
+    failure.map_or(Ok((leaves, to.done())), Err)
+}

@@ -1,0 +1,158 @@
+//! Numbers and tensors as the bytes that ranks exchange, little-endian and at multiples of 8.
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
+use crate::values::Value;
+use crate::values::indexed_slices::IndexedSlices;
+
+/// What is to be sent.
+#[derive(Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub fn number(&mut self, number: u64) -> Result<()> {
+        self.bytes(&number.to_le_bytes())
+    }
+
+    pub fn float(&mut self, number: f64) -> Result<()> {
+        self.number(number.to_bits())
+    }
+
+    /// Bytes and as many zeros as bring them to a multiple of 8.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let end = self.room(bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        self.0.resize(end, 0);
+        Ok(())
+    }
+
+    /// A text with its length.
+    pub fn text(&mut self, text: &str) -> Result<()> {
+        self.number(text.len() as u64)?;
+        self.bytes(text.as_bytes())
+    }
+
+    /// Makes room for so many bytes; returns where they end, padded.
+    fn room(&mut self, bytes: usize) -> Result<usize> {
+        let end = (self.0.len() + bytes).next_multiple_of(8);
+        let missing = end - self.0.len();
+        self.0.try_reserve(missing).map_err(|_| {
+            Error::ResourceExhausted(format!("{bytes} bytes of memory to send to other ranks"))
+        })?;
+        Ok(end)
+    }
+
+    /// A tensor: type, shape and elements.
+    pub fn tensor(&mut self, tensor: &Tensor) -> Result<()> {
+        let shape = tensor.shape();
+        self.number(tensor.dtype() as u64)?;
+        self.number(shape.rank() as u64)?;
+        shape.iter().try_for_each(|&size| self.number(size as u64))?;
+        let bytes = shape.bytes(tensor.dtype())?;
+        let end = self.room(bytes)?;
+        let start = self.0.len();
+        self.0.resize(end, 0);
+        tensor.copy_to_host(&mut self.0[start..start + bytes])
+    }
+
+    /// A component of a per-replica value.
+    pub fn component(&mut self, component: &Value) -> Result<()> {
+        match component {
+            Value::IndexedSlices(slices) => {
+                self.number(1)?;
+                self.tensor(slices.values())?;
+                self.tensor(slices.indices())?;
+                let shape = slices.dense_shape();
+                self.number(shape.rank() as u64)?;
+                shape.iter().try_for_each(|&size| self.number(size as u64))
+            }
+            other => {
+                self.number(0)?;
+                self.tensor(other.tensor_of(0)?)
+            }
+        }
+    }
+
+    pub fn done(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// What a rank has sent.
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    rank: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// What rank `rank` has sent.
+    pub fn new(rank: usize, bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes, rank }
+    }
+
+    fn damaged(&self) -> Error {
+        Error::DataLoss(format!("what rank {} has sent is damaged", self.rank))
+    }
+
+    pub fn number(&mut self) -> Result<u64> {
+        let bytes = self.bytes(8)?;
+        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| self.damaged())?))
+    }
+
+    /// A number of things, of which each takes a byte at least.
+    pub fn count(&mut self) -> Result<usize> {
+        let count = usize::try_from(self.number()?).map_err(|_| self.damaged())?;
+        if count > self.rest.len() { Err(self.damaged()) } else { Ok(count) }
+    }
+
+    pub fn float(&mut self) -> Result<f64> {
+        self.number().map(f64::from_bits)
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
+        let padded = count.checked_next_multiple_of(8).filter(|&end| end <= self.rest.len());
+        let (bytes, rest) = self.rest.split_at(padded.ok_or_else(|| self.damaged())?);
+        self.rest = rest;
+        Ok(&bytes[..count])
+    }
+
+    pub fn text(&mut self) -> Result<&'a str> {
+        let length = self.count()?;
+        std::str::from_utf8(self.bytes(length)?).map_err(|_| self.damaged())
+    }
+
+    fn shape(&mut self) -> Result<Shape> {
+        let rank = self.number()? as usize;
+        if rank > MAX_RANK {
+            return Err(self.damaged());
+        }
+        let mut sizes = [0; MAX_RANK];
+        for size in &mut sizes[..rank] {
+            *size = usize::try_from(self.number()?).map_err(|_| self.damaged())?;
+        }
+        Shape::new(&sizes[..rank]).map_err(|_| self.damaged())
+    }
+
+    pub fn tensor(&mut self) -> Result<Tensor> {
+        let code = self.number()?;
+        let dtype = DType::ALL.into_iter().find(|dtype| *dtype as u64 == code);
+        let dtype = dtype.ok_or_else(|| self.damaged())?;
+        let shape = self.shape()?;
+        let bytes = shape.bytes(dtype).map_err(|_| self.damaged())?;
+        Tensor::from_bytes(dtype, shape, self.bytes(bytes)?, DeviceId::HOST)
+    }
+
+    pub fn component(&mut self) -> Result<Value> {
+        match self.number()? {
+            0 => self.tensor().map(Value::Tensor),
+            1 => {
+                let (values, indices) = (self.tensor()?, self.tensor()?);
+                let shape = self.shape()?;
+                let slices = IndexedSlices::new(values, indices, shape);
+                slices.map(|slices| Value::IndexedSlices(slices.into()))
+            }
+            _ => Err(self.damaged()),
+        }
+    }
+}

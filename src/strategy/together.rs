@@ -1,0 +1,151 @@
+//! Steps that several ranks take together: how they begin, and how all of them come to one outcome.
+
+use super::central_storage::Strategy;
+use super::limits::Limits;
+use super::metrics::Metric;
+use super::ranks::steps::{Elsewhere, read_metrics, write_metrics};
+use super::ranks::wire::{Reader, Writer};
+use super::step::StepRecord;
+use super::step_lock::StepGuard;
+use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
+use crate::values::Value;
+
+/// What each rank has told the others at the commit point.
+pub(super) type Told = Vec<Vec<u8>>;
+
+impl Strategy {
+    /// Waits for the turn of a run, and for the other ranks, which learn of each other's examples.
+    pub(super) fn begin_run(
+        &self,
+        arguments: Option<&Value>,
+        limits: &Limits,
+    ) -> Result<(StepGuard<'_>, Elsewhere)> {
+        let enter = || {
+            self.check_arguments(arguments)?;
+            if limits.is_bounded() {
+                self.ensure_thread(0)?;
+            }
+            let lock = self.enter(limits)?;
+            self.open_step()?;
+            Ok(lock)
+        };
+        let Some(ranks) = self.ranks() else { return Ok((enter()?, Elsewhere::default())) };
+        let (mut lock, here) = match enter() {
+            Ok(lock) => (Some(lock), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let steps = lock.as_ref().map_or(0, StepGuard::steps);
+        ranks.begin(steps + 1);
+        match ranks.open(here, self.examples(arguments), steps) {
+            Ok((elsewhere, ())) => {
+                let mut lock = lock.take().ok_or_else(|| {
+                    Error::Internal("the ranks have begun a run that this one has not".into())
+                })?;
+                // Where one of them could not even begin a run, it has counted one less.
+                if elsewhere.steps > steps {
+                    lock.set_steps(elsewhere.steps);
+                    ranks.is_step(elsewhere.steps + 1);
+                }
+                Ok((lock, elsewhere))
+            }
+            Err(error) => {
+                ranks.finish();
+                if lock.is_some() {
+                    self.inner().draining.close_step();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The same for a run inside of a merge call.
+    pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<Elsewhere> {
+        let checked = self.check_arguments(arguments);
+        match self.ranks() {
+            None => checked.map(|()| Elsewhere::default()),
+            Some(ranks) => {
+                ranks.open(checked, self.examples(arguments), 0).map(|(elsewhere, ())| elsewhere)
+            }
+        }
+    }
+
+    fn examples(&self, arguments: Option<&Value>) -> u64 {
+        let of_replica = |replica| arguments?.examples_of(replica);
+        (0..self.num_replicas()).filter_map(of_replica).sum()
+    }
+
+    /// Begins what all ranks do together outside of runs, or (0) outside of steps.
+    pub(super) fn begin_series(&self, step: u64) {
+        if let Some(ranks) = self.ranks() {
+            ranks.begin(step);
+        }
+    }
+
+    /// What all ranks come to, of which `here` is what this one has come to: success only if all
+    /// succeed.
+    pub(super) fn agree(&self, here: Result<()>) -> Result<()> {
+        match self.ranks() {
+            None => here,
+            Some(ranks) => ranks.vote(here, &[]).map(drop),
+        }
+    }
+
+    /// Tells the other ranks that the step has failed here, and gives the error back.
+    pub(super) fn fail_on_all_ranks(&self, error: Error) -> Error {
+        if self.ranks().is_none() {
+            return error;
+        }
+        let never = || Error::Internal("the ranks have agreed about a step that failed".into());
+        self.agree(Err(error)).err().unwrap_or_else(never)
+    }
+
+    /// As [`Strategy::agree`], for a step, whose metrics the ranks tell each other.
+    pub(super) fn agree_on_step(
+        &self,
+        here: Result<()>,
+        record: Option<&StepRecord>,
+    ) -> Result<Option<Told>> {
+        let Some(ranks) = self.ranks() else { return here.map(|()| None) };
+        let (here, tell) = match here.and_then(|()| self.tell(record)) {
+            Ok(tell) => (Ok(()), tell),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        ranks.vote(here, &tell).map(Some)
+    }
+
+    /// What this rank has measured in the step: what nested runs have, then each replica.
+    fn tell(&self, record: Option<&StepRecord>) -> Result<Vec<u8>> {
+        let mut to = Writer::default();
+        let transaction = self.inner().transaction.lock();
+        let desks = record.map_or(&[][..], |record| &record.desks);
+        let desks: Vec<_> = desks.iter().map(|desk| desk.lock()).collect();
+        let mut all: Vec<Vec<(&str, Metric)>> = vec![transaction.metrics.iter().collect()];
+        all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
+        write_metrics(&mut to, &all)?;
+        Ok(to.done())
+    }
+
+    /// Takes the metrics of the step from what the ranks have told each other, in the order in which
+    /// one process with all the replicas would.
+    pub(super) fn take_metrics(&self, told: &Told) {
+        let read = |(rank, bytes): (usize, &Vec<u8>)| read_metrics(&mut Reader::new(rank, bytes));
+        let all: Vec<_> = match told.iter().enumerate().map(read).collect::<Result<_>>() {
+            Ok(all) => all,
+            Err(error) => {
+                let say = || format!("the metrics of a step are lost: {error}");
+                return log::log(Level::Error, say);
+            }
+        };
+        let nested = all.iter().filter_map(|of_rank: &Vec<_>| of_rank.first());
+        let replicas = all.iter().flat_map(|of_rank| of_rank.iter().skip(1));
+        let mut metrics = self.inner().metrics.lock();
+        // A run that measured nothing leaves what the one before it had.
+        if all.iter().flatten().any(|metrics| !metrics.is_empty()) {
+            metrics.clear();
+        }
+        for (name, metric) in nested.chain(replicas).flatten() {
+            metrics.add(name, *metric);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! An engine whose ranks are threads of one process: it delays, and it lets ranks die, as a seed says.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use umbo::cluster::communicator::{Communicator, Vote};
+use umbo::error::{Error, Result, Status};
+
+/// How long a rank waits for the others before it gives up. Nothing that goes right waits as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a rank sends: which call it is, and a part for each rank.
+struct Sent {
+    call: &'static str,
+    parts: Vec<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Round {
+    number: u64,
+    sent: Vec<Option<Sent>>,
+    taken: usize,
+    /// The rank that has died.
+    dead: Option<usize>,
+    /// How many calls have been completed by all.
+    calls: u64,
+}
+
+/// Where the ranks meet.
+pub struct Hall {
+    round: Mutex<Round>,
+    changed: Condvar,
+}
+
+/// One rank.
+pub struct Rank {
+    hall: Arc<Hall>,
+    rank: usize,
+    size: usize,
+    delays: Mutex<Option<ChaCha8Rng>>,
+    /// At which of its calls, from 0, this rank dies.
+    dies_at: Option<u64>,
+    calls: Mutex<u64>,
+}
+
+/// The ranks of one job.
+pub fn ranks(size: usize) -> Vec<Arc<Rank>> {
+    job(size, None, None)
+}
+
+/// The ranks of one job that are late by small times, as `delays` says, and of which one dies at one of
+/// its calls.
+pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec<Arc<Rank>> {
+    let round = Round { sent: (0..size).map(|_| None).collect(), ..Round::default() };
+    let hall = Arc::new(Hall { round: Mutex::new(round), changed: Condvar::new() });
+    let rank = |rank| {
+        Arc::new(Rank {
+            hall: Arc::clone(&hall),
+            rank,
+            size,
+            delays: Mutex::new(delays.map(|seed| ChaCha8Rng::seed_from_u64(seed + rank as u64))),
+            dies_at: death.filter(|(who, _)| *who == rank).map(|(_, at)| at),
+            calls: Mutex::new(0),
+        })
+    };
+    (0..size).map(rank).collect()
+}
+
+impl Rank {
+    /// How many calls this rank has made.
+    pub fn calls(&self) -> u64 {
+        *self.calls.lock().unwrap()
+    }
+
+    fn gone(&self, rank: usize) -> Error {
+        let message = format!("rank {rank} has died");
+        Error::Rank { rank: Some(rank), status: Status::Unavailable, message }
+    }
+
+    fn exchange(&self, call: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        if let Some(delays) = &mut *self.delays.lock().unwrap()
+            && delays.random_bool(0.3)
+        {
+            std::thread::sleep(Duration::from_micros(delays.random_range(0..300)));
+        }
+        let own = {
+            let mut calls = self.calls.lock().unwrap();
+            *calls += 1;
+            *calls - 1
+        };
+        let mut round = self.hall.round.lock().unwrap();
+        if self.dies_at.is_some_and(|at| own >= at) {
+            round.dead = Some(self.rank);
+            self.hall.changed.notify_all();
+            return Err(Error::Internal("this rank has died".into()));
+        }
+        let until = Instant::now() + PATIENCE;
+        let number = round.number;
+        round.sent[self.rank] = Some(Sent { call, parts });
+        self.hall.changed.notify_all();
+        while round.number == number && round.sent.iter().any(Option::is_none) {
+            if let Some(dead) = round.dead {
+                return Err(self.gone(dead));
+            }
+            if Instant::now() > until {
+                return Err(Error::DeadlineExceeded(format!("{call}: not all ranks have come")));
+            }
+            (round, _) = self.hall.changed.wait_timeout(round, PATIENCE).unwrap();
+        }
+        let received = round
+            .sent
+            .iter()
+            .map(|sent| {
+                let sent = sent.as_ref().unwrap();
+                assert_eq!(sent.call, call, "the ranks make different calls of the engine");
+                sent.parts[self.rank].clone()
+            })
+            .collect();
+        round.taken += 1;
+        if round.taken == self.size {
+            round.taken = 0;
+            round.number += 1;
+            round.calls += 1;
+            round.sent.iter_mut().for_each(|sent| *sent = None);
+            self.hall.changed.notify_all();
+        }
+        // The next call must not find what others have yet to take.
+        while round.number == number {
+            (round, _) = self.hall.changed.wait_timeout(round, PATIENCE).unwrap();
+        }
+        Ok(received)
+    }
+}
+
+impl Communicator for Rank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn node_rank(&self) -> usize {
+        self.rank
+    }
+
+    fn node_size(&self) -> usize {
+        self.size
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        assert_eq!((send_counts.len(), receive_counts.len()), (self.size, self.size));
+        assert_eq!(send_counts.iter().sum::<usize>(), send.len());
+        assert_eq!(receive_counts.iter().sum::<usize>(), receive.len());
+        let mut rest = send;
+        let parts = send_counts.iter().map(|&count| rest.split_off(..count).unwrap().to_vec());
+        let received = self.exchange("all_to_all", parts.collect())?;
+        assert!(received.iter().map(Vec::len).eq(receive_counts.iter().copied()));
+        receive.copy_from_slice(&received.concat());
+        Ok(())
+    }
+
+    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
+        assert_eq!((counts[self.rank], counts.iter().sum()), (send.len(), receive.len()));
+        let received = self.exchange("all_gather", vec![send.to_vec(); self.size])?;
+        assert!(received.iter().map(Vec::len).eq(counts.iter().copied()));
+        receive.copy_from_slice(&received.concat());
+        Ok(())
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
+        let received = self.exchange("broadcast", vec![bytes.to_vec(); self.size])?;
+        bytes.copy_from_slice(&received[root]);
+        Ok(())
+    }
+
+    fn vote(&self, number: i64) -> Result<Vote> {
+        let received = self.exchange("vote", vec![number.to_le_bytes().to_vec(); self.size])?;
+        let numbers =
+            received.iter().map(|bytes| i64::from_le_bytes(bytes[..].try_into().unwrap()));
+        Ok(Vote { least: numbers.clone().min().unwrap(), greatest: numbers.max().unwrap() })
+    }
+
+    fn barrier(&self) -> Result<()> {
+        self.exchange("barrier", vec![Vec::new(); self.size]).map(drop)
+    }
+
+    fn abort(&self, _: &Error) {
+        self.hall.round.lock().unwrap().dead = Some(self.rank);
+        self.hall.changed.notify_all();
+    }
+}

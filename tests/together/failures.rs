@@ -1,0 +1,316 @@
+//! What fails on one rank fails on all, and leaves nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use umbo::collectives::{Assignment, ReduceOp};
+use umbo::error::{Error, Status};
+use umbo::strategy::cancellation::Cancellation;
+use umbo::strategy::collective::Reduction;
+use umbo::strategy::run::Limits;
+use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::DType;
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Variable};
+
+use super::engine::{job, ranks};
+use super::{named, on_ranks, tensor};
+
+fn counter(strategy: &Strategy) -> Variable {
+    counter_or_nothing(strategy).unwrap()
+}
+
+fn value(variable: &Variable) -> f32 {
+    read(variable).unwrap().to_vec::<f32>().unwrap()[0]
+}
+
+fn one() -> Value {
+    Value::Tensor(tensor(&[1f32], &[1]))
+}
+
+/// A step that adds one for each replica.
+fn count(variable: &Variable) -> impl Fn(&ReplicaContext) -> umbo::error::Result<Option<Value>> {
+    |_: &ReplicaContext| {
+        assign(variable, Assignment::Add, &one())?;
+        Ok(None)
+    }
+}
+
+/// Where in the step the rank fails.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Arguments,
+    BeforeAssignment,
+    AfterAssignment,
+    InMergeCall,
+    Update,
+}
+
+#[test]
+fn a_failure_of_one_rank_fails_the_step_on_all() {
+    use Place::*;
+    for place in [Arguments, BeforeAssignment, AfterAssignment, InMergeCall, Update] {
+        for failing in 0..3 {
+            on_ranks(&job(3, Some(5), None), 2, |rank, strategy| {
+                let strategy = strategy.unwrap();
+                let variable = counter(&strategy);
+                strategy.run(&count(&variable), None).unwrap();
+                let fails = rank == failing;
+                let out = |context: &ReplicaContext| match fails && context.replica() == 1 {
+                    true => Err(Error::OutOfRange {
+                        argument: "index".into(),
+                        problem: "the one that was told to".into(),
+                    }),
+                    false => Ok(()),
+                };
+                let step = |context: &ReplicaContext| {
+                    if matches!(place, BeforeAssignment) {
+                        out(context)?;
+                    }
+                    assign(&variable, Assignment::Add, &one())?;
+                    if matches!(place, InMergeCall) {
+                        let operation = umbo::strategy::merge::Operation::MergeCall { function: 1 };
+                        context.synchronize(
+                            operation,
+                            None,
+                            Box::new(move |_, parts| match fails {
+                                true => {
+                                    Err(Error::out_of_range("index", "the one that was told to"))
+                                }
+                                false => Ok(parts),
+                            }),
+                        )?;
+                        assign(&variable, Assignment::Add, &one())?;
+                    }
+                    if matches!(place, AfterAssignment) {
+                        out(context)?;
+                    }
+                    Ok(None)
+                };
+                let short = Value::per_replica(vec![tensor(&[1f32], &[1])]).unwrap();
+                let error = match place {
+                    Update => strategy
+                        .update(&variable, None, Default::default(), move |variable, _| {
+                            assign(variable, Assignment::Add, &one())?;
+                            match fails {
+                                true => {
+                                    Err(Error::out_of_range("index", "the one that was told to"))
+                                }
+                                false => Ok(None),
+                            }
+                        })
+                        .unwrap_err(),
+                    Arguments => strategy.run(&step, fails.then(|| short.clone())).unwrap_err(),
+                    _ => strategy.run(&step, None).unwrap_err(),
+                };
+                let status = match place {
+                    Arguments => Status::InvalidArgument,
+                    _ => Status::OutOfRange,
+                };
+                let text = error.to_string();
+                assert_eq!(error.status(), status, "{place:?}: {text}");
+                let names = text.contains(&format!("rank {failing} failed"));
+                assert_eq!(names, !fails, "{place:?} on rank {rank}: {text}");
+                assert_eq!(value(&variable), 6.0);
+                // The strategy goes on, with step numbers that all ranks agree about.
+                let look = |context: &ReplicaContext| {
+                    assign(&variable, Assignment::Add, &one())?;
+                    let number = tensor(&[context.step_number() as i32], &[1]);
+                    context.all_reduce(ReduceOp::Mean, Value::Tensor(number)).map(Some)
+                };
+                let numbers = strategy.run(&look, None).unwrap().unwrap();
+                let mean = numbers.tensor_of(0).unwrap().to_vec::<f64>().unwrap()[0];
+                assert_eq!(mean.fract(), 0.0);
+                assert_eq!(value(&variable), 12.0);
+            });
+        }
+    }
+}
+
+#[test]
+fn ranks_that_disagree_are_told_who_is_where() {
+    type Step = fn(&ReplicaContext, &Variable) -> umbo::error::Result<()>;
+    let sum: Step = |context, _| context.all_reduce(ReduceOp::Sum, one()).map(drop);
+    let mean: Step = |context, _| context.all_reduce(ReduceOp::Mean, one()).map(drop);
+    let gather: Step = |context, _| context.all_gather(one(), 0).map(drop);
+    let assigns: Step = |_, variable| assign(variable, Assignment::Add, &one());
+    let nothing: Step = |_, _| Ok(());
+    let twice: Step = |context, _| {
+        let pair = Value::tuple(vec![one(), one()])?;
+        context.all_reduce(ReduceOp::Sum, pair).map(drop)
+    };
+    let cases = [
+        (sum, mean, "reduce SUM", "reduce MEAN"),
+        (sum, gather, "reduce SUM", "gather along axis 0"),
+        (gather, assigns, "gather along axis 0", "assign_add to"),
+        (sum, nothing, "reduce SUM", "the commit point"),
+        (nothing, assigns, "the commit point", "assign_add to"),
+        (sum, twice, "reduce SUM", "with other shapes, names or options"),
+    ];
+    for (first, second, here, there) in cases {
+        on_ranks(&ranks(2), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let variable = counter(&strategy);
+            let step = |context: &ReplicaContext| {
+                assign(&variable, Assignment::Add, &one())?;
+                (if rank == 0 { first } else { second })(context, &variable)?;
+                Ok(None)
+            };
+            let error = strategy.run(&step, None).unwrap_err();
+            let text = error.to_string();
+            assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
+            for part in [here, there, "rank 0 is at", "rank 1 is at", "step 1"] {
+                assert!(text.contains(part), "'{part}' is missing: {text}");
+            }
+            assert_eq!(value(&variable), 0.0);
+            strategy.run(&count(&variable), None).unwrap();
+            assert_eq!(value(&variable), 4.0);
+        });
+    }
+}
+
+#[test]
+fn limits_of_one_rank_reach_the_others() {
+    for by_token in [false, true] {
+        on_ranks(&ranks(3), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let variable = counter(&strategy);
+            let token = Cancellation::new();
+            let limits = match (rank, by_token) {
+                (1, true) => Limits { cancellation: Some(token.clone()), ..Limits::default() },
+                (1, false) => Limits {
+                    deadline: Some(std::time::Instant::now() + Duration::from_millis(20)),
+                    ..Limits::default()
+                },
+                _ => Limits::default(),
+            };
+            let target = variable.clone();
+            let step = move |context: &ReplicaContext| {
+                assign(&target, Assignment::Add, &one())?;
+                while rank == 1 && context.replica() == 1 && !context.is_cancelled() {
+                    token.cancel();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(None)
+            };
+            let step = Arc::new(move |context: &ReplicaContext| match by_token || rank != 1 {
+                true => step(context),
+                false => {
+                    while !context.is_cancelled() {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    step(context)
+                }
+            });
+            let error = strategy.run_within(step, None, limits, None).unwrap_err();
+            let expected = if by_token { Status::Cancelled } else { Status::DeadlineExceeded };
+            assert_eq!(error.status(), expected, "{error}");
+            assert_eq!(error.to_string().contains("rank 1 failed"), rank != 1, "{error}");
+            assert_eq!(value(&variable), 0.0);
+            strategy.synchronize().unwrap();
+            strategy.run(&count(&variable), None).unwrap();
+            assert_eq!(value(&variable), 6.0);
+        });
+    }
+}
+
+#[test]
+fn variables_are_made_together() {
+    on_ranks(&ranks(2), 1, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let make = |name: &str, shape: &[usize]| {
+            let value = umbo::tensor::Tensor::zeros(
+                DType::Float32,
+                umbo::tensor::Shape::new(shape).unwrap(),
+                umbo::device::DeviceId::HOST,
+            )
+            .unwrap();
+            variables::create(
+                Some(&strategy),
+                named(name, Aggregation::Sum),
+                Initial::Value(&value),
+            )
+        };
+        let error = make(["left", "right"][rank], &[2]).unwrap_err();
+        assert!(error.to_string().contains("variable 'left'"), "{error}");
+        assert!(error.to_string().contains("variable 'right'"), "{error}");
+        let error = make("same", &[2 + rank]).unwrap_err();
+        assert!(error.to_string().contains("[2]") && error.to_string().contains("[3]"), "{error}");
+        // One rank cannot make it at all.
+        let mut fill = |_: &_| match rank {
+            0 => Ok(()),
+            _ => Err(Error::NotFound("no file of weights".into())),
+        };
+        let initial = Initial::Fill {
+            dtype: DType::Float32,
+            shape: umbo::tensor::Shape::scalar(),
+            fill: &mut fill,
+        };
+        let error =
+            variables::create(Some(&strategy), named("w", Aggregation::Sum), initial).unwrap_err();
+        assert_eq!(error.status(), Status::NotFound, "{error}");
+        make("whole", &[3]).unwrap();
+    });
+}
+
+#[test]
+fn strategies_are_made_together() {
+    let ranks = ranks(2);
+    let errors: Vec<Error> = std::thread::scope(|scope| {
+        let make = |rank: usize| {
+            let options = umbo::strategy::Options {
+                cpu_replicas: if rank == 0 { 1 } else { 9999 },
+                communicator: Some(Arc::clone(&ranks[rank]) as _),
+                ..Default::default()
+            };
+            scope.spawn(move || Strategy::new(&options).map(drop).unwrap_err())
+        };
+        let threads = [make(0), make(1)];
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(errors[0].to_string().contains("rank 1 failed: INVALID_ARGUMENT: cpu_replicas"));
+    assert!(matches!(errors[1], Error::InvalidArgument { .. }), "{}", errors[1]);
+}
+
+/// A rank dies at each of its calls of the engine in turn: nothing hangs, nothing is half applied, and
+/// from then on all that needs the others says so.
+#[test]
+fn deaths_are_reported_and_nothing_hangs() {
+    for at in 1.. {
+        let ranks = job(3, Some(at), Some((1, at)));
+        let ends = on_ranks(&ranks, 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let variable = counter_or_nothing(&strategy)?;
+            for step in 0..3 {
+                match strategy.run(&count(&variable), None) {
+                    Ok(_) => assert_eq!(value(&variable), 6.0 * (step + 1) as f32),
+                    Err(error) => {
+                        assert_eq!(value(&variable), 6.0 * step as f32);
+                        if rank != 1 {
+                            assert_eq!(error.status(), Status::Unavailable, "{error}");
+                            assert!(error.to_string().contains("rank 1 has died"), "{error}");
+                        }
+                        let again = strategy.run(&count(&variable), None).unwrap_err();
+                        assert_eq!(again.status(), Status::Unavailable, "{again}");
+                        let plain = Value::per_replica(vec![tensor(&[1f32], &[1]); 2]).unwrap();
+                        let how = Reduction::default();
+                        let reduced = strategy.reduce(ReduceOp::Sum, &plain, &how).unwrap_err();
+                        assert_eq!(reduced.status(), Status::Unavailable);
+                        return Some(());
+                    }
+                }
+            }
+            None
+        });
+        if ends.iter().all(Option::is_none) && ranks[1].calls() < at {
+            assert!(at > 5);
+            return;
+        }
+    }
+}
+
+fn counter_or_nothing(strategy: &Strategy) -> Option<Variable> {
+    let new = named("counter", Aggregation::Sum);
+    variables::create(Some(strategy), new, Initial::Value(&tensor(&[0f32], &[1]))).ok()
+}

@@ -1,0 +1,72 @@
+//! Several ranks, each with replicas of its own, beside one process with all of the replicas.
+
+#![expect(unsafe_code, reason = "tests write the gradients of their replicas")]
+
+mod engine;
+mod failures;
+mod training;
+mod values;
+
+use std::sync::Arc;
+
+use umbo::cluster::communicator::Communicator;
+use umbo::device::DeviceId;
+use umbo::error::Result;
+use umbo::strategy::variables::NewVariable;
+use umbo::strategy::{Options, Strategy};
+use umbo::tensor::{Element, Shape, Tensor};
+use umbo::values::variable::{Aggregation, Synchronization};
+
+use engine::Rank;
+
+/// Calls `body` for each rank, on a thread of its own, with a strategy of `replicas` replicas; what it
+/// returns, in rank order.
+fn on_ranks<R: Send>(
+    ranks: &[Arc<Rank>],
+    replicas: usize,
+    body: impl Fn(usize, Result<Strategy>) -> R + Sync,
+) -> Vec<R> {
+    let body = &body;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ranks
+            .iter()
+            .map(|rank| {
+                let options = Options {
+                    cpu_replicas: replicas,
+                    bind_threads: false,
+                    communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
+                    ..Options::default()
+                };
+                scope.spawn(move || body(rank.rank(), Strategy::new(&options)))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// A strategy of one process.
+fn alone(replicas: usize) -> Strategy {
+    Strategy::new(&Options { cpu_replicas: replicas, bind_threads: false, ..Options::default() })
+        .unwrap()
+}
+
+fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {
+    Tensor::from_slice(values, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap()
+}
+
+/// Writes all elements of a tensor that nobody else is at.
+fn copy_into(to: &Tensor, from: &Tensor) {
+    // SAFETY: tests write what is theirs alone.
+    unsafe { to.assume_exclusive() }.copy_from(from).unwrap();
+}
+
+fn bytes(tensor: &Tensor) -> Vec<u8> {
+    let mut bytes = vec![0; tensor.shape().bytes(tensor.dtype()).unwrap()];
+    tensor.copy_to_host(&mut bytes).unwrap();
+    bytes
+}
+
+fn named(name: &str, aggregation: Aggregation) -> NewVariable {
+    let (trainable, synchronization) = (None, Synchronization::Auto);
+    NewVariable { name: name.into(), trainable, synchronization, aggregation }
+}

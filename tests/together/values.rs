@@ -1,0 +1,202 @@
+//! Collectives, assignments, metrics and initial values: W ranks of M replicas give what one process of
+//! W·M replicas gives, bit for bit.
+
+use std::sync::Mutex;
+
+use half::{bf16, f16};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use umbo::collectives::{Assignment, ReduceOp};
+use umbo::strategy::collective::Reduction;
+use umbo::strategy::metrics::Metric;
+use umbo::strategy::scatter::{ScatterOp, scatter};
+use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::{DType, Tensor};
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Variable};
+
+use super::engine::{job, ranks};
+use super::{alone, bytes, named, on_ranks, tensor};
+
+/// What replica `replica` of all contributes: values whose sum depends on the order.
+fn contribution(seed: u64, replica: usize, dtype: DType, shape: &[usize]) -> Tensor {
+    let mut numbers = ChaCha8Rng::seed_from_u64(seed * 1000 + replica as u64);
+    let count = shape.iter().product();
+    let wild = |numbers: &mut ChaCha8Rng| {
+        let exponent = numbers.random_range(-12..12);
+        numbers.random_range(-1.0f32..1.0) * 2f32.powi(exponent)
+    };
+    let values: Vec<f32> = (0..count).map(|_| wild(&mut numbers)).collect();
+    match dtype {
+        DType::Float16 => {
+            tensor(&values.iter().map(|&it| f16::from_f32(it)).collect::<Vec<_>>(), shape)
+        }
+        DType::BFloat16 => {
+            tensor(&values.iter().map(|&it| bf16::from_f32(it)).collect::<Vec<_>>(), shape)
+        }
+        DType::Float64 => tensor(&values.iter().map(|&it| it.into()).collect::<Vec<f64>>(), shape),
+        DType::Int32 => {
+            tensor(&values.iter().map(|&it| (it * 1e3) as i32).collect::<Vec<_>>(), shape)
+        }
+        _ => tensor(&values, shape),
+    }
+}
+
+/// How many ranks, and how many replicas each has.
+const SPLITS: [(usize, usize); 6] = [(2, 1), (2, 2), (3, 1), (4, 1), (3, 2), (2, 3)];
+
+const DTYPES: [DType; 5] =
+    [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64, DType::Int32];
+
+fn variable(strategy: &Strategy, name: &str, aggregation: Aggregation, value: &Tensor) -> Variable {
+    variables::create(Some(strategy), named(name, aggregation), Initial::Value(value)).unwrap()
+}
+
+/// A program that does everything, and the bytes of all that it came to.
+fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
+    let results = Mutex::new(Vec::new());
+    let own_rank = strategy.rank();
+    // Each rank proposes another initial value.
+    let initial = contribution(99 + own_rank as u64, 0, dtype, &[5, 3]);
+    let sum = variable(strategy, "sum", Aggregation::Sum, &initial);
+    let first = variable(strategy, "first", Aggregation::OnlyFirstReplica, &initial);
+    let mean = match dtype {
+        DType::Int32 => None,
+        _ => Some(variable(strategy, "mean", Aggregation::Mean, &initial)),
+    };
+    results.lock().unwrap().push(bytes(&read(&sum).unwrap()));
+    for step in 0..2u64 {
+        let callback = |context: &ReplicaContext| {
+            let replica = context.replica_in_sync();
+            let all = context.strategy().num_replicas_in_sync();
+            assert!(replica < all);
+            let own = |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
+            let mut came = Vec::new();
+            for op in [ReduceOp::Sum, ReduceOp::Mean] {
+                let nest = Value::tuple(vec![
+                    Value::Tensor(own(1, &[7])),
+                    Value::Tensor(own(2, &[])),
+                    Value::Tensor(own(3, &[0, 4])),
+                ])?;
+                came.push(context.all_reduce(op, nest)?);
+            }
+            // As many rows as the replica's number says: none on the first one.
+            came.push(context.all_gather(Value::Tensor(own(4, &[replica, 2])), 0)?);
+            let slices = |rows: &[i64]| {
+                Value::indexed_slices(
+                    own(5, &[rows.len(), 3]),
+                    tensor(rows, &[rows.len()]),
+                    umbo::tensor::Shape::new(&[5, 3]).unwrap(),
+                )
+            };
+            came.push(context.all_reduce(ReduceOp::Sum, slices(&[4, 0, 4])?)?);
+            assign(&sum, Assignment::Add, &Value::Tensor(own(6, &[5, 3])))?;
+            assign(&first, Assignment::Assign, &Value::Tensor(own(7, &[5, 3])))?;
+            scatter(&sum, ScatterOp::Add, &slices(&[replica as i64 % 5])?)?;
+            if let Some(mean) = &mean {
+                assign(mean, Assignment::Subtract, &Value::Tensor(own(8, &[5, 3])))?;
+            }
+            context.add_metric("loss", Metric { sum: 0.1 * replica as f64, weight: 0.3 })?;
+            if replica % 2 == 1 {
+                context.add_metric("odd", Metric { sum: 1.0, weight: 1.0 })?;
+            }
+            if context.replica() == 0 {
+                let mut results = results.lock().unwrap();
+                for value in came {
+                    value.find_leaf(&mut |leaf| {
+                        match leaf {
+                            Value::Tensor(tensor) => results.push(bytes(tensor)),
+                            Value::IndexedSlices(slices) => {
+                                results.push(bytes(slices.values()));
+                                results.push(bytes(slices.indices()));
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                        None::<()>
+                    });
+                }
+            }
+            Ok(Some(Value::Tensor(own(9, &[2, 2]))))
+        };
+        let result = strategy.run(&callback, None).unwrap().unwrap();
+        let local = strategy.local_results(&result).unwrap();
+        assert_eq!(local.count(), strategy.num_replicas());
+        let mut results = results.lock().unwrap();
+        for op in [ReduceOp::Sum, ReduceOp::Mean] {
+            for axes in [None, Some(vec![0])] {
+                let how = Reduction { axes, ..Reduction::default() };
+                let reduced = strategy.reduce(op, &result, &how).unwrap();
+                results.push(bytes(reduced.tensor_of(0).unwrap()));
+            }
+        }
+        let gathered = strategy.gather(&result, 1, &Reduction::default()).unwrap();
+        results.push(bytes(gathered.tensor_of(0).unwrap()));
+        for variable in [Some(&sum), Some(&first), mean.as_ref()].into_iter().flatten() {
+            results.push(bytes(&read(variable).unwrap()));
+        }
+        assert_eq!(strategy.metric_names(), ["loss", "odd"]);
+        for name in ["loss", "odd"] {
+            let Metric { sum, weight } = strategy.metric(name).unwrap();
+            results.push([sum.to_le_bytes(), weight.to_le_bytes()].concat());
+        }
+    }
+    results.into_inner().unwrap()
+}
+
+#[test]
+fn ranks_of_replicas_are_as_one_process() {
+    for dtype in DTYPES {
+        for (size, replicas) in SPLITS {
+            let expected = program(&alone(size * replicas), dtype);
+            let jobs = [ranks(size), job(size, Some(7 * size as u64), None)];
+            for ranks in jobs {
+                let came = on_ranks(&ranks, replicas, |rank, strategy| {
+                    let strategy = strategy.unwrap();
+                    assert_eq!((strategy.rank(), strategy.num_ranks()), (rank, size));
+                    assert_eq!(strategy.num_replicas_in_sync(), size * replicas);
+                    program(&strategy, dtype)
+                });
+                for (rank, came) in came.iter().enumerate() {
+                    assert_eq!(came.len(), expected.len());
+                    for (at, (came, expected)) in came.iter().zip(&expected).enumerate() {
+                        assert_eq!(
+                            came, expected,
+                            "{dtype}, {size} ranks of {replicas}: result {at} on rank {rank}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_place_in_the_global_batch_counts_all_ranks() {
+    let rows = [3usize, 0, 5, 1, 2, 4];
+    for (size, replicas) in [(2, 3), (3, 2), (6, 1)] {
+        on_ranks(&ranks(size), replicas, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let own = &rows[rank * replicas..(rank + 1) * replicas];
+            let parts = own.iter().map(|&rows| tensor(&vec![0f32; rows], &[rows])).collect();
+            let arguments = Value::per_replica(parts).unwrap();
+            let look = |context: &ReplicaContext| {
+                let position = context.batch_position();
+                let replica = context.replica_in_sync();
+                assert_eq!(position.local_examples, Some(rows[replica] as u64));
+                assert_eq!(position.first_example, rows[..replica].iter().sum::<usize>() as u64);
+                assert_eq!(position.global_examples, 15);
+                Ok(None)
+            };
+            strategy.run(&look, Some(arguments)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_rank_alone_needs_nobody() {
+    let expected = program(&alone(2), DType::Float32);
+    let ranks = ranks(1);
+    let came = on_ranks(&ranks, 2, |_, strategy| program(&strategy.unwrap(), DType::Float32));
+    assert_eq!((came[0].clone(), ranks[0].calls()), (expected, 0));
+}
