@@ -9,6 +9,8 @@ use umbo::error::{Error, Status};
 use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::apply::apply;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
+use umbo::strategy::assign_all::assign_all;
+use umbo::strategy::in_place::create_in_place;
 use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
@@ -220,4 +222,81 @@ fn many_strategies_tell_one_thread_of_theirs() {
         drop(strategy);
         assert_eq!(counts.stopped.load(Ordering::SeqCst), 0);
     }
+}
+
+fn in_memory(strategy: &Strategy, numbers: &[f32], dropped: &Arc<AtomicUsize>) -> Variable {
+    let new = NewVariable {
+        name: "m".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::Mean,
+    };
+    let tensor = lent(numbers, row(numbers.len()), dropped);
+    // SAFETY: nobody has the memory but the variable.
+    #[expect(unsafe_code, reason = "memory of somebody else's")]
+    let made = unsafe { create_in_place(strategy, vec![(new, tensor)]) };
+    made.unwrap().pop().unwrap()
+}
+
+/// The address at which `variable` is between steps.
+fn address(variable: &Variable) -> usize {
+    // SAFETY: the elements are not read.
+    #[expect(unsafe_code, reason = "an address is asked for")]
+    unsafe { variables::current_tensor(None, variable) }.unwrap().address().addr()
+}
+
+#[test]
+fn a_variable_in_somebody_elses_memory_comes_back_to_it() {
+    for replicas in 1..=3 {
+        let strategy = strategy(replicas);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let variable = in_memory(&strategy, &[1.0, 2.0], &dropped);
+        let home = address(&variable);
+        for step in 0..4 {
+            let fails = step == 2;
+            let before = numbers(&variable);
+            let callback = |context: &ReplicaContext| {
+                let value = Tensor::from_slice(
+                    &[step as f32, context.replica() as f32],
+                    Shape::new(&[2])?,
+                    DeviceId::HOST,
+                )?;
+                // Weights 1, 2, 3, ...; the mean is over these.
+                let weight = Some(context.replica() as f64 + 1.0);
+                assign_all(context, std::slice::from_ref(&variable), vec![value], weight)?;
+                match fails {
+                    true => Err(Error::Cancelled("as planned".into())),
+                    false => Ok(None),
+                }
+            };
+            assert_eq!(strategy.run(&callback, None).is_err(), fails);
+            assert_eq!(address(&variable), home);
+            let weights = (1..=replicas).map(|weight| weight as f64);
+            let mean = (0..replicas).map(|replica| (replica * (replica + 1)) as f64).sum::<f64>()
+                / weights.sum::<f64>();
+            let expected = if fails { before } else { vec![step as f32, mean as f32] };
+            assert_eq!(numbers(&variable), expected);
+        }
+        assert_eq!(dropped.load(Ordering::SeqCst), 0);
+        drop(variable);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn batched_assignments_refuse_what_they_cannot_combine() {
+    let strategy = strategy(2);
+    let other = variable(&strategy, &[1.0]); // of aggregation NONE
+    let callback = |context: &ReplicaContext| {
+        let value = || Tensor::from_slice(&[2.0f32], Shape::new(&[1])?, DeviceId::HOST);
+        let assign = |weight| {
+            assign_all(context, std::slice::from_ref(&other), vec![value()?], Some(weight))
+        };
+        assert_eq!(assign(1.0).unwrap_err().status(), Status::InvalidArgument);
+        assert_eq!(assign(-1.0).unwrap_err().status(), Status::InvalidArgument);
+        assert_eq!(assign(f64::NAN).unwrap_err().status(), Status::InvalidArgument);
+        Ok(None)
+    };
+    strategy.run(&callback, None).unwrap();
+    assert_eq!(numbers(&other), [1.0]);
 }

@@ -303,6 +303,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
  * - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
  * - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
  *   handle, or `view` is a null pointer.
+ *
+ * The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for
+ * longer than the callback, such as a tensor of an engine that is made over it, holds the value
+ * (umbo_value_retain()) or its tensor (umbo_value_tensor()) for as long.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
     const umbo_value *value, const char *name, umbo_view *view);

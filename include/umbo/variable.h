@@ -37,6 +37,11 @@
  *   umbo_variable_read() says, to host memory, in row-major order.
  * - umbo_variable_views(): Where the values of several variables lie right now:
  *   umbo_variable_view() for each of them, in one call.
+ * - umbo_variable_assign_all(): Assigns to several variables at once, as one synchronising call
+ *   (see umbo_replica_context_merge_call()), with replicas that count by their examples.
+ * - umbo_variable_assign_all_weighted(): umbo_variable_assign_all() with a given weight.
+ * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
+ *   weights of an engine, or parts of one flat block of them.
  * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
  * - umbo_variable_scatter_sub(): Subtracts rows from the rows of a variable.
  * - umbo_variable_scatter_mul(): Multiplies the rows of a variable by rows.
@@ -256,6 +261,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
  *
  * Outside of runs it is valid until the variable is written or released. No other thread may write
  * the variable meanwhile.
+ *
+ * The memory stays where it is as long as no run assigns to the variable: updates, and assignments
+ * outside of runs, write it in place, so that the view has the same address after them. A run that
+ * assigns moves the value to a second place, and the next one back: ask for the view anew then. A
+ * variable that was made with umbo_variable_create_in_memory() is always where the program put it
+ * when a run is over.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view(
     const umbo_variable *variable, const umbo_replica_context *ctx, umbo_view *view);
@@ -480,6 +491,88 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy_to_host(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
     int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
     umbo_view *views);
+
+/**
+ * Assigns to several variables at once, as one synchronising call (see
+ * umbo_replica_context_merge_call()), with replicas that count by their examples. This is what
+ * statistics of a batch need: running means and variances of a batch normalisation are made with
+ * UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
+ *
+ * @param[in] count How many variables there are; on all replicas the same, in the same order.
+ * @param[in] variables The variables, of the strategy that runs.
+ * @param[in] ctx The replica's context.
+ * @param[in] views Each variable's new value on this replica: of the variable's dtype and shape,
+ *   with any strides, in host memory or on a GPU. Copied before the call returns.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable
+ *   with UMBO_AGGREGATION_NONE among several replicas, or one with UMBO_AGGREGATION_MEAN that is
+ *   neither float32 nor float64.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
+ *   the number of examples (umbo_variable_assign_all_weighted() takes a weight), a variable is of
+ *   another strategy, or the replicas made different synchronising calls.
+ * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each replica's weight is the number of examples in its part of the run's arguments.
+ * UMBO_AGGREGATION_MEAN gives the sum of weight * value, in float64 and in replica order, divided
+ * by the sum of the weights; UMBO_AGGREGATION_SUM the sum of the values;
+ * UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them. Replicas of weight 0, those without
+ * examples, make the call too, and their values count nowhere. If all weights are 0 nothing is
+ * assigned. All of the variables change with the run, or none does.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
+    int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
+    const umbo_view *views);
+
+/**
+ * umbo_variable_assign_all() with a given weight.
+ *
+ * @param[in] count How many variables there are; on all replicas the same, in the same order.
+ * @param[in] variables The variables, of the strategy that runs.
+ * @param[in] ctx The replica's context.
+ * @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
+ * @param[in] weight The weight of this replica; finite and 0 or more.
+ * @return UMBO_OK, or the statuses of umbo_variable_assign_all();
+ *   UMBO_STATUS_INVALID_ARGUMENT also for a weight that is negative or not finite.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
+    int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
+    const umbo_view *views, double weight);
+
+/**
+ * Makes variables over the program's own memory, such as the weights of an engine, or parts of one
+ * flat block of them.
+ *
+ * @param[in] strategy The strategy; its parameter device has host memory.
+ * @param[in] count How many variables there are.
+ * @param[in] names Their names. `names` may be NULL: all are called "Variable".
+ * @param[in] views Where each of them lies: row-major host memory that may be written
+ *   (`mutable_data`), whose elements are the initial value. No two have elements in common; they
+ *   may lie next to each other.
+ * @param[in] options The properties of all of them; `options` may be NULL: all defaults.
+ *   `initializer` and `initial` stay unset.
+ * @param[in] user_data What `destroy` is given.
+ * @param[in] destroy Releases the memory of all of them, exactly once, on any thread: when the last
+ *   of the variables is gone, and also if this function fails. NULL: nothing to release.
+ * @param[out] variables Gets `count` new variables. The caller releases each.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not
+ *   row-major, or not in host memory, two views with elements in common, or an option that is out
+ *   of range.
+ * - UMBO_STATUS_UNIMPLEMENTED: the strategy's parameter device is a GPU.
+ * - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, another strategy's scope, or the
+ *   strategy was made before this process was forked.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * The value of such a variable is in this memory whenever no run or assignment is in progress:
+ * updates and assignments outside of runs write it in place, and what a run assigns is copied there
+ * at its end. So an engine may read its weights there between steps. It never writes them:
+ * umbo_variable_assign() does. Variable creators are not asked.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
+    umbo_strategy *strategy, int64_t count, const char *const *names, const umbo_view *views,
+    const umbo_variable_options *options, void *user_data, umbo_destroy_fn destroy,
+    umbo_variable **variables);
 
 /**
  * Adds rows to the rows of a variable.

@@ -140,7 +140,10 @@ pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option
     constant(code, found, argument, "UMBO_TRAINABLE_DEFAULT (0) to UMBO_TRAINABLE_NO (2)")
 }
 
-fn new_variable(name: Option<&str>, options: &umbo_variable_options) -> Result<NewVariable> {
+pub(super) fn new_variable(
+    name: Option<&str>,
+    options: &umbo_variable_options,
+) -> Result<NewVariable> {
     Ok(NewVariable {
         name: name.unwrap_or("Variable").into(),
         trainable: trainable_from(options.trainable, "options.trainable")?,
@@ -268,6 +271,11 @@ pub unsafe extern "C" fn umbo_variable_create(
 ///
 /// Outside of runs it is valid until the variable is written or released. No other thread may write
 /// the variable meanwhile.
+///
+/// The memory stays where it is as long as no run assigns to the variable: updates, and assignments outside
+/// of runs, write it in place, so that the view has the same address after them. A run that assigns moves
+/// the value to a second place, and the next one back: ask for the view anew then. A variable that was made
+/// with umbo_variable_create_in_memory() is always where the program put it when a run is over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view(
     variable: *const umbo_variable,

@@ -13,6 +13,10 @@ pub trait StepParticipant: Send + Sync {
     /// All replicas returned OK: what step `step` wrote counts from now on. Cannot fail.
     fn commit(&self, step: u64);
 
+    /// The step's changes are carried out, those that waited for the commit point too. Nobody looks at
+    /// central state yet. Cannot fail.
+    fn finish(&self) {}
+
     /// The step failed, was late or was cancelled: all is as before step `step`. Cannot fail.
     fn roll_back(&self, step: u64);
 

@@ -217,6 +217,7 @@ impl Strategy {
             action.commit();
             failure = failure.or_else(|| action.failure());
         }
+        transaction.participants.iter().for_each(|participant| participant.finish());
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);

@@ -172,7 +172,7 @@ pub(super) fn create_through(
 }
 
 /// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
-fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
+pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
     if let Some(ranks) = owner.ranks() {
         ranks.same_initial(new.name.as_str(), &value)?;
     }

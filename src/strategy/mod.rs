@@ -20,11 +20,12 @@
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], [`creation`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
+//! - [`variables`], [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`], `logical_devices`: the rest of the strategy's interface.
 
+pub mod assign_all;
 pub mod cancellation;
 pub mod central_storage;
 pub mod collective;
@@ -40,6 +41,7 @@ mod execution;
 pub mod extended;
 #[cfg(test)]
 pub(crate) mod held_locks;
+pub mod in_place;
 pub mod limits;
 mod logical_devices;
 mod measuring;

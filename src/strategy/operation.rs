@@ -26,6 +26,13 @@ pub enum Operation {
         /// `assign`, `assign_add` or `assign_sub`.
         kind: &'static str,
     },
+    /// An assignment to several variables.
+    AssignAll {
+        /// Their keys, in order.
+        variables: Vec<usize>,
+        /// The name of the first, for messages.
+        first: String,
+    },
     /// An optimizer's apply; the numbers tell optimizers and gradients apart.
     Apply {
         /// The address of the optimizer.
@@ -46,6 +53,9 @@ impl fmt::Display for Operation {
             Operation::AllReduce(op) => write!(formatter, "all_reduce {}", op.name()),
             Operation::AllGather(axis) => write!(formatter, "all_gather along axis {axis}"),
             Operation::Assign { name, kind, .. } => write!(formatter, "{kind} to '{name}'"),
+            Operation::AssignAll { variables, first } => {
+                write!(formatter, "assign to {} variables from '{first}' on", variables.len())
+            }
             Operation::Apply { optimizer, gradients, options } => {
                 write!(
                     formatter,

@@ -31,6 +31,11 @@ impl StepParticipant for Variable {
         self.publish();
     }
 
+    fn finish(&self) {
+        // SAFETY: called at the commit point, under the step lock and that of central state.
+        unsafe { self.bring_home() }
+    }
+
     fn roll_back(&self, _step: u64) {
         self.discard();
     }
@@ -352,7 +357,7 @@ pub(super) fn check_dtype(variable: &Variable, tensor: &Tensor) -> Result<()> {
     ))
 }
 
-fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
+pub(super) fn check_assignable(variable: &Variable, tensor: &Tensor) -> Result<()> {
     check_dtype(variable, tensor)?;
     if tensor.shape() != variable.shape() {
         return Err(Error::invalid(

@@ -117,6 +117,8 @@ struct Parts {
     has_warned: AtomicBool,
     /// The memory is closed for writing, but for those who open it.
     is_sealed: bool,
+    /// The value is to be in the first buffer whenever no step is in progress.
+    stays: bool,
     keeper: Weak<dyn Keeper>,
 }
 
@@ -163,12 +165,13 @@ impl Drop for Changing<'_> {
 
 impl Variable {
     /// A variable whose value is `value`, which nobody else may hold. If it is on pages of its own
-    /// ([`Tensor::sealable`]), they are closed for writing, but for those who write by this variable.
+    /// ([`Tensor::sealable`]), they are closed for writing, but for those who write by this variable. If its
+    /// memory is somebody else's, the variable [stays](Variable::stays) there.
     pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
         let storage = value.storage().0;
         storage.seal(|| format!("umbo: variable {}", spec.name));
-        let is_sealed = storage.is_sealed();
+        let (is_sealed, stays) = (storage.is_sealed(), !storage.is_own());
         Variable(Arc::new(Parts {
             spec,
             is_sealed,
@@ -181,6 +184,7 @@ impl Variable {
             visible: AtomicUsize::new(0),
             has_copies: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
+            stays,
             keeper,
         }))
     }
@@ -397,6 +401,32 @@ impl Variable {
     /// Makes what the step wrote the committed value.
     pub fn publish(&self) {
         self.0.committed.store(self.0.visible.load(Ordering::Acquire), Ordering::Release);
+    }
+
+    /// Whether the committed value is always in the same memory, which is somebody else's. Other variables
+    /// have two places for it, between which a step that assigns moves it; updates and what is assigned
+    /// outside of steps write it where it is.
+    pub fn stays(&self) -> bool {
+        self.0.stays
+    }
+
+    /// Brings the committed value to where it stays, if a step has moved it.
+    ///
+    /// # Safety
+    /// Nobody reads or writes the variable: the caller has the step lock and the lock of central state, and
+    /// the step is over.
+    pub unsafe fn bring_home(&self) {
+        if !self.0.stays || self.committed_buffer() == 0 {
+            return;
+        }
+        let [home, away] = &self.0.buffers;
+        // SAFETY: the caller's promise.
+        let mut to = unsafe { home.to_write().assume_exclusive() };
+        // Copies in host memory do not fail. If one did, the value would be right, and elsewhere.
+        if to.copy_from(away.elements()).is_ok() {
+            self.0.visible.store(0, Ordering::Release);
+            self.0.committed.store(0, Ordering::Release);
+        }
     }
 
     /// Forgets what the step wrote.

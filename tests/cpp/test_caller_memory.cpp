@@ -164,8 +164,35 @@ void engines() {
     CHECK(stopped == 1);
 }
 
+// Weights packed in one block of an engine's, and statistics that are assigned together.
+void packed() {
+    umbo::strategy_options options;
+    options.cpu_replicas = 2;
+    const auto strategy = umbo::strategy::central_storage(options);
+    const auto block = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
+    auto two = umbo::tensor::from_memory<float>({2}, block->data(), nullptr);
+    auto one = umbo::tensor::from_memory<float>({}, block->data() + 2, nullptr);
+    umbo::variable_options mean;
+    mean.aggregation = umbo::aggregation::mean;
+    {
+        const auto both = strategy.create_variables_in_memory({"a", "b"}, {two.view(), one.view()}, block, mean);
+        CHECK(both[1].name() == "b" && block.use_count() == 2);
+        CHECK(both[0].read().to_vector<float>() == (std::vector<float>{1, 2}));
+        strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+            float own[3] = {4, 5, 6};
+            for (auto &number : own) number += 8.0f * static_cast<float>(context.replica_id());
+            const auto first = umbo::tensor::from_memory<float>({2}, own, nullptr);
+            const auto second = umbo::tensor::from_memory<float>({}, own + 2, nullptr);
+            context.assign_all(both, {first.view(), second.view()}, context.replica_id() == 0 ? 1.0 : 3.0);
+        });
+        CHECK((*block == std::vector<float>{10, 11, 12}));
+    }
+    CHECK(block.use_count() == 1);
+}
+
 int main() {
     engines();
+    packed();
     values();
     other_libraries();
     umbo::strategy_options options;

@@ -170,6 +170,29 @@ public:
         return value(out);
     }
 
+    // Gives each variable the value at its place in `values`, in one synchronising call. Replicas count by
+    // their examples, so that a variable with aggregation `mean` gets the mean of the global batch.
+    returned<void> assign_all(const std::vector<variable> &variables,
+                              const std::vector<umbo_view> &values) const {
+        if (variables.size() != values.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
+        }
+        const auto raw = detail::raw_variables(variables);
+        return check(umbo_variable_assign_all(detail::count_of(raw.size()), raw.data(), raw_,
+                                              values.data()));
+    }
+
+    // The same with a weight of this replica.
+    returned<void> assign_all(const std::vector<variable> &variables, const std::vector<umbo_view> &values,
+                              double weight) const {
+        if (variables.size() != values.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
+        }
+        const auto raw = detail::raw_variables(variables);
+        return check(umbo_variable_assign_all_weighted(detail::count_of(raw.size()), raw.data(), raw_,
+                                                       values.data(), weight));
+    }
+
     // This replica's buffer for the gradient of variable `index`.
     template <class T>
     returned<view_of<T>> gradient(const gradients &of, std::int64_t index, gradient_mode mode) const {

@@ -436,6 +436,28 @@ public:
         return variable(out);
     }
 
+    // Variables over memory of the program's, which `owner` keeps until the last of them is gone. The views
+    // may be written through, and show the initial values.
+    returned<std::vector<variable>> create_variables_in_memory(const std::vector<std::string> &names,
+                                                               const std::vector<umbo_view> &views,
+                                                               std::shared_ptr<void> owner,
+                                                               const variable_options &how = {}) const {
+        if (names.size() != views.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "names: one for each view");
+        }
+        using kept_type = std::shared_ptr<void>;
+        const auto options = detail::raw_options(how);
+        const auto texts = detail::raw_texts(names);
+        std::vector<umbo_variable *> raw(views.size());
+        auto *kept = new kept_type(std::move(owner));
+        UMBO_DETAIL_TRY(umbo_variable_create_in_memory(get(), detail::count_of(raw.size()), texts.data(),
+                                                       views.data(), &options, kept,
+                                                       &detail::destroy_callable<kept_type>, raw.data()));
+        std::vector<variable> out;
+        for (umbo_variable *each : raw) out.emplace_back(each);
+        return out;
+    }
+
     // `initializer(const umbo_view &)` writes the whole of the new variable.
     template <class Initializer,
               class = std::enable_if_t<std::is_invocable_v<Initializer &, const umbo_view &>>>

@@ -1,0 +1,169 @@
+//! Several variables assigned in one synchronising operation, with replicas that count by their examples:
+//! what statistics of a batch need, such as those of a batch normalisation.
+
+#![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
+
+use super::context::mixing;
+use super::operation::Operation;
+use super::step::ReplicaContext;
+use super::variables::{assign, check_aggregation, check_assignable, stage};
+use crate::collectives::{self, Assignment, ReduceOp};
+use crate::error::{Error, Result};
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
+use crate::tensor::{DType, Tensor};
+use crate::values::Value;
+use crate::values::variable::{Aggregation, Variable};
+
+/// Gives each of `variables` the value at its place in `values`, which are on `CPU:0` and contiguous, as one
+/// synchronising operation: all replicas name the same variables, and the values are combined as each
+/// variable's aggregation says. Replicas count by `weight`, which is finite and 0 or more; `None` is the
+/// number of examples of the replica's part of the run's arguments. So MEAN is the sum of weight × value
+/// divided by the sum of the weights. The values of a replica of weight 0 do not count: they are neither
+/// summed nor the first. If all weights are 0, nothing is assigned. Later reads in the step see the new
+/// values, and the commit point makes them central state: all of them, or none.
+///
+/// A replica of the default strategy, which is no step's, assigns at once.
+pub fn assign_all(
+    context: &ReplicaContext,
+    variables: &[Variable],
+    values: Vec<Tensor>,
+    weight: Option<f64>,
+) -> Result<()> {
+    context.check_live()?;
+    if variables.len() != values.len() {
+        return Err(Error::Internal("as many values as variables are assigned".into()));
+    }
+    let weight = match weight {
+        Some(weight) if weight.is_finite() && weight >= 0.0 => weight,
+        Some(weight) => {
+            return Err(Error::invalid(
+                "weight",
+                format!("{weight}; must be finite and at least 0"),
+            ));
+        }
+        None => examples(context)? as f64,
+    };
+    for (index, (variable, value)) in variables.iter().zip(&values).enumerate() {
+        if variable.spec().strategy != context.strategy().id() {
+            return Err(mixing());
+        }
+        check_aggregation(context, variable, "assign")?;
+        check_assignable(variable, value)
+            .and_then(|()| check_mean(context, variable))
+            .map_err(|error| error.within(format!("views[{index}]")))?;
+    }
+    if context.step.is_none() {
+        let all = variables.iter().zip(values).filter(|_| weight > 0.0);
+        for (variable, value) in all {
+            assign(variable, Assignment::Assign, &Value::Tensor(value))?;
+        }
+        return Ok(());
+    }
+    let operation = Operation::AssignAll {
+        variables: variables.iter().map(Variable::key).collect(),
+        first: variables.first().map_or_else(String::new, |first| first.name().to_string()),
+    };
+    let mut arguments = vec![Value::Tensor(Tensor::scalar(weight)?)];
+    arguments.extend(values.into_iter().map(Value::Tensor));
+    let (targets, step) = (variables.to_vec(), context.step_id());
+    context.synchronize(
+        operation,
+        Some(Value::tuple(arguments)?),
+        Box::new(move |strategy, arguments| {
+            let replicas = arguments.len();
+            let parts = arguments.iter().flatten().map(Part::of).collect::<Result<Vec<_>>>()?;
+            let counting: Vec<&Part> = parts.iter().filter(|part| part.weight > 0.0).collect();
+            for (index, target) in targets.iter().enumerate() {
+                let Some(combined) = combine(target, index, &counting)? else { continue };
+                stage(strategy, step, target, false, &mut |to| {
+                    collectives::combine_into(Assignment::Assign, to, &combined)
+                })?;
+            }
+            Ok(vec![None; replicas])
+        }),
+    )?;
+    Ok(())
+}
+
+/// What one replica assigns.
+struct Part {
+    weight: f64,
+    values: Vec<Tensor>,
+}
+
+impl Part {
+    fn of(argument: &Value) -> Result<Part> {
+        let tensor = |index| argument.item(index)?.tensor_of(0).cloned();
+        let weight = tensor(0)?.to_vec::<f64>()?.first().copied().unwrap_or(0.0);
+        let values = (1..argument.count()).map(tensor).collect::<Result<_>>()?;
+        Ok(Part { weight, values })
+    }
+}
+
+fn examples(context: &ReplicaContext) -> Result<u64> {
+    context.batch_position().local_examples.ok_or_else(|| {
+        Error::precondition(
+            "the run's arguments do not say how many examples this replica has, since they contain no \
+             per-replica value; assign with a weight",
+        )
+    })
+}
+
+fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
+    let is_mean = variable.spec().aggregation == Aggregation::Mean;
+    let has_mean = matches!(variable.dtype(), DType::Float32 | DType::Float64);
+    if is_mean && !has_mean && context.strategy().num_replicas() > 1 {
+        return Err(Error::invalid(
+            "dtype",
+            format!(
+                "the weighted MEAN of variable '{}' is of {}, and there is one of float32 and float64; \
+                 make it with one of these, or with SUM or ONLY_FIRST_REPLICA",
+                variable.name(),
+                variable.dtype()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// What the values at `index` of the replicas that count amount to; nothing if none counts.
+fn combine(variable: &Variable, index: usize, parts: &[&Part]) -> Result<Option<Tensor>> {
+    let [first, others @ ..] = parts else { return Ok(None) };
+    let values = || parts.iter().map(|part| part.values[index].clone()).collect::<Vec<_>>();
+    Ok(Some(match variable.spec().aggregation {
+        // As it is, bit for bit.
+        _ if others.is_empty() => first.values[index].clone(),
+        Aggregation::Sum => {
+            collectives::reduce(ReduceOp::Sum, &values(), None, variable.device(), None)?
+        }
+        Aggregation::Mean => weighted_mean(&values(), parts)?,
+        Aggregation::OnlyFirstReplica | Aggregation::None => first.values[index].clone(),
+    }))
+}
+
+/// The sum of weight × value, in float64 and in replica order, divided by the sum of the weights.
+fn weighted_mean(values: &[Tensor], parts: &[&Part]) -> Result<Tensor> {
+    let total: f64 = parts.iter().map(|part| part.weight).sum();
+    if !total.is_finite() {
+        return Err(Error::invalid(
+            "weight",
+            "the replicas' weights have no finite sum; weigh by examples or smaller numbers",
+        ));
+    }
+    let not_contiguous = || Error::Internal("a copied value is contiguous, and this is not".into());
+    let mut contributions = Vec::with_capacity(values.len());
+    for (value, part) in values.iter().zip(parts) {
+        let gradient = value.reading()?.span().ok_or_else(not_contiguous)?;
+        contributions.push(Contribution { gradient, factor: part.weight });
+    }
+    let (dtype, shape) = (values[0].dtype(), values[0].shape());
+    let mean = Tensor::uninitialized(dtype, shape, values[0].device())?;
+    let sum = WeightedSum::new(dtype, shape.elements(), &contributions, total);
+    // SAFETY: the tensor was just made, and nobody else has it.
+    let span = unsafe { mean.assume_exclusive() }.into_view()?.into_span();
+    let span = span.ok_or_else(not_contiguous)?;
+    // SAFETY: as above.
+    unsafe { sum.write_to(Instructions::chosen(), &span) };
+    Ok(mean)
+}

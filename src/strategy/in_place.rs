@@ -1,0 +1,92 @@
+//! Variables over the program's own memory, such as an engine's weights, or parts of one flat block of
+//! them.
+
+#![expect(unsafe_code, reason = "memory of the program's becomes a variable's")]
+
+use std::sync::Arc;
+
+use super::central_storage::Strategy;
+use super::context::require_cross_replica;
+use super::creator::{NewVariable, make};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::tensor::storage::Storage;
+use crate::values::variable::Variable;
+
+/// Makes a variable of `strategy` of each of `tensors`, over their memory, whose elements are the initial
+/// values: row-major host memory that may be written, no two of which have anything in common. The
+/// variable keeps the tensor, and its value stays there: see [`Variable::stays`]. Variable creators are
+/// not asked.
+///
+/// # Safety
+/// As long as a variable lives, nobody writes its memory by other ways than through it, nor reads it while
+/// the strategy may be writing it: in an assignment, an apply, or a run that does either.
+pub unsafe fn create_in_place(
+    strategy: &Strategy,
+    tensors: Vec<(NewVariable, Tensor)>,
+) -> Result<Vec<Variable>> {
+    require_cross_replica(strategy)?;
+    strategy.check_process()?;
+    let device = strategy.parameter_device();
+    if !device.is_host_memory() {
+        return Err(Error::Unimplemented(format!(
+            "variables in memory of the program's on {device}: they can be in host memory; let the \
+             strategy allocate them"
+        )));
+    }
+    let mut ranges = Vec::with_capacity(tensors.len());
+    for (index, (_, tensor)) in tensors.iter().enumerate() {
+        check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
+        let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
+        ranges.push((start, start + bytes, index));
+    }
+    ranges.sort_unstable();
+    if let Some(pair) =
+        ranges.windows(2).find(|pair| pair[1].0 < pair[0].1 && pair[1].1 > pair[1].0)
+    {
+        let (first, second) = (pair[0].2.min(pair[1].2), pair[0].2.max(pair[1].2));
+        return Err(Error::invalid(
+            "views",
+            format!(
+                "views[{first}] and views[{second}] have elements in common; each needs its own"
+            ),
+        ));
+    }
+    tensors
+        .into_iter()
+        .map(|(new, tensor)| {
+            let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(&tensor)?);
+            let data = tensor.address();
+            // SAFETY: the tensor, which the storage keeps, vouches for its elements, and the caller for
+            // who writes them.
+            let storage = unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor)) };
+            make(strategy, new, Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)
+        })
+        .collect()
+}
+
+fn check(tensor: &Tensor) -> Result<()> {
+    if !tensor.device().is_host_memory() {
+        return Err(Error::invalid(
+            "view",
+            format!("its memory is {}'s, not the host's", tensor.device()),
+        ));
+    }
+    if tensor.is_read_only() {
+        return Err(Error::invalid("view", "its elements may only be read; a variable is written"));
+    }
+    if !tensor.layout().is_contiguous() {
+        return Err(Error::invalid(
+            "view",
+            format!(
+                "its strides {:?} are not those of row-major order, in which a variable lies",
+                tensor.layout().strides()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn bytes_of(tensor: &Tensor) -> Result<usize> {
+    tensor.shape().bytes(tensor.dtype())
+}

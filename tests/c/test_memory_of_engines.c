@@ -1,0 +1,306 @@
+/* Variables over memory of the program's, packed in one block; where views of variables and gradients
+ * are over a thousand steps; and values that stay when their batch is gone. */
+#include "check.h"
+
+#define STEPS 1000
+#define ELEMENTS 5
+
+static int released;
+
+static void count_release(void *user_data) {
+    (void)user_data;
+    released++;
+}
+
+typedef struct {
+    umbo_variable *updated, *assigned;
+    umbo_gradients *gradients;
+    int assigns;
+    const void *updated_at, *gradient_at[2];
+    const void *assigned_at[3]; /* the places that were seen, at most two */
+} trained;
+
+static umbo_view memory(int32_t rank, const int64_t *shape, float *data) {
+    umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, rank, shape, data);
+    view.mutable_data = data;
+    view.flags = UMBO_VIEW_CONTIGUOUS;
+    return view;
+}
+
+static void see(const void **places, int capacity, const void *place) {
+    int index;
+    for (index = 0; index < capacity && places[index] != NULL; index++)
+        if (places[index] == place) return;
+    CHECK(index < capacity);
+    places[index] = place;
+}
+
+static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                        umbo_value **result) {
+    trained *plan = (trained *)user_data;
+    const int id = replica_id(context);
+    umbo_view view;
+    int element;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_variable_view(plan->updated, context, &view));
+    CHECK(view.data == plan->updated_at);
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    if (plan->gradient_at[id] == NULL) plan->gradient_at[id] = view.data;
+    CHECK(view.data == plan->gradient_at[id]);
+    for (element = 0; element < ELEMENTS; element++) ((float *)view.mutable_data)[element] = 1;
+    UMBO_TRY(umbo_gradients_submit_weighted(plan->gradients, context, 1));
+    if (plan->assigns) {
+        const float one = 1;
+        umbo_value *value = float_value(one);
+        UMBO_TRY(umbo_variable_assign_add(plan->assigned, value));
+        umbo_value_release(value);
+    }
+    return UMBO_OK;
+}
+
+/* The promise about addresses: what optimizers update stays, gradients stay, what runs assign moves between
+ * two places, and what is in the program's memory comes back to it. */
+static void a_thousand_steps(int in_memory) {
+    umbo_strategy *strategy = make_strategy(2);
+    float block[2 * ELEMENTS + 1] = {0};
+    umbo_optimizer *sgd = NULL;
+    trained plan;
+    umbo_view views[2], view;
+    umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
+    umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    int round;
+    memset(&plan, 0, sizeof(plan));
+    released = 0;
+    if (in_memory) {
+        const int64_t size = ELEMENTS;
+        const char *names[2] = {"updated", "assigned"};
+        umbo_variable *both[2];
+        umbo_variable_options sum = UMBO_VARIABLE_OPTIONS_INIT;
+        const char *name = NULL;
+        sum.aggregation = UMBO_AGGREGATION_SUM;
+        views[0] = memory(1, &size, block + 1);
+        views[1] = memory(0, NULL, block + 1 + ELEMENTS);
+        CHECK_OK(umbo_variable_create_in_memory(strategy, 2, names, views, &sum, NULL, count_release,
+                                                both));
+        plan.updated = both[0];
+        plan.assigned = both[1];
+        CHECK_OK(umbo_variable_name(both[1], &name));
+        CHECK(strcmp(name, "assigned") == 0);
+    } else {
+        umbo_tensor *initial = make_floats(ELEMENTS, block);
+        CHECK_OK(umbo_variable_create(strategy, "updated", initial, NULL, &plan.updated));
+        umbo_tensor_release(initial);
+        plan.assigned = make_variable(strategy, 0, UMBO_AGGREGATION_SUM);
+    }
+    CHECK_OK(umbo_variable_view(plan.updated, NULL, &view));
+    plan.updated_at = view.data;
+    CHECK(!in_memory || view.data == block + 1);
+    options.loss_reduction = UMBO_LOSS_MEAN;
+    rate.learning_rate = 1;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &plan.updated, &options, &plan.gradients));
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
+    for (round = 0; round < STEPS; round++) {
+        plan.assigns = round % 3 != 0;
+        CHECK_OK(umbo_strategy_run(strategy, step, &plan, NULL, NULL, NULL));
+        CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
+        CHECK_OK(umbo_variable_view(plan.updated, NULL, &view));
+        CHECK(view.data == plan.updated_at);
+        CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
+        see(plan.assigned_at, in_memory ? 1 : 2, view.data);
+        if (round == 500) { /* outside of runs an assignment is in place, too */
+            const float half = 500;
+            CHECK_OK(umbo_variable_write(plan.assigned, &half, sizeof(half)));
+            CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
+            see(plan.assigned_at, in_memory ? 1 : 2, view.data);
+        }
+    }
+    if (in_memory) {
+        CHECK(plan.assigned_at[0] == block + 1 + ELEMENTS);
+        /* The engine finds its weights where it put them, and nothing beside them was written. */
+        CHECK(block[0] == 0 && block[1] == -STEPS && block[ELEMENTS] == -STEPS);
+        CHECK(block[ELEMENTS + 1] == float_of_variable(plan.assigned) && block[2 * ELEMENTS] == 0);
+    } else {
+        CHECK(plan.assigned_at[1] != NULL);
+    }
+    CHECK(float_of_variable(plan.assigned) > 1100);
+    umbo_gradients_release(plan.gradients);
+    umbo_optimizer_release(sgd);
+    umbo_variable_release(plan.updated);
+    CHECK(released == 0);
+    umbo_variable_release(plan.assigned);
+    CHECK(released == in_memory);
+    umbo_strategy_release(strategy);
+}
+
+/* An update in the step that also assigns: both count, and the value comes home. */
+typedef struct {
+    umbo_variable *weight;
+    umbo_gradients *gradients;
+    umbo_optimizer *sgd;
+    int fails;
+} both_ways;
+
+static umbo_status assign_and_apply(umbo_replica_context *context, const umbo_value *args,
+                                    void *user_data, umbo_value **result) {
+    both_ways *plan = (both_ways *)user_data;
+    umbo_value *value = float_value(100);
+    umbo_view view;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    *(float *)view.mutable_data = 1;
+    UMBO_TRY(umbo_gradients_submit_weighted(plan->gradients, context, 1));
+    UMBO_TRY(umbo_variable_assign(plan->weight, value));
+    umbo_value_release(value);
+    UMBO_TRY(umbo_optimizer_apply(plan->sgd, plan->gradients, NULL, NULL));
+    UMBO_TRY(umbo_variable_view(plan->weight, context, &view));
+    CHECK(*(const float *)view.data == 100);
+    return plan->fails ? umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL) : UMBO_OK;
+}
+
+static void assigned_and_updated_in_one_step(void) {
+    static float place = 7;
+    umbo_strategy *strategy = make_strategy(2);
+    umbo_view view = memory(0, NULL, &place), half;
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_gradients_options mean = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
+    both_ways plan;
+    memset(&plan, 0, sizeof(plan));
+    options.aggregation = UMBO_AGGREGATION_ONLY_FIRST_REPLICA;
+    mean.loss_reduction = UMBO_LOSS_MEAN;
+    rate.learning_rate = 1;
+    released = 0;
+    CHECK_OK(umbo_variable_create_in_memory(strategy, 1, NULL, &view, &options, NULL, count_release,
+                                            &plan.weight));
+    CHECK_OK(umbo_gradients_create(strategy, 1, &plan.weight, &mean, &plan.gradients));
+    CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &plan.sgd));
+    plan.fails = 1;
+    CHECK_STATUS(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL),
+                 UMBO_STATUS_ABORTED);
+    CHECK(place == 7 && float_of_variable(plan.weight) == 7);
+    plan.fails = 0;
+    CHECK_OK(umbo_variable_view_as(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
+    CHECK_OK(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL));
+    CHECK(place == 99 && float_of_variable(plan.weight) == 99);
+    /* Its low-precision copy is that of the value. */
+    {
+        float widened = 0;
+        CHECK_OK(umbo_variable_view_as(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
+        CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_BFLOAT16, 1, half.data, &widened));
+        CHECK(widened == 99);
+    }
+    CHECK_OK(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL));
+    CHECK(place == 99);
+    umbo_optimizer_release(plan.sgd);
+    umbo_gradients_release(plan.gradients);
+    umbo_variable_release(plan.weight);
+    CHECK(released == 1);
+    umbo_strategy_release(strategy);
+}
+
+static void what_is_refused(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    static float block[8];
+    const int64_t four = 4, square[2] = {2, 2};
+    const char *const names[2] = {"a", NULL};
+    umbo_variable *made[2] = {NULL, NULL};
+    umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
+    umbo_view views[2];
+    int expected = 0;
+    released = 0;
+#define REFUSED(wrong, given_names, status, words)                                               \
+    do {                                                                                         \
+        views[0] = memory(1, &four, block);                     \
+        views[1] = memory(1, &four, block + 4);                 \
+        wrong;                                                                                   \
+        CHECK_STATUS(umbo_variable_create_in_memory(strategy, 2, given_names, views, &options,   \
+                                                    NULL, count_release, made), status);         \
+        CHECK_MESSAGE(words);                                                                    \
+        CHECK(released == ++expected && made[0] == NULL);                                        \
+    } while (0)
+    REFUSED(views[1] = memory(1, &four, block + 3), NULL, UMBO_STATUS_INVALID_ARGUMENT,
+            "in common");
+    REFUSED(views[1] = memory(1, &four, block), NULL, UMBO_STATUS_INVALID_ARGUMENT,
+            "in common");
+    REFUSED(views[0].mutable_data = NULL, NULL, UMBO_STATUS_INVALID_ARGUMENT, "read");
+    REFUSED(views[0].data = NULL, NULL, UMBO_STATUS_INVALID_ARGUMENT, "views");
+    REFUSED(views[0] = memory(2, square, block);
+            views[0].strides[0] = 1; views[0].strides[1] = 2, NULL, UMBO_STATUS_INVALID_ARGUMENT,
+            "row-major");
+    REFUSED((void)0, names, UMBO_STATUS_INVALID_ARGUMENT, "names");
+    options.initial = UMBO_INITIAL_ZEROS;
+    REFUSED((void)0, NULL, UMBO_STATUS_INVALID_ARGUMENT, "initial");
+    options.initial = UMBO_INITIAL_NONE;
+    CHECK_STATUS(umbo_variable_create_in_memory(strategy, 0, NULL, views, NULL, NULL, count_release,
+                                                made),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(released == ++expected);
+    CHECK_STATUS(umbo_variable_create_in_memory(NULL, 1, NULL, views, NULL, NULL, count_release, made),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(released == ++expected);
+#undef REFUSED
+    umbo_strategy_release(strategy);
+}
+
+/* What a callback wants to keep of a batch it keeps by a handle: the memory of an element serves a later
+ * one only when nobody holds it. */
+typedef struct {
+    umbo_tensor *kept[2][4];
+    int step;
+} keeping;
+
+static umbo_status keep_the_batch(umbo_replica_context *context, const umbo_value *args,
+                                  void *user_data, umbo_value **result) {
+    keeping *plan = (keeping *)user_data;
+    (void)result;
+    return umbo_value_tensor(args, &plan->kept[replica_id(context)][plan->step]);
+}
+
+static void values_that_stay(void) {
+    umbo_strategy *strategy = make_strategy(2);
+    float rows[32];
+    umbo_value *whole = NULL;
+    umbo_dataset *batches = NULL;
+    umbo_distributed_dataset *distributed = NULL;
+    umbo_iterator *iterator = NULL;
+    keeping plan;
+    int index, replica, row;
+    memset(&plan, 0, sizeof(plan));
+    for (index = 0; index < 32; index++) rows[index] = (float)index;
+    whole = floats_value(32, rows);
+    CHECK_OK(umbo_dataset_from_tensor_slices(whole, &batches));
+    CHECK_OK(umbo_dataset_batch(&batches, 8, 0));
+    CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
+    CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+    for (plan.step = 0; plan.step < 4; plan.step++) {
+        umbo_value *batch = NULL;
+        CHECK_OK(umbo_iterator_next(iterator, &batch));
+        CHECK_OK(umbo_strategy_run(strategy, keep_the_batch, &plan, batch, NULL, NULL));
+        umbo_value_release(batch);
+    }
+    for (index = 0; index < 4; index++) {
+        for (replica = 0; replica < 2; replica++) {
+            umbo_view view;
+            CHECK_OK(umbo_tensor_view(plan.kept[replica][index], &view));
+            for (row = 0; row < 4; row++)
+                CHECK(((const float *)view.data)[row] == (float)(index * 8 + replica * 4 + row));
+            umbo_tensor_release(plan.kept[replica][index]);
+        }
+    }
+    umbo_iterator_release(iterator);
+    umbo_distributed_dataset_release(distributed);
+    umbo_dataset_release(batches);
+    umbo_value_release(whole);
+    umbo_strategy_release(strategy);
+}
+
+int main(void) {
+    a_thousand_steps(0);
+    a_thousand_steps(1);
+    assigned_and_updated_in_one_step();
+    what_is_refused();
+    values_that_stay();
+    return finish();
+}
