@@ -124,18 +124,19 @@ impl Gradients {
         for (index, buffer) in own.buffers.iter().enumerate() {
             let is_viewed = own.viewed.in_step(index, step);
             let untouched = match buffer {
-                // What a replica has lent is memory of the program's.
-                Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
-                    if !is_viewed || lent.is_of(step) =>
-                {
+                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) if !is_viewed => {
                     self.check_spent(replica, index, guard)?;
                     None
                 }
-                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) => {
-                    let asks = weight != 0.0 && guard.overwrites.load(Ordering::Acquire);
+                Buffer::Dense(dense @ DenseBuffer { guard: Some(guard), lent, .. }) => {
+                    let overwrites = guard.overwrites.load(Ordering::Acquire) && !lent.is_of(step);
                     let size = self.dtype(index).size();
-                    let element = if asks { guard.region.first_untouched(size)? } else { None };
-                    guard.fingerprint.store(guard.region.fingerprint()?, Ordering::Release);
+                    let element = match overwrites && weight != 0.0 {
+                        true => guard.region.first_untouched(size)?,
+                        false => None,
+                    };
+                    let fingerprint = Region::of(&dense.written(step)).fingerprint()?;
+                    guard.fingerprint.store(fingerprint, Ordering::Release);
                     element.map(|element| format!("element {element}"))
                 }
                 Buffer::Rows(rows) if is_viewed && weight != 0.0 => rows.pieces().untouched()?,
@@ -161,7 +162,9 @@ impl Gradients {
             }
             let variable = &self.variables()[index];
             let breach = match buffer {
-                Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) => {
+                Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
+                    if !lent.is_of(step) =>
+                {
                     guard.fence.breach()?.map(|breach| {
                         outside(replica, "gradient buffer", variable, guard.region.bytes(), &breach)
                     })
@@ -231,14 +234,17 @@ impl AtReturn for Contributed {
     fn check(&self) -> Result<()> {
         let own = &self.gradients.replicas[self.replica];
         self.gradients.check_fences(self.replica, own, self.step)?;
-        if own.submitted.load(Ordering::Acquire) != self.step {
+        // What was lent to a step that has ended without this replica is not there any more.
+        if own.submitted.load(Ordering::Acquire) != self.step
+            || !self.gradients.is_in_flight(self.step)
+        {
             return Ok(());
         }
         for (index, buffer) in own.buffers.iter().enumerate() {
-            if let Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. }) = buffer
+            if let Buffer::Dense(dense @ DenseBuffer { guard: Some(guard), .. }) = buffer
                 && own.viewed.in_step(index, self.step)
-                && !lent.is_of(self.step)
-                && guard.region.fingerprint()? != guard.fingerprint.load(Ordering::Acquire)
+                && Region::of(&dense.written(self.step)).fingerprint()?
+                    != guard.fingerprint.load(Ordering::Acquire)
             {
                 return Err(mistake(format!(
                     "replica {} has written its gradient of {:?} after it had submitted it; submit last",

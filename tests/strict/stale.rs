@@ -141,3 +141,36 @@ fn scratch_memory_that_is_written_between_steps_is_found() {
         scene.train_well();
     }
 }
+
+/// Memory that a callback lends instead of writing its buffer: nothing is missing in the buffer, and
+/// what was lent stays as it was when it was submitted.
+#[test]
+fn gradients_that_are_lent() {
+    for setting in settings() {
+        let scene = Scene::new(setting);
+        let lend = |mistake: bool| {
+            let of_run = Arc::clone(&scene);
+            let step = move |context: &ReplicaContext| -> Result<Option<umbo::values::Value>> {
+                let shape = umbo::tensor::Shape::new(&[64])?;
+                let own = umbo::tensor::Tensor::from_slice(&[1.0f32; 64], shape, context.device())?;
+                let mode = GradientMode::Overwrite;
+                // Viewed first, thought better of, and lent.
+                of_run.gradients.view_in(context, 3, mode)?;
+                of_run.gradients.withdraw_in(context, 3)?;
+                of_run.gradients.attach_in(context, 3, own.clone())?;
+                of_run.gradients.submit_in(context, Some(1.0))?;
+                if mistake && last(context) {
+                    put(own.address(), DType::Float32, 7, 3.0);
+                }
+                Ok(None)
+            };
+            scene.run(Arc::new(step))
+        };
+        for _ in 0..2 {
+            lend(false).unwrap();
+            apply(&scene.optimizer, &scene.gradients).unwrap();
+            found(lend(true), &["'bias'", "after it had submitted it"]);
+            scene.train_well();
+        }
+    }
+}
