@@ -124,6 +124,8 @@ have ninja || apt_install ninja-build || pip_install ninja ||
 if [ "$purpose" = test ]; then
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
+  have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
+    say "no Chromium; the test of a trace's page is skipped"
 fi
 if [ "$purpose" = sanitizers ]; then
   # Sanitizers and Miri are parts of nightly Rust; scripts that find none of it skip, and say so.

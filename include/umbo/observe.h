@@ -179,8 +179,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
  * Can be called at any time, in a callback too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_step_report(
-    const umbo_strategy *strategy, uint32_t *causes, char *buffer, size_t capacity,
-    size_t *length);
+    const umbo_strategy *strategy, int32_t *causes, char *buffer, size_t capacity, size_t *length);
 
 /**
  * Gives the figures of one replica.

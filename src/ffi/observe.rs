@@ -128,7 +128,7 @@ pub unsafe extern "C" fn umbo_strategy_measure_steps(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_step_report(
     strategy: *const umbo_strategy,
-    causes: *mut u32,
+    causes: *mut i32,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn umbo_step_report(
         }
         let report = get(strategy, "strategy")?.step_report()?;
         if let Some(causes) = causes {
-            causes.write(report.advice.iter().map(|advice| advice.cause as u32).sum());
+            causes.write(report.advice.iter().map(|advice| advice.cause as i32).sum());
         }
         // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
         unsafe { write_text(&report.text(), buffer, capacity, length) }

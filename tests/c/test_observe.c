@@ -40,7 +40,7 @@ static umbo_status asks(umbo_replica_context *context, const umbo_value *args, v
 static void reports(umbo_strategy *strategy) {
     char text[8192];
     size_t length = 0;
-    uint32_t causes = 77;
+    int32_t causes = 77;
     int32_t replica;
     CHECK_STATUS(umbo_step_report(strategy, &causes, text, sizeof(text), &length),
                  UMBO_STATUS_FAILED_PRECONDITION);
@@ -51,7 +51,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_step_report(strategy, NULL, text, sizeof(text), &length),
                  UMBO_STATUS_FAILED_PRECONDITION);
     run(strategy, 20);
-    CHECK_OK(umbo_strategy_run(strategy, asks, NULL, strategy, NULL, NULL));
+    CHECK_OK(umbo_strategy_run(strategy, asks, strategy, NULL, NULL, NULL));
     CHECK_OK(umbo_step_report(strategy, &causes, text, sizeof(text), &length));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
     CHECK(strstr(text, "exchange") != NULL && causes < 128);

@@ -12,7 +12,7 @@ namespace {
 
 void reports(const umbo::strategy &strategy) {
     umbo::measure_steps(strategy);
-    for (int step = 0; step < 40; ++step) strategy.run([](umbo::replica_context &) {});
+    for (int step = 0; step < 40; ++step) strategy.run([](umbo::replica_context &, const umbo::value &) {});
     const auto report = umbo::report_steps(strategy);
     CHECK(report.text.find("replica 1") != std::string::npos);
     CHECK(!report.names(umbo::step_cause::update) && !report.names(umbo::step_cause::input));
@@ -26,7 +26,7 @@ void traces(const umbo::strategy &strategy) {
     umbo::start_trace(path);
     {
         umbo::trace_span epoch("an epoch");
-        strategy.run([](umbo::replica_context &) { umbo::trace_span inside("forward"); });
+        strategy.run([](umbo::replica_context &, const umbo::value &) { umbo::trace_span inside("forward"); });
     }
     const auto account = umbo::stop_trace();
     CHECK(account.events > 4 && account.dropped == 0);

@@ -14,10 +14,10 @@ UMBO_DETAIL_BEGIN
 // Why steps are not faster, as a text for people and as causes for programs.
 struct step_report {
     std::string text;
-    std::uint32_t causes = 0; // those of `step_cause`, added up
+    std::int32_t causes = 0; // those of `step_cause`, added up
 
     bool names(step_cause cause) const noexcept {
-        return (causes & static_cast<std::uint32_t>(to_c(cause))) != 0;
+        return (causes & static_cast<std::int32_t>(to_c(cause))) != 0;
     }
 };
 
