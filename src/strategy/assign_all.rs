@@ -3,8 +3,10 @@
 
 #![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
 
+use super::central_storage::Strategy;
 use super::context::mixing;
 use super::operation::Operation;
+use super::ranks::Kind;
 use super::step::ReplicaContext;
 use super::variables::{assign, check_aggregation, check_assignable, stage};
 use crate::collectives::{self, Assignment, ReduceOp};
@@ -73,6 +75,7 @@ pub fn assign_all(
         Box::new(move |strategy, arguments| {
             let replicas = arguments.len();
             let parts = arguments.iter().flatten().map(Part::of).collect::<Result<Vec<_>>>()?;
+            let parts = of_all_ranks(strategy, &targets, parts)?;
             let counting: Vec<&Part> = parts.iter().filter(|part| part.weight > 0.0).collect();
             for (index, target) in targets.iter().enumerate() {
                 let Some(combined) = combine(target, index, &counting)? else { continue };
@@ -95,10 +98,45 @@ struct Part {
 impl Part {
     fn of(argument: &Value) -> Result<Part> {
         let tensor = |index| argument.item(index)?.tensor_of(0).cloned();
-        let weight = tensor(0)?.to_vec::<f64>()?.first().copied().unwrap_or(0.0);
-        let values = (1..argument.count()).map(tensor).collect::<Result<_>>()?;
-        Ok(Part { weight, values })
+        Part::from_leaves((0..argument.count()).map(tensor).collect::<Result<_>>()?)
     }
+
+    /// The first leaf is the weight.
+    fn from_leaves(mut leaves: Vec<Tensor>) -> Result<Part> {
+        let weight = leaves.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
+        Ok(Part { weight, values: leaves })
+    }
+}
+
+/// The parts of the replicas of all ranks.
+fn of_all_ranks(
+    strategy: &Strategy,
+    variables: &[Variable],
+    parts: Vec<Part>,
+) -> Result<Vec<Part>> {
+    let Some(ranks) = strategy.ranks() else { return Ok(parts) };
+    let own = || {
+        let weights = parts.iter().map(|part| Tensor::scalar(part.weight));
+        let mut leaves = vec![Value::per_replica(weights.collect::<Result<_>>()?)?];
+        for index in 0..variables.len() {
+            let values = parts.iter().map(|part| part.values[index].clone());
+            leaves.push(Value::per_replica(values.collect())?);
+        }
+        Value::tuple(leaves)
+    };
+    let names: Vec<&str> = variables.iter().map(|variable| variable.name().as_str()).collect();
+    let what = format_args!("assign to '{}'", names.join("', '"));
+    let all = ranks.of_all(Kind::Assign, &what, own())?;
+    let component = |leaf, replica: usize| match all.item(leaf)? {
+        Value::PerReplica(parts) => Ok(parts.components()[replica].clone()),
+        _ => Err(Error::Internal("a per-replica value has become another".into())),
+    };
+    (0..ranks.num_replicas())
+        .map(|replica| {
+            let leaves = (0..all.count()).map(|leaf| component(leaf, replica));
+            Part::from_leaves(leaves.collect::<Result<_>>()?)
+        })
+        .collect()
 }
 
 fn examples(context: &ReplicaContext) -> Result<u64> {
@@ -113,7 +151,7 @@ fn examples(context: &ReplicaContext) -> Result<u64> {
 fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
     let is_mean = variable.spec().aggregation == Aggregation::Mean;
     let has_mean = matches!(variable.dtype(), DType::Float32 | DType::Float64);
-    if is_mean && !has_mean && context.strategy().num_replicas() > 1 {
+    if is_mean && !has_mean && context.strategy().num_replicas_in_sync() > 1 {
         return Err(Error::invalid(
             "dtype",
             format!(

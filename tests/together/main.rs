@@ -4,6 +4,7 @@
 
 mod engine;
 mod failures;
+mod statistics;
 mod training;
 mod values;
 
