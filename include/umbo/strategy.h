@@ -220,6 +220,7 @@ typedef struct umbo_strategy_options {
    * keeps its own reference. NULL: this process is alone.
    */
   const umbo_communicator *communicator;
+  /**
    * 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed
    * (writes beside gradient buffers, scratch memory and new tensors, elements that were not
    * written, views that are used when they are valid no more, writes to variables), and what the

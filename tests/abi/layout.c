@@ -53,7 +53,7 @@ FIELD(umbo_replica_thread, processors, 32);
 FIELD(umbo_replica_thread, processor_count, 40);
 FIELD(umbo_replica_thread, computing_threads, 48);
 
-SIZE(umbo_strategy_options, 104);
+SIZE(umbo_strategy_options, 112);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
@@ -66,8 +66,8 @@ FIELD(umbo_strategy_options, replica_thread_start_fn, 64);
 FIELD(umbo_strategy_options, replica_thread_stop_fn, 72);
 FIELD(umbo_strategy_options, replica_thread_user_data, 80);
 FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
-FIELD(umbo_strategy_options, strict, 96);
 FIELD(umbo_strategy_options, communicator, 96);
+FIELD(umbo_strategy_options, strict, 104);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);
@@ -374,6 +374,12 @@ FIELD(umbo_communicator_functions, vote, 72);
 FIELD(umbo_communicator_functions, barrier, 80);
 FIELD(umbo_communicator_functions, abort, 88);
 
+SIZE(umbo_mpi_options, 32);
+FIELD(umbo_mpi_options, struct_size, 0);
+FIELD(umbo_mpi_options, timeout_seconds, 8);
+FIELD(umbo_mpi_options, library, 16);
+FIELD(umbo_mpi_options, longest_message, 24);
+
 SIZE(umbo_step_times, 104);
 FIELD(umbo_step_times, struct_size, 0);
 FIELD(umbo_step_times, steps_measured, 8);
@@ -392,8 +398,3 @@ FIELD(umbo_step_times, outside, 96);
 SIZE(umbo_trace_options, 16);
 FIELD(umbo_trace_options, struct_size, 0);
 FIELD(umbo_trace_options, most_events, 8);
-SIZE(umbo_mpi_options, 32);
-FIELD(umbo_mpi_options, struct_size, 0);
-FIELD(umbo_mpi_options, timeout_seconds, 8);
-FIELD(umbo_mpi_options, library, 16);
-FIELD(umbo_mpi_options, longest_message, 24);
