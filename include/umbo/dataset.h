@@ -913,6 +913,22 @@ UMBO_ENUM(umbo_replication_mode) {
   UMBO_REPLICATION_PER_REPLICA = 1
 };
 
+/** Which rows of batches each rank gets, where a strategy is spread over several. */
+UMBO_ENUM(umbo_sharding) {
+  /**
+   * The datasets of all ranks are the same, and each batch is split over the replicas of all ranks.
+   * Each rank makes all batches and takes its own rows: no example is lost or comes twice, and all
+   * ranks make the same number of steps.
+   */
+  UMBO_SHARDING_DATA = 0,
+  /**
+   * Each rank's dataset is its own, and its batches are split over the rank's replicas. The ranks
+   * meet for each element. All go on until none has any more; one that has none meanwhile gets
+   * parts without rows. With `drop_partial_step` all end when one has none.
+   */
+  UMBO_SHARDING_OFF = 1
+};
+
 /** How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT. */
 typedef struct umbo_distribute_options {
   /** `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it. */
@@ -942,12 +958,14 @@ typedef struct umbo_distribute_options {
    * `host_only` 1. 0: it is not.
    */
   int32_t place_dataset_on_device;
+  /** Which rows each rank gets. Without other ranks it makes no difference. */
+  umbo_sharding sharding;
 } umbo_distribute_options;
 
 /** The starting value of a umbo_distribute_options. */
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
   { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_BUFFER_OF_DEVICE, \
-    UMBO_REPLICATION_PER_WORKER, 0 }
+    UMBO_REPLICATION_PER_WORKER, 0, UMBO_SHARDING_DATA }
 
 /** UMBO_DISTRIBUTE_OPTIONS_INIT, to be assigned. */
 static inline umbo_distribute_options umbo_distribute_options_default(void) {

@@ -17,6 +17,8 @@
  *
  * Functions:
  * - umbo_replica_context_replica_id(): Tells the id of the replica.
+ * - umbo_replica_context_local_replica_id(): Tells the id of the replica among those of this
+ *   process.
  * - umbo_replica_context_num_replicas_in_sync(): Tells how many replicas take part.
  * - umbo_replica_context_device(): Tells the name of the replica's compute device.
  * - umbo_replica_context_strategy(): Gives the strategy whose run this is.
@@ -106,10 +108,23 @@ typedef umbo_status (*umbo_merge_fn)(
  * Tells the id of the replica.
  *
  * @param[in] ctx The replica's context.
- * @param[out] replica The id: 0 to the number of replicas less one.
+ * @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_replica_id(
+    const umbo_replica_context *ctx, int32_t *replica);
+
+/**
+ * Tells the id of the replica among those of this process.
+ *
+ * @param[in] ctx The replica's context.
+ * @param[out] replica The id: 0 to the number of this process's replicas less one. The replica
+ *   computes on the compute device with this number.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * Without other ranks it is umbo_replica_context_replica_id().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_local_replica_id(
     const umbo_replica_context *ctx, int32_t *replica);
 
 /**

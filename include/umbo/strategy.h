@@ -43,6 +43,11 @@
  *   metrics.
  * - umbo_strategy_retain(): Makes another handle to the same strategy.
  * - umbo_strategy_release(): Releases a handle.
+ * - umbo_strategy_rank(): Tells the number of this process among those that train together.
+ * - umbo_strategy_num_ranks(): Tells how many processes train together.
+ * - umbo_strategy_num_local_replicas(): Tells how many replicas of a strategy this process has.
+ * - umbo_strategy_fingerprint(): Hashes all variables of a strategy, so that processes can compare
+ *   their weights.
  * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
  * - umbo_scope_enter(): Enters the scope of a strategy on this thread.
  * - umbo_scope_exit(): Leaves a scope and releases its handle.
@@ -229,12 +234,18 @@ typedef struct umbo_strategy_options {
    * process strict.
    */
   int32_t strict;
+  /**
+   * After how many steps, again and again, the ranks compare their weights, as
+   * umbo_strategy_fingerprint() hashes them. If they differ, the run that would come next fails on
+   * all ranks with UMBO_STATUS_DATA_LOSS. 0: never.
+   */
+  int64_t fingerprint_interval;
 } umbo_strategy_options;
 
 /** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
   { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
-  NULL, NULL, NULL, 0 }
+  NULL, NULL, NULL, 0, 0 }
 
 /** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
 static inline umbo_strategy_options umbo_strategy_options_default(void) {
@@ -280,6 +291,10 @@ static inline umbo_metric umbo_metric_default(void) {
  * - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
  *
+ * With a communicator of several ranks all of them make their strategies together: it also returns
+ * what another rank has failed with; UMBO_STATUS_UNIMPLEMENTED: the parameter device is a GPU; and
+ * UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
+ *
  * All variables of the strategy lie on its one parameter device. The function starts a thread for
  * each replica but the first, which runs on the thread that calls umbo_strategy_run().
  *
@@ -312,6 +327,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strateg
  * @param[in] strategy The strategy.
  * @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * With a communicator it is the number of all ranks' replicas together; this process has
+ * umbo_strategy_num_local_replicas().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_replicas_in_sync(
     const umbo_strategy *strategy, int64_t *count);
@@ -473,6 +491,58 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_retain(
  * Variables, datasets and optimizers that were made with the strategy keep it.
  */
 UMBO_API void umbo_strategy_release(const umbo_strategy *strategy);
+
+/**
+ * Tells the number of this process among those that train together.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] rank The rank: 0 to the number of ranks less one. 0 for a process that is alone.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_rank(const umbo_strategy *strategy, int64_t *rank);
+
+/**
+ * Tells how many processes train together.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count The number of ranks; 1 for a process that is alone.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * They are those of the communicator that the strategy was made with.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_ranks(
+    const umbo_strategy *strategy, int64_t *count);
+
+/**
+ * Tells how many replicas of a strategy this process has.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count The number of its replicas in this process, each with a compute device; 1 or
+ *   more.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * Without other ranks it is umbo_strategy_num_replicas_in_sync().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
+    const umbo_strategy *strategy, int64_t *count);
+
+/**
+ * Hashes all variables of a strategy, so that processes can compare their weights.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] fingerprint A hash of the names, types, shapes and committed values of all variables
+ *   that were made with the strategy and are in use, in the order in which they were made.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the process was forked since the strategy was made.
+ * - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
+ *
+ * Two processes of one version of the library have the same fingerprint if all of this is the same,
+ * and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by
+ * themselves see `fingerprint_interval` in umbo_strategy_options. The function reads all weights.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
+    const umbo_strategy *strategy, int64_t *fingerprint);
 
 /**
  * What runs in a scope.

@@ -15,7 +15,7 @@ use super::scope::present;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::input::{
-    Dataset, DistributeOptions, InputContext, Replication, Splitting, distribute_dataset,
+    Dataset, DistributeOptions, InputContext, Replication, Sharding, Splitting, distribute_dataset,
     distribute_datasets_from_function,
 };
 
@@ -40,6 +40,18 @@ pub const UMBO_REPLICATION_PER_REPLICA: umbo_replication_mode = 1;
 
 /// As many steps ahead as are useful for the compute devices.
 pub const UMBO_BUFFER_OF_DEVICE: i64 = -1;
+
+/// Which rows of batches each rank gets, where a strategy is spread over several.
+pub type umbo_sharding = i32;
+
+/// The datasets of all ranks are the same, and each batch is split over the replicas of all ranks. Each
+/// rank makes all batches and takes its own rows: no example is lost or comes twice, and all ranks make
+/// the same number of steps.
+pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
+/// Each rank's dataset is its own, and its batches are split over the rank's replicas. The ranks meet
+/// for each element. All go on until none has any more; one that has none meanwhile gets parts without
+/// rows. With `drop_partial_step` all end when one has none.
+pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
@@ -66,6 +78,8 @@ pub struct umbo_distribute_options {
     /// 1: the dataset itself is on the compute devices. This needs UMBO_REPLICATION_PER_REPLICA and
     /// `host_only` 1. 0: it is not.
     pub place_dataset_on_device: i32,
+    /// Which rows each rank gets. Without other ranks it makes no difference.
+    pub sharding: umbo_sharding,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -81,6 +95,7 @@ impl Default for umbo_distribute_options {
             per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
             replication_mode: UMBO_REPLICATION_PER_WORKER,
             place_dataset_on_device: 0,
+            sharding: UMBO_SHARDING_DATA,
         }
     }
 }
@@ -108,6 +123,17 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         "options.replication_mode",
         "UMBO_REPLICATION_PER_WORKER (0) and UMBO_REPLICATION_PER_REPLICA (1)",
     )?;
+    let sharding = match options.sharding {
+        UMBO_SHARDING_DATA => Some(Sharding::Data),
+        UMBO_SHARDING_OFF => Some(Sharding::Off),
+        _ => None,
+    };
+    let sharding = constant(
+        options.sharding,
+        sharding,
+        "options.sharding",
+        "UMBO_SHARDING_DATA (0) and UMBO_SHARDING_OFF (1)",
+    )?;
     let read_ahead = match options.per_replica_buffer_size {
         UMBO_BUFFER_OF_DEVICE => None,
         size => Some(size),
@@ -118,6 +144,7 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         keep_on_host: flag(options.host_only, "options.host_only")?,
         read_ahead,
         replication,
+        sharding,
         place_dataset_on_device: flag(
             options.place_dataset_on_device,
             "options.place_dataset_on_device",

@@ -98,6 +98,7 @@ pub mod scope;
 pub mod split;
 pub mod status;
 pub mod strategy;
+pub mod strategy_ranks;
 mod sync;
 pub mod tensor;
 pub mod tensor_files;

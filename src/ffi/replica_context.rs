@@ -119,7 +119,7 @@ pub(crate) fn in_context<R>(
 /// Tells the id of the replica.
 ///
 /// @param[in] ctx The replica's context.
-/// @param[out] replica The id: 0 to the number of replicas less one.
+/// @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_replica_id(
@@ -130,6 +130,27 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
         // SAFETY: the caller gives NULL or a place for the output.
         let replica = unsafe { out(replica, "replica") }?;
         replica.write(borrow(ctx, "ctx", ReplicaContext::replica_in_sync)? as i32);
+        Ok(())
+    })
+}
+
+/// Tells the id of the replica among those of this process.
+///
+/// @param[in] ctx The replica's context.
+/// @param[out] replica The id: 0 to the number of this process's replicas less one. The replica
+///   computes on the compute device with this number.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// Without other ranks it is umbo_replica_context_replica_id().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_replica_context_local_replica_id(
+    ctx: *const umbo_replica_context,
+    replica: *mut i32,
+) -> umbo_status {
+    boundary("umbo_replica_context_local_replica_id", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let replica = unsafe { out(replica, "replica") }?;
+        replica.write(borrow(ctx, "ctx", ReplicaContext::replica)? as i32);
         Ok(())
     })
 }

@@ -79,6 +79,10 @@ pub struct umbo_strategy_options {
     /// warned of is a failure of the call. Runs take longer. 0, the default: it is not, unless the
     /// environment variable UMBO_STRICT is 1, which makes every strategy of the process strict.
     pub strict: i32,
+    /// After how many steps, again and again, the ranks compare their weights, as
+    /// umbo_strategy_fingerprint() hashes them. If they differ, the run that would come next fails on all
+    /// ranks with UMBO_STATUS_DATA_LOSS. 0: never.
+    pub fingerprint_interval: i64,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -101,6 +105,7 @@ impl Default for umbo_strategy_options {
             replica_thread_user_data_destroy: None,
             communicator: std::ptr::null(),
             strict: 0,
+            fingerprint_interval: 0,
         }
     }
 }
@@ -116,6 +121,10 @@ impl Default for umbo_strategy_options {
 /// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
+///
+/// With a communicator of several ranks all of them make their strategies together: it also returns
+/// what another rank has failed with; UMBO_STATUS_UNIMPLEMENTED: the parameter device is a GPU; and
+/// UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
 ///
 /// All variables of the strategy lie on its one parameter device. The function starts a thread for
 /// each replica but the first, which runs on the thread that calls umbo_strategy_run().
@@ -185,6 +194,10 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         thread_hooks: None,
         communicator: get_optional(given.communicator, "options.communicator")?,
         strict: flag(given.strict, "options.strict")?,
+        fingerprint_interval: u64::try_from(given.fingerprint_interval).map_err(|_| {
+            let problem = format!("{}; steps, or 0 for never", given.fingerprint_interval);
+            Error::invalid("options.fingerprint_interval", problem)
+        })?,
     })
 }
 
@@ -212,6 +225,9 @@ pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy
 /// @param[in] strategy The strategy.
 /// @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// With a communicator it is the number of all ranks' replicas together; this process has
+/// umbo_strategy_num_local_replicas().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     strategy: *const umbo_strategy,

@@ -7,8 +7,10 @@ use crate::error::{Error, Result};
 use crate::input::at_once::AtOnce;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
+use crate::input::in_step::InStepPass;
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
+use crate::input::own_part::OwnPartPass;
 use crate::input::position::Description;
 use crate::input::prefetch::{ahead, ahead_depth};
 use crate::input::round_robin::DealPass;
@@ -16,6 +18,7 @@ use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::split::SplitPass;
 use crate::input::stage::{Pass, Stage};
 use crate::strategy::Strategy;
+use crate::strategy::ranks::Ranks;
 use crate::values::Value;
 
 /// How many rows of a batch each replica gets.
@@ -42,6 +45,19 @@ pub enum Replication {
     PerReplica,
 }
 
+/// Which of a dataset's rows each rank gets, where there are several ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharding {
+    /// The datasets of all ranks are the same, and each batch is split over the replicas of all ranks.
+    /// Each rank makes all batches and takes its own rows, so that all is as with one rank.
+    #[default]
+    Data,
+    /// Each rank's dataset is its own: its batches are split over the rank's replicas. The ranks meet
+    /// for each element, and go on until none has any more; meanwhile one that has none gets parts
+    /// without rows.
+    Off,
+}
+
 /// How a dataset is distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistributeOptions {
@@ -59,6 +75,8 @@ pub struct DistributeOptions {
     pub replication: Replication,
     /// Whether the dataset itself is to be on the compute devices.
     pub place_dataset_on_device: bool,
+    /// Which rows each rank gets.
+    pub sharding: Sharding,
 }
 
 impl Default for DistributeOptions {
@@ -70,6 +88,7 @@ impl Default for DistributeOptions {
             read_ahead: None,
             replication: Replication::PerWorker,
             place_dataset_on_device: false,
+            sharding: Sharding::Data,
         }
     }
 }
@@ -150,6 +169,8 @@ pub fn distribute(
         devices,
         read_ahead,
         strategy: None,
+        own: None,
+        ranks: None,
     };
     if replicas == 1 {
         return Ok(new(dataset, dataset.element_spec().clone(), cardinality, Way::Split));
@@ -179,9 +200,28 @@ pub fn distribute_dataset(
     dataset: &Dataset,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let devices = strategy.compute_devices();
-    let distributed = distribute(dataset, strategy.num_replicas(), devices, options)?;
-    Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })
+    let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    let Some(ranks) = strategy.ranks() else {
+        let distributed = distribute(dataset, replicas, devices, options)?;
+        return Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed });
+    };
+    if options.sharding == Sharding::Off {
+        let distributed = distribute(dataset, replicas, devices, options)?;
+        return distributed.in_step(strategy.id(), ranks, options);
+    }
+    // The parts of other ranks' replicas are views that are dropped.
+    let (all, first) = (ranks.num_replicas(), ranks.first_replica());
+    let mut places = vec![DeviceId::HOST; all];
+    places[first..first + replicas].copy_from_slice(devices);
+    let distributed = distribute(dataset, all, &places, options)?;
+    let spec = distributed.spec.map(&mut |leaf| {
+        Ok(match replicas {
+            1 => ElementSpec::Leaf(leaf.clone()),
+            _ => ElementSpec::PerReplica(replicas, leaf.clone()),
+        })
+    })?;
+    let own = Some(Own { first, spec, devices: devices.into() });
+    Ok(DistributedDataset { strategy: Some(strategy.id()), own, ..distributed })
 }
 
 /// Distributes a dataset whose elements are for one replica each: step s gives replica k element
@@ -224,7 +264,18 @@ pub fn deal(
         }
     };
     let dataset = dataset.clone();
-    Ok(DistributedDataset { dataset, spec, cardinality, way, devices, read_ahead, strategy: None })
+    let (strategy, own, ranks) = (None, None, None);
+    Ok(DistributedDataset {
+        dataset,
+        spec,
+        cardinality,
+        way,
+        devices,
+        read_ahead,
+        strategy,
+        own,
+        ranks,
+    })
 }
 
 /// Calls `function` once, before returning, on this thread, to make a dataset for the replicas of
@@ -240,13 +291,17 @@ pub fn distribute_datasets_from_function(
 ) -> Result<DistributedDataset> {
     let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
     options.check(devices)?;
+    let in_sync = strategy.num_replicas_in_sync();
     let context = InputContext {
-        num_input_pipelines: 1,
-        input_pipeline_id: 0,
-        num_replicas_in_sync: i64::try_from(replicas).unwrap_or(i64::MAX),
+        num_input_pipelines: i64::try_from(strategy.num_ranks()).unwrap_or(i64::MAX),
+        input_pipeline_id: i32::try_from(strategy.rank()).unwrap_or(i32::MAX),
+        num_replicas_in_sync: i64::try_from(in_sync).unwrap_or(i64::MAX),
     };
     let distributed = deal(&function(&context)?, replicas, devices, options)?;
-    Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed })
+    match strategy.ranks() {
+        None => Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed }),
+        Some(ranks) => distributed.in_step(strategy.id(), ranks, options),
+    }
 }
 
 fn check_devices(replicas: usize, devices: &[DeviceId]) -> Result<()> {
@@ -286,6 +341,19 @@ pub struct DistributedDataset {
     read_ahead: usize,
     /// The id of the strategy whose replicas they are, if it is known.
     strategy: Option<u64>,
+    /// Which part of the elements is this rank's, if they are for the replicas of all ranks.
+    own: Option<Own>,
+    /// The ranks that take elements together, each of a dataset of its own, and whether they end when
+    /// one of them has none.
+    ranks: Option<(Arc<Ranks>, bool)>,
+}
+
+/// This rank's part of elements for the replicas of all ranks.
+#[derive(Clone, Debug)]
+struct Own {
+    first: usize,
+    spec: ElementSpec,
+    devices: Arc<[DeviceId]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -300,7 +368,39 @@ impl DistributedDataset {
     /// The structure of the elements. The number of rows is known where it is known of the batch
     /// and divides evenly.
     pub fn element_spec(&self) -> &ElementSpec {
-        &self.spec
+        self.own.as_ref().map_or(&self.spec, |own| &own.spec)
+    }
+
+    /// The same of a dataset of this rank's own, for the strategy with this id.
+    fn in_step(
+        self,
+        strategy: u64,
+        ranks: &Arc<Ranks>,
+        options: &DistributeOptions,
+    ) -> Result<DistributedDataset> {
+        let replicas = self.devices.len();
+        let spec = self.spec.map(&mut |leaf| {
+            let mut leaf = leaf.clone();
+            // A rank that has no element any more gets none.
+            if let Some(rows) = leaf.shape.first_mut() {
+                *rows = None;
+            }
+            Ok(match replicas {
+                1 => ElementSpec::Leaf(leaf),
+                _ => ElementSpec::PerReplica(replicas, leaf),
+            })
+        })?;
+        Ok(DistributedDataset {
+            spec,
+            strategy: Some(strategy),
+            // It goes on as long as the others do.
+            cardinality: match self.cardinality {
+                Cardinality::Endless => Cardinality::Endless,
+                _ => Cardinality::Unknown,
+            },
+            ranks: Some((Arc::clone(ranks), options.drop_partial_step)),
+            ..self
+        })
     }
 
     /// How many elements one pass yields.
@@ -310,7 +410,7 @@ impl DistributedDataset {
 
     /// Over how many replicas the elements are split.
     pub fn replicas(&self) -> usize {
-        self.devices.len()
+        self.own.as_ref().map_or(&self.devices, |own| &own.devices).len()
     }
 
     /// An iterator at the beginning of a new pass, independent of all others; as
@@ -331,8 +431,10 @@ impl DistributedDataset {
             way: self.way,
             devices: Arc::clone(&self.devices),
             read_ahead: self.read_ahead,
+            own: self.own.clone(),
+            ranks: self.ranks.clone(),
         };
-        PassIterator::of_strategy(Arc::new(stage), self.strategy, self.spec.clone())
+        PassIterator::of_strategy(Arc::new(stage), self.strategy, self.element_spec().clone())
     }
 }
 
@@ -344,6 +446,8 @@ struct Distributed {
     way: Way,
     devices: Arc<[DeviceId]>,
     read_ahead: usize,
+    own: Option<Own>,
+    ranks: Option<(Arc<Ranks>, bool)>,
 }
 
 impl Stage<Value> for Distributed {
@@ -356,10 +460,22 @@ impl Stage<Value> for Distributed {
                 Box::new(DealPass::new(spec, devices, drop_partial_step, input)?)
             }
         };
-        match self.read_ahead {
-            0 => Ok(Box::new(AtOnce(pass))),
-            depth => ahead(pass, depth, self.cardinality),
-        }
+        let pass: Box<dyn Pass<Value>> = match &self.own {
+            None => pass,
+            Some(own) => Box::new(OwnPartPass::new(own.first, own.devices.len(), pass)),
+        };
+        let pass: Box<dyn Pass<Value>> = match self.read_ahead {
+            0 => Box::new(AtOnce(pass)),
+            depth => ahead(pass, depth, self.cardinality)?,
+        };
+        // Ranks meet on the thread that asks for the element.
+        Ok(match &self.ranks {
+            None => pass,
+            Some((ranks, drops_partial)) => {
+                let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
+                Box::new(InStepPass::new(Arc::clone(ranks), *drops_partial, spec, devices, pass))
+            }
+        })
     }
 
     fn describe(&self, to: &mut Description) {

@@ -24,6 +24,7 @@ mod frame;
 mod generator;
 mod given;
 mod idx;
+mod in_step;
 mod input_context;
 mod iterator;
 mod leaves;
@@ -32,6 +33,7 @@ mod memory;
 pub(crate) mod npy;
 pub(crate) mod npz;
 mod numpy;
+mod own_part;
 mod padded;
 mod position;
 mod position_text;
@@ -55,7 +57,7 @@ mod zip;
 pub use cardinality::Cardinality;
 pub use dataset::Dataset;
 pub use distribute::{
-    DistributeOptions, DistributedDataset, Replication, Splitting, deal, distribute,
+    DistributeOptions, DistributedDataset, Replication, Sharding, Splitting, deal, distribute,
     distribute_dataset, distribute_datasets_from_function,
 };
 pub use generator::Generator;

@@ -4,11 +4,12 @@
 //! is committed. Each replica adds to a part of its own, which no other one touches meanwhile.
 //!
 //! - [`kind`]: what an entry is of. `elements`: reading views of any type.
-//! - `part`: what one replica has added in a step. `total`: what steps have added up to. [`saved`]: that,
+//! - `over_ranks`: what the replicas of several processes add. `part`: what one replica has added in a step. `total`: what steps have added up to. [`saved`]: that,
 //!   taken out and put back.
 
 mod elements;
 pub mod kind;
+mod over_ranks;
 mod part;
 pub mod saved;
 mod total;
@@ -42,6 +43,8 @@ pub struct Metrics {
     /// One for each replica, whose thread has the lock to itself while steps run.
     parts: Vec<CachePadded<Mutex<Part>>>,
     entries: Mutex<Vec<Entry>>,
+    /// What replicas add is added to the totals where the ranks tell each other, and not here.
+    is_over_ranks: bool,
 }
 
 struct Entry {
@@ -53,13 +56,18 @@ struct Entry {
 impl Metrics {
     /// None yet, for the replicas of `strategy`.
     pub fn new(strategy: &Strategy) -> Arc<Metrics> {
-        Arc::new(Metrics {
+        let metrics = Arc::new(Metrics {
             strategy: strategy.id(),
             origin: Origin::here(),
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
             entries: Mutex::default(),
-        })
+            is_over_ranks: strategy.ranks().is_some(),
+        });
+        if let Some(ranks) = strategy.ranks() {
+            ranks.add_totals(Arc::downgrade(&metrics) as _);
+        }
+        metrics
     }
 
     /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
@@ -261,7 +269,7 @@ impl StepParticipant for Metrics {
         let entries = &mut *self.entries.lock();
         for part in &self.parts {
             let part = part.lock();
-            if part.step == step {
+            if part.step == step && !self.is_over_ranks {
                 let added = entries.iter_mut().zip(&part.slots);
                 added.for_each(|(entry, slot)| entry.total.fold(slot));
             }

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_utils::CachePadded;
 
 use super::draining::Draining;
+use super::fingerprint::Made;
 use super::metrics::{Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
@@ -79,6 +80,8 @@ pub struct Options {
     /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
     /// suspicious is an error. The environment can say so for all strategies; see [`strict`].
     pub strict: bool,
+    /// After how many steps, again and again, the ranks compare their weights; 0: never.
+    pub fingerprint_interval: u64,
 }
 
 impl Default for Options {
@@ -93,6 +96,7 @@ impl Default for Options {
             thread_hooks: None,
             communicator: None,
             strict: false,
+            fingerprint_interval: 0,
         }
     }
 }
@@ -135,6 +139,10 @@ pub(super) struct Inner {
     cluster_resolver: Option<Arc<ClusterResolver>>,
     /// The processes that this one is one of, once they have met; never with a single one.
     ranks: OnceLock<Arc<Ranks>>,
+    /// After how many steps they compare their weights.
+    fingerprint_interval: AtomicU64,
+    /// The variables that were made in the strategy's scope.
+    pub made: Mutex<Made>,
     pub mailboxes: Mailboxes,
     threads: Mutex<Vec<Option<thread::Handle>>>,
     /// The process that the threads are in.
@@ -189,7 +197,9 @@ impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
     /// do so together: if one fails, all do.
     pub fn new(options: &Options) -> Result<Strategy> {
-        Strategy::joined(options.communicator.as_ref(), Strategy::alone(options))
+        let made = Strategy::joined(options.communicator.as_ref(), Strategy::alone(options))?;
+        made.0.fingerprint_interval.store(options.fingerprint_interval, Ordering::Relaxed);
+        Ok(made)
     }
 
     fn alone(options: &Options) -> Result<Strategy> {
@@ -255,6 +265,8 @@ impl Strategy {
             threading,
             cluster_resolver,
             ranks: OnceLock::new(),
+            fingerprint_interval: AtomicU64::new(0),
+            made: Mutex::default(),
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             origin: Origin::here(),
             devices,
@@ -338,7 +350,9 @@ impl Strategy {
         };
         let (devices, threading) = (inner.devices.clone(), inner.threading.clone());
         let copy = Strategy::build(devices, inner.parameter_device, threading, nature);
-        Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)
+        let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
+        copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
+        Ok(copy)
     }
 
     /// What was made on this rank, as a part of what all ranks of `engine` make.
@@ -359,6 +373,11 @@ impl Strategy {
             return Err(Error::Internal("a strategy has joined its ranks twice".into()));
         }
         Ok(made)
+    }
+
+    /// After how many steps the ranks compare their weights; 0: never.
+    pub fn fingerprint_interval(&self) -> u64 {
+        self.0.fingerprint_interval.load(Ordering::Relaxed)
     }
 
     /// The processes that this one is one of, if there are several.

@@ -197,7 +197,7 @@ impl Strategy {
             ))),
             None => deferred.iter_mut().try_for_each(|action| action.prepare()),
         };
-        let agreed = self.agree_on_step(prepared, record);
+        let agreed = self.agree_on_step(number, prepared, record);
         let told = match agreed {
             Ok(told) => told,
             Err(error) => {

@@ -183,7 +183,11 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
         aggregation: new.aggregation,
         strategy: owner.id(),
     };
-    Ok(Variable::new(spec, value, owner.keeper()))
+    let variable = Variable::new(spec, value, owner.keeper());
+    if !owner.is_default() {
+        owner.inner().made.lock().add(&variable)?;
+    }
+    Ok(variable)
 }
 
 fn is_trainable(new: &NewVariable) -> bool {

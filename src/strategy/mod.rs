@@ -12,6 +12,7 @@
 //! - [`replica_threads`]: what a program does on the threads of replicas;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
+//! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
@@ -39,6 +40,7 @@ mod dispatch;
 mod draining;
 mod execution;
 pub mod extended;
+mod fingerprint;
 #[cfg(test)]
 pub(crate) mod held_locks;
 pub mod in_place;

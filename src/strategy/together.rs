@@ -3,6 +3,7 @@
 use super::central_storage::Strategy;
 use super::limits::Limits;
 use super::metrics::Metric;
+use super::ranks::Ranks;
 use super::ranks::steps::{Elsewhere, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
 use super::step::StepRecord;
@@ -47,16 +48,22 @@ impl Strategy {
                     lock.set_steps(elsewhere.steps);
                     ranks.is_step(elsewhere.steps + 1);
                 }
-                Ok((lock, elsewhere))
-            }
-            Err(error) => {
-                ranks.finish();
-                if lock.is_some() {
-                    self.inner().draining.close_step();
+                match self.check_weights(ranks, elsewhere.steps) {
+                    Ok(()) => Ok((lock, elsewhere)),
+                    Err(error) => Err(self.not_begun(ranks, Some(lock), error)),
                 }
-                Err(error)
             }
+            Err(error) => Err(self.not_begun(ranks, lock, error)),
         }
+    }
+
+    /// The error of a run that its ranks cannot begin.
+    fn not_begun(&self, ranks: &Ranks, lock: Option<StepGuard<'_>>, error: Error) -> Error {
+        ranks.finish();
+        if lock.is_some() {
+            self.inner().draining.close_step();
+        }
+        error
     }
 
     /// The same for a run inside of a merge call.
@@ -103,11 +110,12 @@ impl Strategy {
     /// As [`Strategy::agree`], for a step, whose metrics the ranks tell each other.
     pub(super) fn agree_on_step(
         &self,
+        step: u64,
         here: Result<()>,
         record: Option<&StepRecord>,
     ) -> Result<Option<Told>> {
         let Some(ranks) = self.ranks() else { return here.map(|()| None) };
-        let (here, tell) = match here.and_then(|()| self.tell(record)) {
+        let (here, tell) = match here.and_then(|()| self.tell(ranks, step, record)) {
             Ok(tell) => (Ok(()), tell),
             Err(error) => (Err(error), Vec::new()),
         };
@@ -115,7 +123,7 @@ impl Strategy {
     }
 
     /// What this rank has measured in the step: what nested runs have, then each replica.
-    fn tell(&self, record: Option<&StepRecord>) -> Result<Vec<u8>> {
+    fn tell(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().transaction.lock();
         let desks = record.map_or(&[][..], |record| &record.desks);
@@ -123,13 +131,19 @@ impl Strategy {
         let mut all: Vec<Vec<(&str, Metric)>> = vec![transaction.metrics.iter().collect()];
         all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
         write_metrics(&mut to, &all)?;
+        ranks.tell_totals(step, &mut to)?;
         Ok(to.done())
     }
 
     /// Takes the metrics of the step from what the ranks have told each other, in the order in which
     /// one process with all the replicas would.
     pub(super) fn take_metrics(&self, told: &Told) {
-        let read = |(rank, bytes): (usize, &Vec<u8>)| read_metrics(&mut Reader::new(rank, bytes));
+        let read = |(rank, bytes): (usize, &Vec<u8>)| {
+            let mut from = Reader::new(rank, bytes);
+            let metrics = read_metrics(&mut from)?;
+            self.ranks().map_or(Ok(()), |ranks| ranks.hear_totals(rank, &mut from))?;
+            Ok(metrics)
+        };
         let all: Vec<_> = match told.iter().enumerate().map(read).collect::<Result<_>>() {
             Ok(all) => all,
             Err(error) => {

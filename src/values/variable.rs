@@ -97,6 +97,21 @@ pub trait Keeper: Send + Sync {
 #[derive(Clone)]
 pub struct Variable(Arc<Parts>);
 
+/// A reference to a variable that does not keep it.
+pub struct WeakVariable(Weak<Parts>);
+
+impl WeakVariable {
+    /// Whether somebody keeps the variable.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// The variable, if somebody keeps it.
+    pub fn upgrade(&self) -> Option<Variable> {
+        self.0.upgrade().map(Variable)
+    }
+}
+
 struct Parts {
     spec: VariableSpec,
     dtype: DType,
@@ -187,6 +202,11 @@ impl Variable {
             stays,
             keeper,
         }))
+    }
+
+    /// A reference that does not keep it.
+    pub fn downgrade(&self) -> WeakVariable {
+        WeakVariable(Arc::downgrade(&self.0))
     }
 
     /// Whether this is the first time that somebody asks: for a warning that is given once.

@@ -54,6 +54,7 @@ FIELD(umbo_replica_thread, processor_count, 40);
 FIELD(umbo_replica_thread, computing_threads, 48);
 
 SIZE(umbo_strategy_options, 112);
+SIZE(umbo_strategy_options, 120);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
@@ -68,6 +69,7 @@ FIELD(umbo_strategy_options, replica_thread_user_data, 80);
 FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
 FIELD(umbo_strategy_options, communicator, 96);
 FIELD(umbo_strategy_options, strict, 104);
+FIELD(umbo_strategy_options, fingerprint_interval, 112);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);
@@ -143,7 +145,7 @@ FIELD(umbo_shuffle_options, buffer_size, 8);
 FIELD(umbo_shuffle_options, seed, 16);
 FIELD(umbo_shuffle_options, keep_order_each_pass, 24);
 
-SIZE(umbo_distribute_options, 40);
+SIZE(umbo_distribute_options, 48);
 FIELD(umbo_distribute_options, struct_size, 0);
 FIELD(umbo_distribute_options, split, 8);
 FIELD(umbo_distribute_options, drop_partial_step, 12);
@@ -151,6 +153,7 @@ FIELD(umbo_distribute_options, host_only, 16);
 FIELD(umbo_distribute_options, per_replica_buffer_size, 24);
 FIELD(umbo_distribute_options, replication_mode, 32);
 FIELD(umbo_distribute_options, place_dataset_on_device, 36);
+FIELD(umbo_distribute_options, sharding, 40);
 
 SIZE(umbo_input_context, 32);
 FIELD(umbo_input_context, struct_size, 0);

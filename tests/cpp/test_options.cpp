@@ -74,7 +74,8 @@ void the_others() {
                &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes,
                &strategy::replica_thread_start_fn, &strategy::replica_thread_stop_fn,
                &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
-               &strategy::strict));
+               &strategy::strict,
+               &strategy::communicator, &strategy::fingerprint_interval));
     using run = umbo_run_options;
     const run of_run = UMBO_RUN_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::run_options{}), of_run, &run::timeout_seconds, &run::cancellation,
@@ -102,7 +103,7 @@ void the_others() {
     CHECK(same(raw_options(umbo::distribute_options{}), of_distribute, &distribute::split,
                &distribute::drop_partial_step, &distribute::host_only,
                &distribute::per_replica_buffer_size, &distribute::replication_mode,
-               &distribute::place_dataset_on_device));
+               &distribute::place_dataset_on_device, &distribute::sharding));
     using equivalence = umbo_equivalence_options;
     const equivalence of_equivalence = UMBO_EQUIVALENCE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::equivalence_options{}), of_equivalence,

@@ -2,8 +2,10 @@
 
 #![expect(unsafe_code, reason = "tests write the gradients of their replicas")]
 
+mod agreement;
 mod engine;
 mod failures;
+mod input;
 mod statistics;
 mod training;
 mod values;

@@ -272,11 +272,11 @@ fn ranks_train_as_one_process_does() {
     let splits = [(2, 1), (3, 1), (2, 2), (4, 1), (3, 2), (2, 3)];
     for (number, plan) in plans().into_iter().enumerate() {
         let (size, replicas) = splits[number % splits.len()];
-        let rules: &[usize] = match plan.model {
-            Model::Rows | Model::RowsHalf => &[0, 2],
-            _ => &[0, 1, 2, 3, 4],
+        let rules = match plan.model {
+            Model::Rows | Model::RowsHalf => [0, 2],
+            _ => [number % 5, (number + 2) % 5],
         };
-        for &of in rules {
+        for of in rules {
             let expected = train(alone(size * replicas), &plan, rule(of));
             let ranks = job(size, Some(number as u64), None);
             let came =

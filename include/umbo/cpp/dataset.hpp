@@ -414,6 +414,7 @@ struct distribute_options {
     std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
     umbo::replication_mode replication_mode = umbo::replication_mode::per_worker;
     bool place_dataset_on_device = false;
+    umbo::sharding sharding = umbo::sharding::data;
 };
 
 // What a function that makes a dataset is told about its pipeline.
@@ -433,6 +434,7 @@ inline umbo_distribute_options raw_options(const distribute_options &how) {
     options.per_replica_buffer_size = how.per_replica_buffer_size;
     options.replication_mode = to_c(how.replication_mode);
     options.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
+    options.sharding = to_c(how.sharding);
     return options;
 }
 

@@ -194,6 +194,14 @@ enum class replication_mode : std::int32_t {
 
 constexpr umbo_replication_mode to_c(replication_mode which) noexcept { return static_cast<umbo_replication_mode>(which); }
 
+// Which rows of batches each rank gets.
+enum class sharding : std::int32_t {
+    data = UMBO_SHARDING_DATA,
+    off = UMBO_SHARDING_OFF,
+};
+
+constexpr umbo_sharding to_c(sharding which) noexcept { return static_cast<umbo_sharding>(which); }
+
 // Whether the results of an update are one.
 enum class update_grouping : std::int32_t {
     grouped = UMBO_UPDATE_GROUPED,

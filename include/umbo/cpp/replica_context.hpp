@@ -51,6 +51,13 @@ public:
         return out;
     }
 
+    // Among those of this process.
+    returned<std::int32_t> local_replica_id() const {
+        std::int32_t out = 0;
+        UMBO_DETAIL_TRY(umbo_replica_context_local_replica_id(raw_, &out));
+        return out;
+    }
+
     returned<std::int64_t> num_replicas_in_sync() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_replica_context_num_replicas_in_sync(raw_, &out));

@@ -83,6 +83,7 @@ struct strategy_options {
     std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
     umbo::communicator communicator = {}; // joins ranks, whose replicas run in sync
     bool strict = false; // look for mistakes of callables, and fail instead of warning
+    std::int64_t fingerprint_interval = 0; // steps after which ranks compare weights; 0: never
 };
 
 struct run_options {
@@ -150,6 +151,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.thread_stack_bytes = how.thread_stack_bytes;
     raw.communicator = how.communicator.get();
     raw.strict = how.strict ? 1 : 0;
+    raw.fingerprint_interval = how.fingerprint_interval;
     return raw;
 }
 
@@ -270,6 +272,32 @@ public:
     returned<std::int64_t> num_replicas_in_sync() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_strategy_num_replicas_in_sync(get(), &out));
+        return out;
+    }
+
+    returned<std::int64_t> rank() const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_rank(get(), &out));
+        return out;
+    }
+
+    returned<std::int64_t> num_ranks() const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_num_ranks(get(), &out));
+        return out;
+    }
+
+    // Those of this process.
+    returned<std::int64_t> num_local_replicas() const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_num_local_replicas(get(), &out));
+        return out;
+    }
+
+    // A hash of all variables.
+    returned<std::int64_t> fingerprint() const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_fingerprint(get(), &out));
         return out;
     }
 

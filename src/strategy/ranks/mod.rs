@@ -20,6 +20,7 @@ pub(crate) mod steps;
 mod values;
 pub(crate) mod wire;
 
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
@@ -27,6 +28,7 @@ pub(crate) use descriptor::Kind;
 pub(crate) use meeting::{Call, Meeting, room};
 
 use self::meeting::{Series, Turn};
+use self::steps::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -42,6 +44,7 @@ pub struct Ranks {
     /// How many replicas each rank has.
     replicas: Vec<usize>,
     series: Mutex<Series>,
+    totals: Mutex<AllTotals>,
 }
 
 impl Ranks {
@@ -64,6 +67,7 @@ impl Ranks {
             tag: 0,
             replicas: Vec::new(),
             series: Mutex::default(),
+            totals: Mutex::default(),
         };
         let numbers = made.as_ref().map_or([0; 2], about);
         let call = Call { numbers, ..Call::to(Kind::Strategy, &"the making of a strategy") };
@@ -155,4 +159,10 @@ fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
     let turn = Arc::default();
     turns.push((Arc::downgrade(engine), Arc::clone(&turn)));
     turn
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.rank(), self.size())
+    }
 }

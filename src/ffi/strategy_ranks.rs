@@ -1,0 +1,91 @@
+//! What a strategy knows of the ranks that it is spread over.
+
+use super::boundary::{boundary, out};
+use super::handle::{borrow, get};
+use super::object::umbo_strategy;
+use super::status::umbo_status;
+use crate::strategy::Strategy;
+
+/// Tells the number of this process among those that train together.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] rank The rank: 0 to the number of ranks less one. 0 for a process that is alone.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_rank(
+    strategy: *const umbo_strategy,
+    rank: *mut i64,
+) -> umbo_status {
+    boundary("umbo_strategy_rank", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let rank = unsafe { out(rank, "rank") }?;
+        rank.write(borrow(strategy, "strategy", Strategy::rank)? as i64);
+        Ok(())
+    })
+}
+
+/// Tells how many processes train together.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] count The number of ranks; 1 for a process that is alone.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// They are those of the communicator that the strategy was made with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_num_ranks(
+    strategy: *const umbo_strategy,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_strategy_num_ranks", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(strategy, "strategy", Strategy::num_ranks)? as i64);
+        Ok(())
+    })
+}
+
+/// Tells how many replicas of a strategy this process has.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] count The number of its replicas in this process, each with a compute device; 1 or more.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// Without other ranks it is umbo_strategy_num_replicas_in_sync().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
+    strategy: *const umbo_strategy,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_strategy_num_local_replicas", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i64);
+        Ok(())
+    })
+}
+
+/// Hashes all variables of a strategy, so that processes can compare their weights.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] fingerprint A hash of the names, types, shapes and committed values of all variables
+///   that were made with the strategy and are in use, in the order in which they were made.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the process was forked since the strategy was made.
+/// - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
+///
+/// Two processes of one version of the library have the same fingerprint if all of this is the same,
+/// and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by themselves
+/// see `fingerprint_interval` in umbo_strategy_options. The function reads all weights.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_fingerprint(
+    strategy: *const umbo_strategy,
+    fingerprint: *mut i64,
+) -> umbo_status {
+    boundary("umbo_strategy_fingerprint", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let fingerprint = unsafe { out(fingerprint, "fingerprint") }?;
+        fingerprint.write(get(strategy, "strategy")?.fingerprint()? as i64);
+        Ok(())
+    })
+}

@@ -1,0 +1,145 @@
+//! Datasets of which each rank has its own: all ranks make as many steps as the one with the most.
+
+use std::sync::Arc;
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::input::padded::hold;
+use crate::input::position::{Mark, Reader};
+use crate::input::spec::{ElementSpec, LeafSpec};
+use crate::input::stage::Pass;
+use crate::input::trail::{Saved, Trail, Wanted};
+use crate::strategy::ranks::{Call, Kind, Ranks};
+use crate::tensor::{Shape, Tensor};
+use crate::values::Value;
+
+/// Gives elements while any rank has one: the ranks meet for each. A rank that has none any more gets
+/// elements without rows.
+pub(super) struct InStepPass {
+    ranks: Arc<Ranks>,
+    /// The end comes when one rank has no element, so that there is none without rows.
+    drops_partial: bool,
+    spec: ElementSpec,
+    /// Where the component of each replica is to be.
+    devices: Arc<[DeviceId]>,
+    /// The element at hand. It stays if the ranks cannot agree.
+    taken: Vec<Value>,
+    trail: Trail,
+    ended: bool,
+    input: Box<dyn Pass<Value>>,
+}
+
+impl InStepPass {
+    /// Of elements like `spec`, for replicas on `devices`.
+    pub(super) fn new(
+        ranks: Arc<Ranks>,
+        drops_partial: bool,
+        spec: ElementSpec,
+        devices: Arc<[DeviceId]>,
+        mut input: Box<dyn Pass<Value>>,
+    ) -> InStepPass {
+        input.reserve(1);
+        let (taken, trail) = (Vec::new(), Trail::default());
+        InStepPass { ranks, drops_partial, spec, devices, taken, trail, ended: false, input }
+    }
+
+    fn take(&mut self) -> Result<()> {
+        if self.taken.is_empty() && !self.ended {
+            match self.trail.next(&mut *self.input)? {
+                Some(element) => hold(&mut self.taken, element, 1)?,
+                None => self.ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self) {
+        self.taken.clear();
+        self.trail.clear();
+    }
+}
+
+impl Pass<Value> for InStepPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let own = self.take();
+        let has = !self.taken.is_empty();
+        let call = Call {
+            numbers: [u64::from(has), 0],
+            ..Call::to(Kind::Input, &"the next element of a distributed dataset")
+        };
+        let ranks = Arc::clone(&self.ranks);
+        let (meeting, ()) = ranks.meet(call, own)?;
+        let (mut any, mut all) = (false, true);
+        for [has, _] in meeting.numbers() {
+            any |= has != 0;
+            all &= has != 0;
+        }
+        drop(meeting);
+        let element = self.taken.pop();
+        self.let_go();
+        if !any || (self.drops_partial && !all) {
+            self.ended = true;
+            return Ok(None);
+        }
+        element.map_or_else(|| nothing(&self.spec, &self.devices), Ok).map(Some)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.let_go();
+        self.ended = false;
+        self.input.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        to.push_flag(self.ended);
+        self.trail.save(&*self.input, to);
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.ended = from.flag()?;
+        let saved = Saved::read(from)?;
+        let taken = &mut self.taken;
+        taken.clear();
+        self.trail
+            .restore(&saved, &mut *self.input, Wanted::All, &mut |element| hold(taken, element, 1))
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.input.reserve(items);
+    }
+
+    fn announce(&mut self) {
+        self.input.announce();
+    }
+}
+
+/// An element like `spec` without rows, where it has any: scalars are zero.
+fn nothing(spec: &ElementSpec, devices: &[DeviceId]) -> Result<Value> {
+    let items = |items: &Arc<Vec<ElementSpec>>| {
+        items.iter().map(|item| nothing(item, devices)).collect::<Result<Vec<_>>>()
+    };
+    match spec {
+        ElementSpec::Leaf(leaf) => of_no_rows(leaf, devices[0]).map(Value::Tensor),
+        ElementSpec::PerReplica(_, leaf) => {
+            let parts = devices.iter().map(|&device| of_no_rows(leaf, device));
+            Value::per_replica(parts.collect::<Result<_>>()?)
+        }
+        ElementSpec::Tuple(of) => Value::tuple(items(of)?),
+        ElementSpec::List(of) => Value::list(items(of)?),
+        ElementSpec::Struct(fields) => {
+            let field = |(name, spec): &(_, ElementSpec)| {
+                let name: &crate::text::Text = name;
+                Ok((name.clone(), nothing(spec, devices)?))
+            };
+            Value::structure(fields.iter().map(field).collect::<Result<_>>()?)
+        }
+    }
+}
+
+fn of_no_rows(leaf: &LeafSpec, device: DeviceId) -> Result<Tensor> {
+    let mut sizes: Vec<usize> = leaf.shape.iter().map(|size| size.unwrap_or(0)).collect();
+    if let Some(rows) = sizes.first_mut() {
+        *rows = 0;
+    }
+    Ok(Tensor::zeros(leaf.dtype, Shape::new(&sizes)?, device)?.with_examples(0))
+}

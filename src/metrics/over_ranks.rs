@@ -1,0 +1,56 @@
+//! Metrics of several ranks: what the replicas of each have added in a step reaches all of them with the
+//! step's commit point.
+
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::metrics::Metrics;
+use crate::metrics::part::Slot;
+use crate::strategy::ranks::steps::Totals;
+use crate::strategy::ranks::wire::{Reader, Writer};
+
+impl Totals for Metrics {
+    fn tell(&self, step: u64, to: &mut Writer) -> Result<()> {
+        to.number(self.parts.len() as u64)?;
+        for part in &self.parts {
+            let part = part.lock();
+            let slots = if part.step == step { &part.slots[..] } else { &[] };
+            to.number(slots.len() as u64)?;
+            for slot in slots {
+                to.float(slot.sum)?;
+                to.float(slot.weight)?;
+                to.number(slot.hits as u64)?;
+                to.number(slot.of as u64)?;
+                to.number(slot.cells.len() as u64)?;
+                let mut bytes = memory::list(slot.cells.len() * size_of::<u32>(), "cells")?;
+                bytes.extend(slot.cells.iter().flat_map(|cell| cell.to_le_bytes()));
+                to.bytes(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&self, from: &mut Reader<'_>) -> Result<()> {
+        let mut entries = self.entries()?;
+        for _ in 0..from.count()? {
+            for number in 0..from.count()? {
+                let entry = entries.get_mut(number).ok_or_else(|| {
+                    Error::precondition("the ranks have defined different metrics")
+                })?;
+                let mut slot = Slot::new(entry.kind);
+                (slot.sum, slot.weight) = (from.float()?, from.float()?);
+                (slot.hits, slot.of) = (from.number()? as i64, from.number()? as i64);
+                let cells = from.count()?;
+                slot.cells = memory::list(cells, "cells")?;
+                let bytes = from.bytes(cells * size_of::<u32>())?;
+                let cell = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
+                slot.cells.extend(bytes.chunks_exact(size_of::<u32>()).map(cell));
+                let known = entry.total.cells().map_or(0, <[i64]>::len);
+                if slot.cells.iter().any(|&cell| cell as usize >= known) {
+                    return Err(Error::precondition("the ranks have defined different metrics"));
+                }
+                entry.total.fold(&slot);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Metrics that accumulate, and weights that ranks compare.
+
+use std::sync::Arc;
+
+use umbo::cluster::communicator::Communicator;
+use umbo::collectives::Assignment;
+use umbo::error::Status;
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
+use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::values::Value;
+use umbo::values::variable::Aggregation;
+
+use super::engine::{job, ranks};
+use super::{alone, named, on_ranks, tensor};
+
+const KINDS: [(&str, Kind); 6] = [
+    ("sum", Kind::Sum),
+    ("mean", Kind::Mean),
+    ("count", Kind::Count),
+    ("accuracy", Kind::Accuracy),
+    ("confusion", Kind::Confusion { classes: 3 }),
+    ("auc", Kind::Auc { bins: 8, lowest: 0.0, highest: 1.0 }),
+];
+
+/// Adds to all metrics in some steps, of which one fails; what they have come to.
+fn measure(strategy: &Strategy) -> Vec<String> {
+    let metrics = Metrics::new(strategy);
+    for (name, kind) in KINDS {
+        metrics.define(name, kind).unwrap();
+    }
+    for step in 0..4 {
+        let callback = |context: &ReplicaContext| {
+            let replica = context.replica_in_sync() as i64;
+            // Some replicas add nothing.
+            if (replica + step) % 3 != 2 {
+                metrics.add_in(context, 0, 0.1 * replica as f64, 1.0)?;
+                metrics.add_in(context, 1, 0.3 * replica as f64 + step as f64, 0.7)?;
+                metrics.add_in(context, 2, 2.0, 1.0)?;
+                metrics.add_label_in(context, 3, replica % 3, step % 3)?;
+                metrics.add_label_in(context, 4, replica % 3, (replica + step) % 3)?;
+                metrics.add_score_in(context, 5, (0.37 * replica as f64).fract(), step % 2)?;
+            }
+            match step == 2 && replica == 1 {
+                true => Err(umbo::error::Error::NotFound("this step is lost".into())),
+                false => Ok(None),
+            }
+        };
+        assert_eq!(strategy.run(&callback, None).is_err(), step == 2);
+    }
+    let mut known = Vec::new();
+    for index in 0..KINDS.len() {
+        let metric = metrics.result(index).unwrap();
+        known.push(format!("{:x} {:x}", metric.sum.to_bits(), metric.weight.to_bits()));
+    }
+    for index in [4, 5] {
+        known.push(metrics.with_cells(index, |cells| Ok(format!("{cells:?}"))).unwrap());
+    }
+    known
+}
+
+#[test]
+fn metrics_are_those_of_all_ranks() {
+    for (size, replicas) in [(2, 1), (2, 2), (3, 1), (4, 2)] {
+        let expected = measure(&alone(size * replicas));
+        let jobs = [ranks(size), job(size, Some(1), None)];
+        for ranks in jobs {
+            let came = on_ranks(&ranks, replicas, |_, strategy| measure(&strategy.unwrap()));
+            assert!(came.iter().all(|came| *came == expected), "{came:?}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn fingerprints_tell_weights_apart() {
+    let prints = on_ranks(&ranks(2), 2, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let empty = strategy.fingerprint().unwrap();
+        let initial = tensor(&[1f32, 2.0], &[2]);
+        let new = named("w", Aggregation::None);
+        let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+        let first = strategy.fingerprint().unwrap();
+        // Outside of replica context each rank assigns for itself.
+        let value = Value::Tensor(tensor(&[rank as f32, 0.0], &[2]));
+        assign(&variable, Assignment::Assign, &value).unwrap();
+        let apart = strategy.fingerprint().unwrap();
+        assign(&variable, Assignment::Assign, &Value::Tensor(initial)).unwrap();
+        assert_eq!(strategy.fingerprint().unwrap(), first);
+        drop(variable);
+        assert_eq!(strategy.fingerprint().unwrap(), empty);
+        (first, apart)
+    });
+    assert_eq!(prints[0].0, prints[1].0);
+    assert_ne!(prints[0].1, prints[1].1);
+}
+
+#[test]
+fn weights_are_compared_when_it_is_due() {
+    let ranks = ranks(3);
+    std::thread::scope(|scope| {
+        for rank in &ranks {
+            let options = Options {
+                cpu_replicas: 1,
+                communicator: Some(Arc::clone(rank) as _),
+                fingerprint_interval: 2,
+                ..Options::default()
+            };
+            scope.spawn(move || {
+                let strategy = Strategy::new(&options).unwrap();
+                let initial = tensor(&[0f32], &[1]);
+                let new = named("w", Aggregation::Sum);
+                let variable =
+                    variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+                let one = || Value::Tensor(tensor(&[1f32], &[1]));
+                let step = |_: &ReplicaContext| {
+                    assign(&variable, Assignment::Add, &one())?;
+                    Ok(None)
+                };
+                let value = || read(&variable).unwrap().to_vec::<f32>().unwrap()[0];
+                for _ in 0..3 {
+                    strategy.run(&step, None).unwrap();
+                }
+                if rank.rank() == 2 {
+                    assign(&variable, Assignment::Add, &one()).unwrap();
+                }
+                // The fourth step comes before the comparison after four.
+                strategy.run(&step, None).unwrap();
+                let before = value();
+                let error = strategy.run(&step, None).unwrap_err();
+                assert_eq!(error.status(), Status::DataLoss, "{error}");
+                for part in ["after step 4", "rank 0", "rank 2"] {
+                    assert!(error.to_string().contains(part), "{error}");
+                }
+                assert_eq!(value(), before);
+                if rank.rank() == 2 {
+                    assign(&variable, Assignment::Subtract, &one()).unwrap();
+                }
+                strategy.run(&step, None).unwrap();
+                assert_eq!(value(), 15.0);
+            });
+        }
+    });
+}

@@ -1,0 +1,175 @@
+//! Input over ranks: no example is lost or comes twice, and all ranks make the same number of steps.
+
+use umbo::error::{Error, Result, Status};
+use umbo::input::{
+    Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
+    distribute_dataset, distribute_datasets_from_function,
+};
+use umbo::strategy::Strategy;
+use umbo::values::Value;
+
+use super::engine::{job, ranks};
+use super::{alone, on_ranks, tensor};
+
+/// The numbers 0, 1, ... as rows.
+fn rows(of: std::ops::Range<i32>) -> Dataset {
+    let numbers: Vec<i32> = of.collect();
+    Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()]))).unwrap()
+}
+
+/// Of each step the rows of each of the strategy's replicas, and how many examples they say they have.
+fn steps(strategy: &Strategy, iterator: &PassIterator) -> Vec<Vec<Vec<i32>>> {
+    let mut steps = Vec::new();
+    while let Some(element) = iterator.next().unwrap() {
+        steps.push(parts(strategy, &element));
+    }
+    assert!(iterator.next().unwrap().is_none());
+    steps
+}
+
+fn parts(strategy: &Strategy, element: &Value) -> Vec<Vec<i32>> {
+    (0..strategy.num_replicas())
+        .map(|replica| {
+            let component = element.component(replica).unwrap();
+            let rows = component.tensor_of(0).unwrap().to_vec::<i32>().unwrap();
+            assert_eq!(element.examples_of(replica), Some(rows.len() as u64));
+            rows
+        })
+        .collect()
+}
+
+/// What all ranks' replicas have got, step by step.
+fn joined(of_ranks: Vec<Vec<Vec<Vec<i32>>>>) -> Vec<Vec<Vec<i32>>> {
+    let count = of_ranks[0].len();
+    assert!(of_ranks.iter().all(|steps| steps.len() == count), "{of_ranks:?}");
+    (0..count).map(|step| of_ranks.iter().flat_map(|steps| steps[step].clone()).collect()).collect()
+}
+
+#[test]
+fn batches_are_split_over_the_replicas_of_all_ranks() {
+    for (size, replicas) in [(2, 1), (3, 1), (2, 2), (3, 2), (4, 3)] {
+        for count in [1, 7, 24, 50] {
+            for splitting in [Splitting::Ceiling, Splitting::Balanced] {
+                for read_ahead in [0, 2] {
+                    let options = DistributeOptions {
+                        splitting,
+                        read_ahead: Some(read_ahead),
+                        ..DistributeOptions::default()
+                    };
+                    let shuffle =
+                        ShuffleOptions { buffer_size: 10, seed: 5, ..ShuffleOptions::default() };
+                    let data =
+                        || rows(0..count).shuffle(&shuffle).unwrap().batch(9, false).unwrap();
+                    let strategy = alone(size * replicas);
+                    let distributed = distribute_dataset(&strategy, &data(), &options).unwrap();
+                    let expected = steps(&strategy, &distributed.iterator().unwrap());
+                    let came = on_ranks(&ranks(size), replicas, |_, strategy| {
+                        let strategy = strategy.unwrap();
+                        let distributed = distribute_dataset(&strategy, &data(), &options).unwrap();
+                        assert_eq!(distributed.replicas(), replicas);
+                        let iterator = distributed.iterator().unwrap();
+                        let first = steps(&strategy, &iterator);
+                        iterator.reset().unwrap();
+                        let again = steps(&strategy, &iterator);
+                        assert_eq!(again.len(), first.len());
+                        first
+                    });
+                    assert_eq!(joined(came), expected, "{size}×{replicas}, {count}: {options:?}");
+                    let mut all: Vec<i32> = expected.into_iter().flatten().flatten().collect();
+                    all.sort_unstable();
+                    assert!(all.into_iter().eq(0..count));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_with_data_of_their_own_go_on_together() {
+    // How many rows each rank has.
+    let own = [10, 0, 3];
+    for replicas in [1, 2] {
+        for drop_partial_step in [false, true] {
+            for from_function in [false, true] {
+                let options = DistributeOptions {
+                    sharding: Sharding::Off,
+                    drop_partial_step,
+                    ..DistributeOptions::default()
+                };
+                let came = on_ranks(&job(3, Some(3), None), replicas, |rank, strategy| {
+                    let strategy = strategy.unwrap();
+                    let first: i32 = own[..rank].iter().sum();
+                    let data = || rows(first..first + own[rank]).batch(2, false);
+                    let distributed = if from_function {
+                        distribute_datasets_from_function(
+                            &strategy,
+                            |context| {
+                                assert_eq!(context.num_input_pipelines, 3);
+                                assert_eq!(context.input_pipeline_id, rank as i32);
+                                assert_eq!(context.num_replicas_in_sync, 3 * replicas as i64);
+                                data()
+                            },
+                            &options,
+                        )
+                    } else {
+                        distribute_dataset(&strategy, &data().unwrap(), &options)
+                    };
+                    steps(&strategy, &distributed.unwrap().iterator().unwrap())
+                });
+                let steps = joined(came);
+                let all: Vec<i32> = steps.iter().flatten().flatten().copied().collect();
+                if drop_partial_step {
+                    // One rank has nothing from the start.
+                    assert_eq!(steps.len(), 0);
+                    continue;
+                }
+                let batches = if from_function { 5usize.div_ceil(replicas) } else { 5 };
+                assert_eq!(steps.len(), batches);
+                let mut sorted = all.clone();
+                sorted.sort_unstable();
+                assert!(sorted.into_iter().eq(0..13), "{steps:?}");
+            }
+        }
+    }
+}
+
+/// An element that fails on one rank is an error of all, and what the others have is not lost.
+#[test]
+fn an_element_that_fails_on_one_rank_keeps_those_of_the_others() {
+    let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
+    let seen = on_ranks(&ranks(2), 1, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let fails = move |value: &Value| -> Result<Value> {
+            match value.tensor_of(0)?.to_vec::<i32>()?[0] {
+                12 => Err(Error::NotFound("the third one".into())),
+                _ => Ok(value.clone()),
+            }
+        };
+        let first = 10 * rank as i32;
+        let data = rows(first..first + 4).batch(1, false).unwrap();
+        let data = data.map(fails, MapOptions::default()).unwrap();
+        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+        let iterator = distributed.iterator().unwrap();
+        let mut seen = Vec::new();
+        let mut failures = 0;
+        loop {
+            match iterator.next() {
+                Ok(Some(element)) => seen.extend(parts(&strategy, &element).remove(0)),
+                Ok(None) => break,
+                Err(error) => {
+                    failures += 1;
+                    assert_eq!(error.status(), Status::NotFound, "{error}");
+                    assert_eq!(error.to_string().contains("rank 1 failed"), rank == 0, "{error}");
+                }
+            }
+            // A place in the data is the place of this rank's.
+            let place = iterator.save_position().unwrap();
+            let other = distributed.iterator().unwrap();
+            other.restore_position(&place).unwrap();
+            assert_eq!(other.save_position().unwrap(), place);
+        }
+        assert_eq!(failures, 1);
+        seen
+    });
+    assert_eq!(seen, [vec![0, 1, 2, 3], vec![10, 11, 13]]);
+}
