@@ -77,7 +77,15 @@ fn at_info_it_says_what_a_strategy_was_set_up_with() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     has(
         &lines[0],
-        &["INFO: ", "CPU:0, CPU:1", "variables on", "processors", "workers", "instruction set"],
+        &[
+            "INFO: ",
+            "CPU:0, CPU:1",
+            "variables on",
+            "processors",
+            "workers",
+            "instruction set",
+            "bytes of memory available",
+        ],
     );
     // What it says replica 1 is bound to is what its thread may run on.
     let processors = Mutex::new(String::new());

@@ -103,6 +103,19 @@ fn main() {
             strategy.run(&callback, Some(batch.clone())).unwrap();
         });
         assert_eq!(strategy.metric("loss").unwrap().weight, 4.0 * replicas as f64);
+        strategy.measure_steps(true).unwrap();
+        steady("the same, measured", || {
+            strategy.run(&callback, Some(batch.clone())).unwrap();
+        });
+        // Long enough that the clocks of the threads are read too.
+        let long = |_: &ReplicaContext| {
+            std::thread::sleep(Duration::from_micros(400));
+            Ok(None)
+        };
+        steady("long and measured", || drop(strategy.run(&long, None).unwrap()));
+        assert!(strategy.step_report().unwrap().summary.replicas[0].ready.is_some());
+        strategy.measure_steps(false).unwrap();
+        assert!(strategy.step_report().unwrap().summary.measured >= 32);
 
         let metrics = Metrics::new(&strategy);
         metrics.define("loss", Kind::Mean).unwrap();

@@ -6,17 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use umbo::collectives::{ReduceOp, reduce};
 use umbo::device::DeviceId;
-use umbo::error::Status;
+use umbo::error::{Error, Status};
 use umbo::input::Dataset;
+use umbo::observe::log::{self, Level};
 use umbo::observe::trace::{self, own};
 use umbo::observe::{self, Counter, Phase};
 use umbo::strategy::operation::Operation;
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::run::Limits;
+use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::{Shape, Tensor};
 use umbo::values::Value;
 
@@ -162,6 +165,122 @@ fn replicas_workers_and_threads_of_input_are_there() {
     }
     let process = std::process::id();
     assert!(trace.0.iter().all(|event| event["pid"] == process));
+}
+
+/// How a callback of the matrix below ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Fine,
+    Fails,
+    Panics,
+    IsLate,
+}
+
+/// Steps of every kind, watched in every way, end as they do unwatched; reports count those that were
+/// committed, and traces stay whole.
+#[test]
+fn what_meets_with_watching_goes_on_as_before() {
+    let _alone = alone();
+    let path = file("crossings");
+    let other = strategy(1);
+    for (measured, traced) in [(true, false), (false, true), (true, true)] {
+        for replicas in 1..=3 {
+            for nested in [false, true] {
+                for ending in [Ending::Fine, Ending::Fails, Ending::Panics, Ending::IsLate] {
+                    let what = format!("{measured} {traced} {replicas} {nested} {ending:?}");
+                    let strategy = strategy(replicas);
+                    strategy.measure_steps(measured).unwrap();
+                    other.measure_steps(measured).unwrap();
+                    if traced {
+                        trace::start(&path, trace::MOST_EVENTS).unwrap();
+                    }
+                    for _ in 0..3 {
+                        strategy.run(&|_| Ok(None), None).unwrap();
+                        // Another one's steps between them, on the same thread.
+                        other.run(&|_| Ok(None), None).unwrap();
+                    }
+                    let release = Arc::new((Mutex::new(false), Condvar::new()));
+                    let result = end_as(&strategy, ending, nested, &release);
+                    let expected = match ending {
+                        Ending::Fine => None,
+                        Ending::Fails => Some(Status::DataLoss),
+                        Ending::Panics => Some(Status::Internal),
+                        Ending::IsLate => Some(Status::DeadlineExceeded),
+                    };
+                    assert_eq!(result.err().map(|error| error.status()), expected, "{what}");
+                    // Late replicas come back with or without a trace.
+                    if replicas == 2 {
+                        release_all(&release);
+                    }
+                    if traced {
+                        trace::stop().unwrap();
+                        let trace = Trace::read(&path);
+                        check_nesting(&trace);
+                        let own = trace.spans("step").into_iter();
+                        let own = own.filter(|span| span["args"]["strategy"] == strategy.id());
+                        assert_eq!(own.count(), 3 + usize::from(ending == Ending::Fine), "{what}");
+                    }
+                    release_all(&release);
+                    strategy.synchronize().unwrap();
+                    strategy.run(&|_| Ok(None), None).unwrap();
+                    let counted = 4 + u64::from(ending == Ending::Fine);
+                    match measured {
+                        true => {
+                            let summary = strategy.step_report().unwrap().summary;
+                            assert_eq!(summary.measured, counted, "{what}");
+                            assert_eq!(summary.replicas.len(), replicas);
+                        }
+                        false => assert!(strategy.step_report().is_err(), "{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Release = Arc<(Mutex<bool>, Condvar)>;
+
+fn release_all(release: &Release) {
+    *release.0.lock().unwrap() = true;
+    release.1.notify_all();
+}
+
+/// A step whose last replica ends so; `nested`: after a merge call that runs all replicas again.
+fn end_as(
+    strategy: &Strategy,
+    ending: Ending,
+    nested: bool,
+    release: &Release,
+) -> umbo::error::Result<Option<Value>> {
+    let release = Arc::clone(release);
+    let callback: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
+        if nested {
+            let meet = Box::new(|strategy: &Strategy, all: Vec<Option<Value>>| {
+                let inner: Arc<ReplicaFunction> = Arc::new(|_| Ok(None));
+                strategy.run_within(inner, None, Limits::default(), None)?;
+                Ok(all)
+            });
+            context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
+        }
+        if context.replica() + 1 != context.strategy().num_replicas() {
+            return Ok(None);
+        }
+        match ending {
+            Ending::Fine => Ok(None),
+            Ending::Fails => Err(Error::DataLoss("as planned".into())),
+            Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
+            Ending::IsLate => {
+                let released = release.0.lock().unwrap();
+                drop(release.1.wait_while(released, |released| !*released).unwrap());
+                Ok(None)
+            }
+        }
+    });
+    let deadline = match ending {
+        Ending::IsLate => Some(Instant::now() + Duration::from_millis(100)),
+        _ => None,
+    };
+    strategy.run_within(callback, None, Limits { deadline, ..Limits::default() }, None)
 }
 
 #[test]
@@ -345,6 +464,15 @@ fn what_children_do() {
             trace::stop().unwrap();
         }
         "environment" => steps(&strategy_of(), 5),
+        "callback" => {
+            let of_sink = |level: Level, text: &str| eprintln!("sink: {}: {text}", level.name());
+            log::set_sink(Level::Error, Box::new(of_sink));
+            steps(&strategy_of(), 1);
+            log::set_sink(Level::Error, Box::new(of_sink));
+            steps(&strategy_of(), 1);
+            log::clear_sink();
+            steps(&strategy_of(), 1);
+        }
         _ => unreachable!("{role}"),
     }
 }
@@ -403,6 +531,23 @@ fn the_environment_asks_for_a_trace_and_for_messages() {
     // Its end is written when the process ends.
     assert_eq!(trace.spans("step").len(), 5);
     assert_eq!(trace.summary()["dropped"], 0);
+}
+
+/// The variable's level counts for the program's own function too, whenever that is set; without one,
+/// messages go to standard error.
+#[test]
+fn the_level_of_the_environment_is_that_of_every_sink() {
+    let _alone = alone();
+    let path = file("callback");
+    let output = child("callback", &path, &[("UMBO_LOG", "debug")]);
+    assert!(output.status.success(), "{output:?}");
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let of = |start: &str| messages.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!((of("sink: INFO"), of("sink: DEBUG")), (2, 2), "{messages}");
+    assert_eq!((of("umbo: INFO"), of("umbo: DEBUG")), (1, 1), "{messages}");
+    let output = child("callback", &path, &[("UMBO_LOG", "0")]);
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(!messages.contains("sink: ") && !messages.contains("umbo: "), "{messages}");
 }
 
 #[test]

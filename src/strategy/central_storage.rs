@@ -314,9 +314,16 @@ impl Strategy {
                 }
                 false => "not bound".to_owned(),
             };
+            let memory = match registry::memory_info(inner.parameter_device) {
+                Ok(memory) => format!(
+                    "{} of {} bytes of memory available on {}",
+                    memory.available_bytes, memory.total_bytes, inner.parameter_device
+                ),
+                Err(error) => format!("memory not known: {error}"),
+            };
             format!(
                 "strategy {}: replicas on {}; variables on {}; {processors} processors; replica \
-                 threads {bound}, with stacks of {} bytes; {} workers; instruction set {}",
+                 threads {bound}, with stacks of {} bytes; {} workers; instruction set {}; {memory}",
                 inner.id,
                 devices(),
                 inner.parameter_device,
