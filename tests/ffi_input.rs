@@ -258,6 +258,7 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
     per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
     replication_mode: UMBO_REPLICATION_PER_WORKER,
     place_dataset_on_device: 0,
+    sharding: UMBO_SHARDING_DATA,
 };
 
 #[test]

@@ -7,7 +7,7 @@ use umbo::device::{DeviceId, DeviceKind};
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator,
-    InputContext, LeafSpec, Replication, Splitting, deal, distribute, distribute_dataset,
+    InputContext, LeafSpec, Replication, Sharding, Splitting, deal, distribute, distribute_dataset,
     distribute_datasets_from_function, make_numpy_dataset,
 };
 use umbo::strategy::Strategy;
@@ -51,6 +51,7 @@ const DROPPING: DistributeOptions = DistributeOptions {
     read_ahead: Some(1),
     replication: Replication::PerWorker,
     place_dataset_on_device: false,
+    sharding: Sharding::Data,
 };
 
 #[test]

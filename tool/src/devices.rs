@@ -11,7 +11,7 @@ use umbo::executor::affinity;
 
 use crate::{Report, bytes_text, json_text};
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo devices [OPTIONS]
 
 Shows the physical devices with their memory and the logical devices that a strategy can use.

@@ -16,7 +16,7 @@ use umbo::kernels::instruction_set::Instructions;
 use crate::bench::memory::size;
 use crate::{Report, bytes_text, gpu, json_text, trace};
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo doctor [OPTIONS] [TRACE]
 
 Checks what training on this machine needs and says what is fine, what is worth knowing (note)

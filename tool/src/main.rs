@@ -1,6 +1,7 @@
 //! The command-line tool: shows what Umbo finds on this machine and how fast it is there. One file per subcommand.
 
 mod bench;
+mod completions;
 mod devices;
 mod doctor;
 mod drawing;
@@ -13,20 +14,24 @@ use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
 
-const HELP: &str = "\
+/// What `umbo --help` prints.
+pub const HELP: &str = "\
 Usage: umbo COMMAND [OPTIONS]
 
 Commands:
-  bench     measure the library on this machine
-  devices   show the physical and logical devices of this machine
-  plot      draw the loss and the accuracy of a training
-  doctor    check what training on this machine needs, or a trace, and say what is wrong
-  trace     make a page of a trace
+  bench         measure the library on this machine
+  completions   let bash or zsh complete what is typed
+  devices       show the physical and logical devices of this machine
+  doctor        check what training on this machine needs, or a trace, and say what is wrong
+  plot          draw the loss and the accuracy of a training
+  trace         make a page of a trace
 
 Options:
   -h, --help      show this help; after a command, that command's
   -V, --version   show the version
 ";
+
+const COMMANDS: &str = "bench, completions, devices, doctor, plot, trace";
 
 /// What a subcommand prints, and whether what it found is fine.
 struct Report {
@@ -45,7 +50,8 @@ fn main() -> ExitCode {
     let report = match run(lexopt::Parser::from_env()) {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("umbo: {error}\nTry 'umbo --help'.");
+            eprintln!("umbo: {error}");
+            explain(&error);
             return ExitCode::from(2);
         }
     };
@@ -61,6 +67,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// What would be right.
+fn explain(error: &lexopt::Error) {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let place = completions::options_of(&arguments);
+    if let (lexopt::Error::UnexpectedOption(_), Some((place, options))) = (error, &place) {
+        let command = format!("umbo {place}");
+        eprintln!("'{}' has {}", command.trim_end(), options.join(", "));
+    }
+    let command =
+        place.map(|(place, _)| place + " ").filter(|place| place != " ").unwrap_or_default();
+    eprintln!("Try 'umbo {command}--help'.");
+}
+
 fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
     match arguments.next()? {
         None => Err("which command?".into()),
@@ -70,11 +90,15 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         }
         Some(Value(command)) => match command.to_str() {
             Some("bench") => bench::run(arguments),
+            Some("completions") => completions::run(arguments),
             Some("devices") => devices::run(arguments),
             Some("doctor") => doctor::run(arguments),
             Some("plot") => plot::run(arguments),
             Some("trace") => trace::run(arguments),
-            _ => Err(format!("unknown command '{}'", command.to_string_lossy()).into()),
+            _ => {
+                let command = command.to_string_lossy();
+                Err(format!("unknown command '{command}'; there are {COMMANDS}").into())
+            }
         },
         Some(other) => Err(other.unexpected()),
     }

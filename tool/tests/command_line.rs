@@ -31,21 +31,30 @@ fn wrong_command_lines_are_explained() {
     let drawn_as_svg = if cfg!(feature = "plot") { "ends in .svg" } else { "'plot'" };
     for (arguments, problem) in [
         (&[][..], "which command?"),
-        (&["train"], "unknown command 'train'"),
-        (&["devices", "--colour"], "--colour"),
+        (
+            &["train"],
+            "unknown command 'train'; there are bench, completions, devices, doctor, plot",
+        ),
+        (&["devices", "--colour"], "'umbo devices' has --logical-cpus, --json, --help"),
+        (&["bench", "rows", "--colour"], "Try 'umbo bench rows --help'"),
+        (&["completions", "fish"], "'fish'; there are bash, zsh"),
+        (&["completions"], "which shell? There are bash, zsh"),
         (&["devices", "extra"], "extra"),
         (&["devices", "--logical-cpus", "0"], "1 to 4096"),
         (&["devices", "--logical-cpus", "some"], "some"),
         (&["doctor", "--json=yes"], "yes"),
         (&["bench"], "which benchmark?"),
-        (&["bench", "walk"], "unknown benchmark 'walk'"),
+        (&["bench", "walk"], "unknown benchmark 'walk'; there are run, reduce, gather, input"),
         (&["bench", "run", "--replicas", "2000"], "cpu_replicas"),
         (&["bench", "run", "--replicas", "0"], "give 1 or more"),
         (&["bench", "input", "--replicas", "0"], "give 1 or more"),
         (&["bench", "run", "--plot", "x.png"], drawn_as_svg),
         (&["bench", "reduce", "--from", "4T"], "no size"),
-        (&["bench", "gather", "--axis", "2"], "'2' is not possible"),
-        (&["bench", "update", "--rule", "none"], "'none' is not possible"),
+        (&["bench", "gather", "--axis", "2"], "'2' is not possible here; give some of 0,1"),
+        (
+            &["bench", "update", "--rule", "none"],
+            "'none' is not possible here; give some of sgd,momentum",
+        ),
         (&["bench", "reduce", "--plot", "no/such/folder/a.svg"], drawn_nowhere),
         (&["bench", "run", "--plot"], "--plot"),
         (&["plot"], "which file?"),
@@ -57,6 +66,41 @@ fn wrong_command_lines_are_explained() {
         assert!(message.starts_with("umbo: ") && message.contains(problem), "{message}");
         assert!(output.stdout.is_empty());
     }
+}
+
+/// What bash offers behind these words, the last of which is not finished. `None` without bash.
+fn offered_by_bash(typed: &[&str]) -> Option<Vec<String>> {
+    let script =
+        "source <(\"$UMBO\" completions bash) && _umbo && printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let words: Vec<String> = typed.iter().map(|word| format!("'{word}'")).collect();
+    let script =
+        format!("COMP_WORDS=({}); COMP_CWORD={}; {script}", words.join(" "), typed.len() - 1);
+    let output = Command::new("bash")
+        .args(["--norc", "-c", &script])
+        .env("UMBO", env!("CARGO_BIN_EXE_umbo"))
+        .output()
+        .ok()?;
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    for (typed, offered) in [
+        (&["umbo", "d"][..], &["devices", "doctor"][..]),
+        (&["umbo", "bench", "r"], &["run", "reduce", "rows"]),
+        (&["umbo", "bench", "rows", "--wi"], &["--width"]),
+        (&["umbo", "completions", ""], &["bash", "zsh", "-h", "--help"]),
+        (&["umbo", "devices", "--json", "--log"], &["--logical-cpus"]),
+        (&["umbo", "plot", "Cargo.to"], &["Cargo.toml"]),
+    ] {
+        match offered_by_bash(typed) {
+            Some(found) => assert_eq!(found, offered, "{typed:?}"),
+            None => println!("command_line.bash: SKIPPED: there is no bash"),
+        }
+    }
+    let zsh = printed(&["completions", "zsh"]);
+    assert!(zsh.contains("bashcompinit") && zsh.contains("complete -o filenames -F _umbo umbo"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
 use super::reduce::varied;
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench gather [OPTIONS]
 
 Measures the concatenation of one tensor per replica into a tensor that is used again: along axis 0,
@@ -32,8 +32,8 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "axis" => {
-                let axis = |item: &str| item.parse().ok().filter(|axis| [0, 1].contains(axis));
-                axes = arguments.value()?.parse_with(|text| list(text, axis))?;
+                let both = [("0", 0), ("1", 1)].into_iter();
+                axes = arguments.value()?.parse_with(|text| list(text, both.clone()))?;
             }
             "row" => row_bytes = arguments.value()?.parse()?,
             _ => return Ok(false),

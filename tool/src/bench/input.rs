@@ -21,7 +21,7 @@ use super::plot::{Plot, Span};
 use super::reduce::filled;
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench input [OPTIONS]
 
 Measures passes over an array of float32 rows: shuffled as a whole, batched, and distributed over

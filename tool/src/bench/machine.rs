@@ -3,8 +3,8 @@
 //! A figure beside a probe says little where other processes come and go: they may slow down the one and
 //! not the other. So each benchmark says how busy others were, from the counters of the kernel.
 
-use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 
@@ -35,6 +35,30 @@ impl Watch {
         let seconds = self.begun.elapsed().as_secs_f64();
         (seconds > 0.0).then(|| of_others as f64 / 100.0 / seconds)
     }
+}
+
+/// From this share of all processors on, measuring is a waste of time.
+const TOO_BUSY: f64 = 0.25;
+/// What the counters of the kernel need to say something.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Says at once, and not when all is measured, if others keep the machine busy.
+pub fn warn_if_busy() {
+    let watch = Watch::begin();
+    thread::sleep(LOOK);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if let Some(warning) = watch.others().and_then(|others| too_busy(others, processors)) {
+        eprintln!("umbo: {warning}");
+    }
+}
+
+fn too_busy(others: f64, processors: usize) -> Option<String> {
+    (others >= TOO_BUSY * processors as f64).then(|| {
+        format!(
+            "the machine is too busy to be measured: other processes (or other guests of its host) use \
+             {others:.1} of {processors} processors"
+        )
+    })
 }
 
 /// What the kernel counted so far: the time in which processors were busy (also for other guests of the
@@ -110,6 +134,13 @@ mod tests {
         assert_eq!(own_ticks(own), Some(280));
         assert_eq!((busy_ticks("intr 1"), own_ticks("42 S")), (None, None));
         assert!(Watch::begin().others().is_none_or(|others| others >= 0.0));
+    }
+
+    #[test]
+    fn a_machine_that_is_too_busy_is_told_beforehand() {
+        assert_eq!(too_busy(0.4, 2), None);
+        let warning = too_busy(1.9, 2).unwrap();
+        assert!(warning.contains("too busy") && warning.contains("use 1.9 of 2 proc"), "{warning}");
     }
 
     #[test]

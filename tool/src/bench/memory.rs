@@ -74,12 +74,13 @@ impl Options {
                 "to" => options.to = arguments.value()?.parse_with(size)?,
                 "replicas" => {
                     options.replicas = arguments.value()?.parse_with(|text| {
-                        list(text, |item| item.parse().ok().filter(|r| [1, 2, 4, 8].contains(r)))
+                        list(text, [("1", 1), ("2", 2), ("4", 4), ("8", 8)].into_iter())
                     })?;
                 }
                 "dtype" => {
-                    let dtype = |item: &str| DType::ALL.into_iter().find(|d| d.name() == item);
-                    options.dtypes = arguments.value()?.parse_with(|text| list(text, dtype))?;
+                    let all = DType::ALL.into_iter().map(|dtype| (dtype.name(), dtype));
+                    options.dtypes =
+                        arguments.value()?.parse_with(|text| list(text, all.clone()))?;
                 }
                 "threads" => {
                     let count = arguments.value()?.parse()?;
@@ -126,13 +127,26 @@ pub fn size(text: &str) -> std::result::Result<usize, String> {
     bytes.ok_or_else(|| format!("'{text}' is no size; sizes are like 4096, 4K, 64M or 1G"))
 }
 
-/// Items that are separated by commas.
-pub fn list<T>(
+/// Items that are separated by commas, each one of the `possible` by its name.
+pub fn list<'a, T>(
     text: &str,
-    item: impl Fn(&str) -> Option<T>,
+    possible: impl Iterator<Item = (&'a str, T)> + Clone,
 ) -> std::result::Result<Vec<T>, String> {
-    let one = |part| item(part).ok_or_else(|| format!("'{part}' is not possible here"));
+    let one = |part: &str| {
+        let named = possible.clone().find(|(name, _)| name.eq_ignore_ascii_case(part));
+        named.map(|(_, item)| item).ok_or_else(|| {
+            let names: Vec<&str> = possible.clone().map(|(name, _)| name).collect();
+            format!("'{part}' is not possible here; give some of {}", names.join(","))
+        })
+    };
     text.split(',').map(one).collect()
+}
+
+/// Texts that are their own names.
+pub fn named<'a>(
+    texts: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
+) -> impl Iterator<Item = (&'a str, &'a str)> + Clone {
+    texts.into_iter().map(|text| (text, text))
 }
 
 /// One thing that is timed; what it returns is the time that counts.
@@ -347,6 +361,13 @@ mod tests {
         assert_eq!(size("4K"), Ok(4096));
         assert_eq!(size("2G"), Ok(2 << 30));
         assert!(size("").is_err() && size("M").is_err() && size("4T").is_err());
+    }
+
+    #[test]
+    fn a_list_says_what_is_possible() {
+        assert_eq!(list("mean,SUM", [("sum", 1), ("mean", 2)].into_iter()), Ok(vec![2, 1]));
+        let refused = list("sum,", named(["sum", "mean"])).unwrap_err();
+        assert!(refused.contains("'' is not possible here; give some of sum,mean"), "{refused}");
     }
 
     #[test]

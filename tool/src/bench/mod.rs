@@ -22,7 +22,7 @@ use lexopt::Arg::{Long, Short, Value};
 use crate::Report;
 use machine::{Watch, annotate};
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench BENCHMARK [OPTIONS]
 
 Measures the library on this machine, together with probes of what the machine can do at best, and
@@ -47,6 +47,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         None => Err("which benchmark?".into()),
         Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
         Some(Value(benchmark)) => {
+            machine::warn_if_busy();
             let watch = Watch::begin();
             let mut report = match benchmark.to_str() {
                 Some("run") => run::run(arguments),
@@ -57,7 +58,12 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("workers") => workers::run(arguments),
                 Some("rows") => rows::run(arguments),
                 Some("watch") => watch::run(arguments),
-                _ => Err(format!("unknown benchmark '{}'", benchmark.to_string_lossy()).into()),
+                _ => {
+                    let names: Vec<&str> = HELPS.iter().map(|(name, _)| *name).collect();
+                    let benchmark = benchmark.to_string_lossy();
+                    let names = names.join(", ");
+                    Err(format!("unknown benchmark '{benchmark}'; there are {names}").into())
+                }
             }?;
             if !report.text.starts_with("Usage") {
                 report.text = annotate(report.text, watch.others());
@@ -67,6 +73,18 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         Some(other) => Err(other.unexpected()),
     }
 }
+
+/// The benchmarks with their helps.
+pub const HELPS: [(&str, &[&str]); 8] = [
+    ("run", &[run::HELP]),
+    ("reduce", &[reduce::HELP, memory::OPTIONS_HELP]),
+    ("gather", &[gather::HELP, memory::OPTIONS_HELP]),
+    ("input", &[input::HELP]),
+    ("update", &[update::HELP, memory::OPTIONS_HELP]),
+    ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
+    ("rows", &[rows::HELP, memory::OPTIONS_HELP]),
+    ("watch", &[watch::HELP]),
+];
 
 /// How many replicas are asked for; 0 would stand for the default.
 fn number_of_replicas(text: &str) -> Result<usize, String> {

@@ -12,7 +12,7 @@ use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
 use super::probe::move_bytes;
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench reduce [OPTIONS]
 
 Measures the reduction of one tensor per replica into a tensor that is used again, beside a probe
@@ -33,8 +33,10 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         match name {
             "op" => {
                 ops = arguments.value()?.parse_with(|text| {
-                    let all = [ReduceOp::Sum, ReduceOp::Mean].into_iter();
-                    list(text, |item| all.clone().find(|op| op.name().eq_ignore_ascii_case(item)))
+                    list(
+                        text,
+                        [ReduceOp::Sum, ReduceOp::Mean].into_iter().map(|op| (op.name(), op)),
+                    )
                 })?;
             }
             "fresh" => fresh = true,

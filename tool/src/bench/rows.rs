@@ -13,14 +13,14 @@ use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization};
 
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, named, whole};
 use super::probe::move_bytes;
 use super::reduce::filled;
 use super::rules::{RULES, USUAL, rule_of};
 use super::update::state_like;
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench rows [OPTIONS]
 
 Measures an optimizer's apply to a table of which replicas contribute some rows: each names the same
@@ -44,9 +44,9 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         match name {
             "rule" => {
                 // LAMB cannot update some rows without the others.
-                let rule =
-                    |item: &str| RULES.into_iter().find(|rule| *rule == item && item != "lamb");
-                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+                let possible = RULES.into_iter().filter(|rule| *rule != "lamb");
+                let possible = named(possible);
+                rules = arguments.value()?.parse_with(|text| list(text, possible.clone()))?;
             }
             "width" => width = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),
             "share" => share = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),

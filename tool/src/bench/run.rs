@@ -23,7 +23,7 @@ use super::plot::Plot;
 use super::table::{Row, as_json, as_table, spans};
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench run [OPTIONS]
 
 Measures an empty run, right after another one and after a pause, and the all-reduce of one

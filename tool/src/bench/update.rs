@@ -10,14 +10,14 @@ use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::buffer::COPY_DTYPES;
 
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, whole};
+use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, named, whole};
 use super::model::{Model, What};
 use super::probe::move_bytes;
 use super::reduce::filled;
 use super::rules::{RULES, USUAL, rule_of};
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench update [OPTIONS]
 
 Measures an optimizer's apply: the gradients of all replicas are reduced and the variables updated
@@ -44,8 +44,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "rule" => {
-                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
-                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+                rules = arguments.value()?.parse_with(|text| list(text, named(RULES)))?;
             }
             "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
             "gradient" => gradient = Some(arguments.value()?.parse_with(half)?),

@@ -14,7 +14,7 @@ use umbo::strategy::{Options, ReplicaContext, Strategy};
 use super::number_of_replicas;
 use crate::{Report, json_text};
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench watch [OPTIONS]
 
 Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured

@@ -12,12 +12,12 @@ use umbo::optimizer::{Optimizer, apply};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::DType;
 
-use super::memory::{OPTIONS_HELP, Options, list, quantile};
+use super::memory::{OPTIONS_HELP, Options, list, named, quantile};
 use super::model::{Model, What};
 use super::rules::{RULES, rule_of};
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo bench workers [OPTIONS]
 
 Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands for
@@ -44,8 +44,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
         match name {
             "rule" => {
-                let rule = |item: &str| RULES.into_iter().find(|rule| *rule == item);
-                rules = arguments.value()?.parse_with(|text| list(text, rule))?;
+                rules = arguments.value()?.parse_with(|text| list(text, named(RULES)))?;
             }
             "pause-us" => pause_us = arguments.value()?.parse()?,
             _ => return Ok(false),

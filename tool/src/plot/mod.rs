@@ -13,7 +13,7 @@ use crate::Report;
 use crate::drawing::Page;
 use history::History;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo plot FILE.csv [OPTIONS]
 
 Draws how a training went. The first line of the file names its columns; each line after it has a

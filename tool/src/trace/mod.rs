@@ -10,7 +10,7 @@ use lexopt::Arg::{Long, Short, Value};
 
 use crate::Report;
 
-const HELP: &str = "\
+pub const HELP: &str = "\
 Usage: umbo trace FILE --html PAGE [OPTIONS]
 
 Makes a page of a trace that umbo_trace_start() or UMBO_TRACE wrote: a row for each replica and each
