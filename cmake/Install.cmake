@@ -43,32 +43,45 @@ endif()
 list(JOIN UMBO_NATIVE_STATIC_LIBRARIES " " UMBO_PC_LIBS_PRIVATE)
 configure_file(cmake/umbo.pc.in "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc" @ONLY)
 
-install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${library_directory}/${UMBO_SONAME}" "${library_directory}/libumbo.so"
-              "${UMBO_STATIC_LIBRARY}"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(PROGRAMS "${UMBO_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
+# Each file belongs to a component, of which a package of a distribution may be made.
+install(PROGRAMS "${UMBO_SHARED_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(FILES "${library_directory}/${UMBO_SONAME}"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(FILES "${library_directory}/libumbo.so" "${UMBO_STATIC_LIBRARY}"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+install(PROGRAMS "${UMBO_TOOL}" DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tool)
 if(UMBO_STRIP)
   if(NOT CMAKE_OBJCOPY)
     message(FATAL_ERROR "umbo: UMBO_STRIP needs objcopy, of the binutils, which was not found")
   endif()
   # What is in the build tree keeps its debug information; what was just installed loses it.
-  configure_file(cmake/Strip.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/installed/Strip.cmake" @ONLY)
-  install(SCRIPT "${CMAKE_CURRENT_BINARY_DIR}/installed/Strip.cmake")
+  set(stripped_components runtime development tool)
+  if(UMBO_INSTALL_DEBUG)
+    list(APPEND stripped_components debug)
+  endif()
+  foreach(UMBO_STRIP_COMPONENT IN LISTS stripped_components)
+    set(script "${CMAKE_CURRENT_BINARY_DIR}/installed/Strip-${UMBO_STRIP_COMPONENT}.cmake")
+    configure_file(cmake/Strip.cmake.in "${script}" @ONLY)
+    install(SCRIPT "${script}" COMPONENT ${UMBO_STRIP_COMPONENT})
+  endforeach()
 endif()
-install(DIRECTORY include/umbo DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+install(DIRECTORY include/umbo DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfigVersion.cmake"
               cmake/UmboTargets.cmake cmake/UmboMpi.cmake
-        DESTINATION "${UMBO_PACKAGE_DIRECTORY}")
-install(DIRECTORY adapters/mpi DESTINATION "${UMBO_INSTALLED_ADAPTERS}")
+        DESTINATION "${UMBO_PACKAGE_DIRECTORY}" COMPONENT development)
+install(DIRECTORY adapters/mpi DESTINATION "${UMBO_INSTALLED_ADAPTERS}" COMPONENT development)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 install(FILES README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
-        DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
 # The examples are a project of their own: with them, an installed package can be tried at once.
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/c_examples/CMakeLists.txt")
-  install(DIRECTORY c_examples DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+  install(DIRECTORY c_examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+endif()
+if(UMBO_IS_TOP_LEVEL)
+  include(cmake/Packages.cmake)
 endif()
