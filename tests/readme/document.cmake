@@ -1,0 +1,51 @@
+# Compiles the programs of DOCUMENT (NAMES, with "+" between them). RUN: also runs them and compares what they print with
+# the document's block of the same name that ends in .txt.
+file(REMOVE_RECURSE "${WORK_DIR}")
+file(MAKE_DIRECTORY "${WORK_DIR}")
+function(take name)
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/docs/${DOCUMENT}" "-DNAME=${name}"
+            "-DOUTPUT=${WORK_DIR}/${name}" -P "${SOURCE_DIR}/scripts/extract_block.cmake"
+    RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${DOCUMENT} has no block ${name}")
+  endif()
+endfunction()
+
+# Every program of the document is named.
+string(REPLACE "+" ";" names "${NAMES}")
+file(READ "${SOURCE_DIR}/docs/${DOCUMENT}" text)
+string(REGEX MATCHALL "<!-- file: [a-z_0-9]+\\.c[p]* -->" marks "${text}")
+list(LENGTH marks there_are)
+list(LENGTH names named)
+if(NOT there_are EQUAL named)
+  message(FATAL_ERROR "${DOCUMENT} has ${there_are} programs, and ${named} are tested: ${marks}")
+endif()
+
+get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I${SOURCE_DIR}/include")
+foreach(name IN LISTS names)
+  take("${name}")
+  get_filename_component(stem "${name}" NAME_WE)
+  if(name MATCHES "\\.cpp$")
+    set(command "${CXX_COMPILER}" -std=c++17 -O1 ${warnings} "${WORK_DIR}/${name}" -o "${WORK_DIR}/${stem}"
+        "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
+  else()
+    set(command "${C_COMPILER}" -std=c99 ${warnings} -Wno-unused-function -include umbo/umbo.h -c "${WORK_DIR}/${name}"
+        -o "${WORK_DIR}/${stem}.o")
+  endif()
+  execute_process(COMMAND ${command} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${DOCUMENT}: ${name} does not compile")
+  endif()
+  if(RUN)
+    take("${stem}.txt")
+    file(READ "${WORK_DIR}/${stem}.txt" expected)
+    execute_process(COMMAND "${WORK_DIR}/${stem}" WORKING_DIRECTORY "${WORK_DIR}" RESULT_VARIABLE status
+                    OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
+    if(NOT status EQUAL 0 OR NOT printed STREQUAL expected)
+      message(SEND_ERROR "${DOCUMENT}: ${name} ended with ${status}\n--- the document says\n${expected}"
+                         "--- it printed\n${printed}${complaints}")
+    endif()
+  endif()
+endforeach()
