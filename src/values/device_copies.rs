@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "copied elements are written")]
 
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,11 +59,27 @@ impl DeviceCopies {
             None => self.add(Tensor::uninitialized(value.dtype(), value.shape(), device)?),
         };
         if !copy.in_step.load(Ordering::Acquire) {
+            let source = self.on_same_card(&copy.tensor)?.unwrap_or(value);
             // SAFETY: a copy that does not hold the value is nobody's to read, and one thread is here.
-            unsafe { copy.tensor.assume_exclusive() }.copy_from(value)?;
+            unsafe { copy.tensor.assume_exclusive() }.copy_from(source)?;
             copy.in_step.store(true, Ordering::Release);
         }
         Ok(&copy.tensor)
+    }
+
+    /// A copy that holds the value and lies on the card that has `copy`, as another logical GPU of it: from
+    /// there nothing goes over the bus.
+    fn on_same_card(&self, copy: &Tensor) -> Result<Option<&Tensor>> {
+        let Some(gpu) = copy.gpu()? else { return Ok(None) };
+        for other in self.all().filter(|other| other.in_step.load(Ordering::Acquire)) {
+            if other.tensor.dtype() == copy.dtype()
+                && let Some(there) = other.tensor.gpu()?
+                && ptr::eq(there.card(), gpu.card())
+            {
+                return Ok(Some(&other.tensor));
+            }
+        }
+        Ok(None)
     }
 
     fn add(&self, tensor: Tensor) -> &DeviceCopy {

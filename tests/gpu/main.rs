@@ -1,6 +1,7 @@
 //! The library on GPUs, executed over the tests' own driver: each test runs in a process of its own that
 //! finds it, and demands that the driver has nothing to report.
 
+mod bus;
 mod checkpoints;
 mod crossings;
 mod dlpack;

@@ -213,6 +213,111 @@ static void memory_of_the_program(void) {
     umbo_tensor_release(own);
 }
 
+/* Scores, labels and what was predicted, on the replica's own device: metrics read them where they are. */
+enum { EXAMPLES = 6, CLASSES = 3, BINS = 8 };
+
+typedef struct {
+    umbo_metrics *metrics;
+    int64_t accuracy, matrix, auc;
+} measured;
+
+static int is_on_gpu(umbo_replica_context *context) {
+    const char *name = NULL;
+    CHECK_OK(umbo_replica_context_device(context, &name));
+    return strstr(name, "GPU") != NULL;
+}
+
+static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                           umbo_value **result) {
+    const measured *own = (const measured *)user_data;
+    const int32_t replica = replica_id(context);
+    const int64_t shapes[2] = {EXAMPLES, CLASSES}, turned[2] = {CLASSES, EXAMPLES};
+    const int32_t order[2] = {1, 0};
+    float rows[EXAMPLES * CLASSES], scores[EXAMPLES];
+    int32_t labels[EXAMPLES];
+    uint8_t binary[EXAMPLES];
+    umbo_tensor *tensors[5] = {NULL, NULL, NULL, NULL, NULL};
+    umbo_view views[5];
+    umbo_status status = UMBO_OK;
+    int index;
+    (void)args;
+    (void)result;
+    for (index = 0; index < EXAMPLES * CLASSES; index++) {
+        /* The scores of one class after the other, so that the rows of examples are strided. */
+        rows[index] = (float)((index * 7 + replica * 5) % 11);
+    }
+    for (index = 0; index < EXAMPLES; index++) {
+        labels[index] = (index + replica) % CLASSES;
+        binary[index] = (uint8_t)((index ^ replica) & 1);
+        scores[index] = (float)(index + replica) / 8.0f;
+    }
+    UMBO_TRY_ELSE(status, umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 2, turned, rows, NULL, &tensors[0]), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_transpose(tensors[0], order, &tensors[1]), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_from_data(UMBO_DTYPE_INT32, 1, shapes, labels, NULL, &tensors[2]), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_from_data(UMBO_DTYPE_FLOAT32, 1, shapes, scores, NULL, &tensors[3]), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_from_data(UMBO_DTYPE_UINT8, 1, shapes, binary, NULL, &tensors[4]), out);
+    for (index = 0; index < 5; index++) {
+        UMBO_TRY_ELSE(status, umbo_tensor_view(tensors[index], &views[index]), out);
+        CHECK((views[index].device.type == UMBO_DEVICE_GPU) == is_on_gpu(context));
+    }
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->accuracy, &views[1], &views[2]), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[1], &views[2]), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->auc, &views[3], &views[4]), out);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_label(own->metrics, context, own->matrix, 1, 2), out);
+    /* A class that there is not is named as it is elsewhere. */
+    CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[2], &views[3]),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+out:
+    for (index = 0; index < 5; index++) umbo_tensor_release(tensors[index]);
+    return status;
+}
+
+typedef struct {
+    umbo_metric accuracy, auc;
+    int64_t matrix[CLASSES * CLASSES];
+} measurements;
+
+static void measure_on(const char *const *devices, measurements *all) {
+    umbo_strategy *strategy = NULL;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_metric_options of_metric = UMBO_METRIC_OPTIONS_INIT;
+    umbo_metric empty = UMBO_METRIC_INIT;
+    measured own = {NULL, 0, 0, 0};
+    int64_t count = 0;
+    int run;
+    options.compute_devices = devices;
+    options.compute_device_count = 2;
+    options.strict = 1;
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_metrics_create(strategy, &own.metrics));
+    of_metric.classes = CLASSES;
+    of_metric.bins = BINS;
+    CHECK_OK(umbo_metrics_define(own.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, &own.accuracy));
+    CHECK_OK(umbo_metrics_define(own.metrics, "matrix", UMBO_METRIC_CONFUSION, &of_metric, &own.matrix));
+    CHECK_OK(umbo_metrics_define(own.metrics, "auc", UMBO_METRIC_AUC, &of_metric, &own.auc));
+    for (run = 0; run < 3; run++) CHECK_OK(umbo_strategy_run(strategy, measure, &own, NULL, NULL, NULL));
+    all->accuracy = empty;
+    all->auc = empty;
+    CHECK_OK(umbo_metrics_result(own.metrics, own.accuracy, &all->accuracy));
+    CHECK_OK(umbo_metrics_result(own.metrics, own.auc, &all->auc));
+    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, all->matrix, CLASSES * CLASSES, &count));
+    umbo_metrics_release(own.metrics);
+    umbo_strategy_release(strategy);
+}
+
+static void metrics_of_gpus_are_those_of_cpus(void) {
+    static const char *const places[4][2] = {
+        {"CPU:0", "CPU:1"}, {"GPU:0", "GPU:1"}, {"GPU:1", "CPU:0"}, {"CPU:1", "GPU:0"}};
+    measurements all[4];
+    int place;
+    for (place = 0; place < 4; place++) {
+        measure_on(places[place], &all[place]);
+        CHECK(all[place].accuracy.weight == 3 * 2 * EXAMPLES && all[place].accuracy.sum > 0);
+        CHECK(all[place].accuracy.sum == all[0].accuracy.sum && all[place].auc.mean == all[0].auc.mean);
+        CHECK(memcmp(all[place].matrix, all[0].matrix, sizeof(all[0].matrix)) == 0);
+    }
+}
+
 int main(void) {
     size_t index;
     char text[1024];
@@ -221,6 +326,7 @@ int main(void) {
     a_stream_of_the_program();
     memory_of_the_program();
     training_has_the_bits_of_cpus();
+    metrics_of_gpus_are_those_of_cpus();
     for (index = 0; index < reports(); index++) {
         report(index, text, sizeof(text));
         fprintf(stderr, "the driver reports: %s\n", text);

@@ -29,6 +29,10 @@ int fake_cuda_fault(const char *faults);
 /* How often a function was called since then; "*" is all of them, "operation" what ran. */
 uint64_t fake_cuda_calls(const char *function);
 
+/* How many bytes copies have moved: "to device" and "to host" (over the bus), "between devices",
+ * "within a device". Copies that still wait do not count. */
+uint64_t fake_cuda_moved(const char *over);
+
 /* How many faults happened since then. */
 uint64_t fake_cuda_injected(void);
 

@@ -135,6 +135,12 @@ impl Control {
         self.with_text("fake_cuda_calls", function)
     }
 
+    /// How many bytes copies have moved: `to device` and `to host` (over the bus), `between devices`,
+    /// `within a device`. Copies that still wait do not count.
+    pub fn moved(&self, over: &str) -> u64 {
+        self.with_text("fake_cuda_moved", over)
+    }
+
     /// How many faults happened since they were set.
     pub fn injected(&self) -> u64 {
         // SAFETY: include/fake_cuda.h declares the function so.

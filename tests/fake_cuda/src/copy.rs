@@ -231,6 +231,7 @@ impl Driver {
             (Source::Staged(_), Destination::Pageable(_)) => {}
         }
         self.watches.copied(stamp);
+        self.count_moved(from, to, bytes);
         Ok(())
     }
 

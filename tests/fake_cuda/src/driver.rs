@@ -8,6 +8,7 @@ use crate::faults::Faults;
 use crate::launch::Executed;
 use crate::memory::Memory;
 use crate::module::Modules;
+use crate::moved::Moved;
 use crate::pool::Pool;
 use crate::random::Random;
 use crate::report::{Mistake, Reports};
@@ -42,6 +43,8 @@ pub struct Driver {
     pub calls: u64,
     /// How many operations ran.
     pub operations: u64,
+    /// How many bytes copies have moved.
+    pub moved: Moved,
 }
 
 impl Driver {
@@ -67,6 +70,7 @@ impl Driver {
             initialised: false,
             calls: 0,
             operations: 0,
+            moved: Moved::default(),
             settings,
         }
     }

@@ -35,6 +35,7 @@ mod host_function;
 mod launch;
 mod memory;
 mod module;
+mod moved;
 pub mod mutate;
 mod occupancy;
 mod operation;

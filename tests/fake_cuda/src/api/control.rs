@@ -55,6 +55,13 @@ unsafe extern "C" fn fake_cuda_calls(function: In<c_char>) -> u64 {
 
 // SAFETY: see `api`.
 #[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_moved(over: In<c_char>) -> u64 {
+    let name = over.text().ok().and_then(|text| text.to_str().ok()).unwrap_or_default();
+    Session::open().moved.named(name)
+}
+
+// SAFETY: see `api`.
+#[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_injected() -> u64 {
     Session::open().faults.injected()
 }
