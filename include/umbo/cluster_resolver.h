@@ -14,12 +14,14 @@
  *
  * Functions:
  * - umbo_cluster_resolver_from_tf_config(): Makes a resolver from JSON in the form of TF_CONFIG.
+ * - umbo_cluster_resolver_from_environment(): Makes a resolver from all that the environment says.
  * - umbo_cluster_resolver_job_count(): Counts the jobs of a cluster.
  * - umbo_cluster_resolver_job_name(): Gives the name of a job.
  * - umbo_cluster_resolver_task_count(): Counts the tasks of a job.
  * - umbo_cluster_resolver_task(): Gives the number and the address of a task.
  * - umbo_cluster_resolver_task_type(): Tells which job this process is a task of.
  * - umbo_cluster_resolver_task_index(): Tells which task of its job this process is.
+ * - umbo_cluster_resolver_rank(): Tells which of the processes that train this one is.
  * - umbo_strategy_cluster_resolver(): Gives the resolver that a strategy was made with.
  * - umbo_cluster_resolver_retain(): Makes another handle to the same resolver.
  * - umbo_cluster_resolver_release(): Releases a handle to a resolver.
@@ -63,6 +65,22 @@ extern "C" {
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
     const char *text, umbo_cluster_resolver **resolver);
+
+/**
+ * Makes a resolver from all that the environment says.
+ *
+ * @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the message
+ *   names both. Also if `resolver` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * It reads TF_CONFIG as umbo_cluster_resolver_from_tf_config() does, and what launchers set:
+ * OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
+ * set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_environment(
+    umbo_cluster_resolver **resolver);
 
 /**
  * Counts the jobs of a cluster.
@@ -145,6 +163,21 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_type(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_index(
     const umbo_cluster_resolver *resolver, int64_t *task_index);
+
+/**
+ * Tells which of the processes that train this one is.
+ *
+ * @param[in] resolver The resolver.
+ * @param[out] rank The number of this process; -1 if nothing says.
+ * @param[out] size How many there are; 0 if nothing says.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output is a null pointer.
+ *
+ * In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
+ * other task has a rank.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_rank(
+    const umbo_cluster_resolver *resolver, int64_t *rank, int64_t *size);
 
 /**
  * Gives the resolver that a strategy was made with.

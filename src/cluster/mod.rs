@@ -2,5 +2,6 @@
 
 pub mod checked;
 pub mod communicator;
+pub mod launcher;
 pub mod mpi;
 pub mod resolver;

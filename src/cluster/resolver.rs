@@ -13,12 +13,16 @@ use std::env;
 
 use serde_json::{Map, Value};
 
+use super::launcher::{self, Place};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::text::Text;
 
 /// The environment variable that is read.
 pub const VARIABLE: &str = "TF_CONFIG";
+
+/// The jobs whose tasks train, in the order of their ranks.
+const TRAINING: [&str; 2] = ["chief", "worker"];
 
 /// The task that programs run beside a cluster to evaluate; it need not be listed in it.
 const EVALUATOR: &str = "evaluator";
@@ -30,9 +34,35 @@ pub struct ClusterResolver {
     jobs: BTreeMap<Text, BTreeMap<usize, Text>>,
     task_type: Option<Text>,
     task_index: Option<usize>,
+    place: Option<Place>,
 }
 
 impl ClusterResolver {
+    /// A resolver from all that the environment says: the variable `TF_CONFIG` and those of launchers.
+    ///
+    /// Fails as [`ClusterResolver::parse`] and [`launcher::place`] do, and with INVALID_ARGUMENT, naming
+    /// both, if they disagree.
+    pub fn of_this_process() -> Result<ClusterResolver> {
+        let told = launcher::place(&|name| env::var(name).ok())?;
+        ClusterResolver::from_environment()?.with_launcher(told)
+    }
+
+    fn with_launcher(mut self, told: Option<Place>) -> Result<ClusterResolver> {
+        match (self.place, told) {
+            (Some(own), Some(told)) if own != told => Err(Error::invalid(
+                VARIABLE,
+                format!(
+                    "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what is wrong",
+                    own.rank, own.size, told.rank, told.size
+                ),
+            )),
+            (own, told) => {
+                self.place = told.or(own);
+                Ok(self)
+            }
+        }
+    }
+
     /// A resolver from the variable `TF_CONFIG` of the environment. Without the variable, or if it
     /// is empty, the cluster is empty and there is no task.
     ///
@@ -76,9 +106,27 @@ impl ClusterResolver {
             None | Some(Value::Null) => (None, None),
             Some(task) => object(task, "task").and_then(task_of).map_err(wrong)?,
         };
-        let resolver = ClusterResolver { jobs, task_type, task_index };
+        let mut resolver = ClusterResolver { jobs, task_type, task_index, place: None };
         resolver.check_task().map_err(wrong)?;
+        resolver.place = resolver.place_in_cluster();
         Ok(resolver)
+    }
+
+    /// Chiefs come first, then workers; no other job has ranks.
+    fn place_in_cluster(&self) -> Option<Place> {
+        let (own, index) = (self.task_type.as_ref()?, self.task_index?);
+        let mut ranks = TRAINING.iter().flat_map(|&job| {
+            let tasks = self.jobs.get(job).into_iter().flatten();
+            tasks.map(move |(&index, _)| (job, index))
+        });
+        let size = ranks.clone().count();
+        let rank = ranks.position(|(job, task)| own.as_str() == job && task == index)?;
+        Some(Place { rank, size })
+    }
+
+    /// Which of the processes that train this one is, if anything says.
+    pub fn place(&self) -> Option<Place> {
+        self.place
     }
 
     fn check_task(&self) -> Result<(), String> {
@@ -214,6 +262,36 @@ mod tests {
         let beside =
             r#"{"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}"#;
         assert_eq!(ClusterResolver::parse(beside, "text").unwrap().task_type.unwrap(), "evaluator");
+    }
+
+    #[test]
+    fn ranks_are_those_of_chiefs_and_workers() {
+        let cluster = r#""cluster": {"worker": ["a:1", "b:1"], "chief": ["c:1"], "ps": ["d:1"]}"#;
+        let place = |task: &str| {
+            let text = format!("{{{cluster}, \"task\": {{{task}}}}}");
+            ClusterResolver::parse(&text, "text").unwrap().place()
+        };
+        assert_eq!(place(r#""type": "chief", "index": 0"#), Some(Place { rank: 0, size: 3 }));
+        assert_eq!(place(r#""type": "worker", "index": 1"#), Some(Place { rank: 2, size: 3 }));
+        for none in [r#""type": "ps", "index": 0"#, r#""type": "evaluator", "index": 0"#, ""] {
+            assert_eq!(place(none), None);
+        }
+    }
+
+    #[test]
+    fn a_launcher_must_agree() {
+        let text =
+            r#"{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}"#;
+        let resolver = ClusterResolver::parse(text, "text").unwrap();
+        let second = Place { rank: 1, size: 2 };
+        for told in [None, Some(second)] {
+            assert_eq!(resolver.clone().with_launcher(told).unwrap().place(), Some(second));
+        }
+        let told = Some(Place { rank: 0, size: 2 });
+        let said = resolver.with_launcher(told).unwrap_err().to_string();
+        assert!(said.starts_with("TF_CONFIG: says rank 1 of 2, and"), "{said}");
+        let empty = ClusterResolver::default().with_launcher(told).unwrap();
+        assert_eq!(empty.place(), told);
     }
 
     #[test]

@@ -45,6 +45,29 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
     })
 }
 
+/// Makes a resolver from all that the environment says.
+///
+/// @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the message
+///   names both. Also if `resolver` is a null pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// It reads TF_CONFIG as umbo_cluster_resolver_from_tf_config() does, and what launchers set:
+/// OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
+/// set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
+    resolver: *mut *mut umbo_cluster_resolver,
+) -> umbo_status {
+    boundary("umbo_cluster_resolver_from_environment", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let resolver = unsafe { out(resolver, "resolver") }?;
+        resolver.write(make(Arc::new(ClusterResolver::of_this_process()?))?);
+        Ok(())
+    })
+}
+
 /// Counts the jobs of a cluster.
 ///
 /// @param[in] resolver The resolver.
@@ -198,6 +221,32 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
         task_index.write(borrow(resolver, "resolver", |resolver| {
             resolver.task_index().map_or(-1, |index| index as i64)
         })?);
+        Ok(())
+    })
+}
+
+/// Tells which of the processes that train this one is.
+///
+/// @param[in] resolver The resolver.
+/// @param[out] rank The number of this process; -1 if nothing says.
+/// @param[out] size How many there are; 0 if nothing says.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output is a null pointer.
+///
+/// In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
+/// other task has a rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_cluster_resolver_rank(
+    resolver: *const umbo_cluster_resolver,
+    rank: *mut i64,
+    size: *mut i64,
+) -> umbo_status {
+    boundary("umbo_cluster_resolver_rank", || {
+        // SAFETY: the caller gives NULL or places for the outputs.
+        let (rank, size) = unsafe { (out(rank, "rank")?, out(size, "size")?) };
+        let place = borrow(resolver, "resolver", |resolver| resolver.place())?;
+        rank.write(place.map_or(-1, |place| place.rank as i64));
+        size.write(place.map_or(0, |place| place.size as i64));
         Ok(())
     })
 }

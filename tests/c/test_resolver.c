@@ -119,6 +119,38 @@ static void environment(void) {
     CHECK(setenv("TF_CONFIG", cluster, 1) == 0);
 }
 
+/* What launchers say, alone and beside TF_CONFIG. */
+static void launchers(void) {
+    umbo_cluster_resolver *resolver = NULL;
+    int64_t rank = 7, size = 7;
+    CHECK(unsetenv("OMPI_COMM_WORLD_RANK") == 0 && unsetenv("OMPI_COMM_WORLD_SIZE") == 0);
+    CHECK(unsetenv("SLURM_PROCID") == 0 && unsetenv("PMIX_RANK") == 0);
+    CHECK(unsetenv("TF_CONFIG") == 0 && unsetenv("PMI_RANK") == 0);
+    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
+    CHECK_OK(umbo_cluster_resolver_rank(resolver, &rank, &size));
+    CHECK(rank == -1 && size == 0);
+    umbo_cluster_resolver_release(resolver);
+    CHECK(setenv("PMI_RANK", "1", 1) == 0 && setenv("PMI_SIZE", "2", 1) == 0);
+    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
+    CHECK_OK(umbo_cluster_resolver_rank(resolver, &rank, &size));
+    CHECK(rank == 1 && size == 2);
+    umbo_cluster_resolver_release(resolver);
+    CHECK(setenv("TF_CONFIG", cluster, 1) == 0); /* agrees: worker 1 of 2 */
+    CHECK_OK(umbo_cluster_resolver_from_environment(&resolver));
+    check_cluster(resolver);
+    umbo_cluster_resolver_release(resolver);
+    CHECK(setenv("PMI_RANK", "0", 1) == 0);
+    resolver = NULL;
+    CHECK_STATUS(umbo_cluster_resolver_from_environment(&resolver), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("TF_CONFIG: says rank 1 of 2, and the launcher's variables say rank 0 of 2");
+    CHECK(setenv("OMPI_COMM_WORLD_RANK", "1", 1) == 0 && setenv("OMPI_COMM_WORLD_SIZE", "2", 1) == 0);
+    CHECK_STATUS(umbo_cluster_resolver_from_environment(&resolver), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("PMI_RANK: says rank 0 of 2 (PMI_SIZE), and OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE");
+    CHECK(resolver == NULL);
+    CHECK(unsetenv("OMPI_COMM_WORLD_RANK") == 0 && unsetenv("OMPI_COMM_WORLD_SIZE") == 0);
+    CHECK(unsetenv("PMI_RANK") == 0 && unsetenv("PMI_SIZE") == 0);
+}
+
 /* A strategy has the resolver that it was made with, and none otherwise. */
 static void of_a_strategy(void) {
     umbo_cluster_resolver *resolver = resolver_from(cluster), *found = NULL;
@@ -149,6 +181,7 @@ int main(void) {
     texts();
     refused();
     environment();
+    launchers();
     of_a_strategy();
     return finish();
 }

@@ -120,6 +120,8 @@ void resolvers() {
     CHECK(resolver.jobs() == std::vector<std::string>{"worker"});
     CHECK(resolver.tasks("worker").at(1) == "b:2");
     CHECK(resolver.task_type() == "worker" && resolver.task_index() == 1);
+    CHECK(resolver.rank_and_size() == std::make_pair(std::int64_t{1}, std::int64_t{2}));
+    CHECK(umbo::cluster_resolver::of_this_process().jobs().empty());
     CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == umbo::status::invalid_argument);
 }
 

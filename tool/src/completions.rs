@@ -145,6 +145,7 @@ mod tests {
                 "devices",
                 "doctor",
                 "plot",
+                "trace",
                 "-h",
                 "--help",
                 "-V",

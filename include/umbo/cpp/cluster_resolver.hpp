@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <umbo/cpp/handle.hpp>
@@ -18,6 +19,13 @@ public:
 
     // From the environment variable TF_CONFIG; without it, an empty cluster.
     static returned<cluster_resolver> from_environment() { return from(nullptr); }
+
+    // From TF_CONFIG and from what launchers set; what disagrees is refused.
+    static returned<cluster_resolver> of_this_process() {
+        umbo_cluster_resolver *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_from_environment(&out));
+        return cluster_resolver(out);
+    }
 
     // From JSON in the form of TF_CONFIG.
     static returned<cluster_resolver> from_tf_config(const std::string &text) { return from(text.c_str()); }
@@ -61,6 +69,13 @@ public:
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_cluster_resolver_task_index(get(), &out));
         return out;
+    }
+
+    // Which of the processes that train this one is, and how many there are; -1 and 0 if nothing says.
+    returned<std::pair<std::int64_t, std::int64_t>> rank_and_size() const {
+        std::pair<std::int64_t, std::int64_t> found{-1, 0};
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_rank(get(), &found.first, &found.second));
+        return found;
     }
 
 private:

@@ -127,8 +127,9 @@ impl Functions {
     }
 }
 
-/// The names of a library with the ABI, and the variable that overrides them.
+/// The names of a library with the ABI.
 const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
+/// The environment variable that names the library.
 pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
 
 /// The functions of the library that is found at run time: the one at `path`, else the one that the

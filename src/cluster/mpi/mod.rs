@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::checked::CheckedCommunicator;
 use crate::error::{Error, Result};
 
-pub use functions::Object;
+pub use functions::{Object, VARIABLE};
 
 /// How a communicator over MPI is made.
 #[derive(Clone, Debug)]

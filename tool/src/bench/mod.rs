@@ -1,6 +1,7 @@
 //! `umbo bench`: measures the library on this machine.
 
 mod copies;
+mod exchange;
 mod gather;
 mod input;
 mod machine;
@@ -34,9 +35,10 @@ Benchmarks:
   gather   concatenations, against the speed of memory
   input    batches on their way to the replicas, against the speed of a copy
   update   optimizers' updates from all replicas' gradients, against the speed of memory
+  rows     the same of some rows of a table, against the speed of memory for as many bytes
   workers  small updates with the number of threads that the library chooses, and with others
   watch    what measuring steps and tracing them costs
-  rows     the same of some rows of a table, against the speed of memory for as many bytes
+  exchange gradients of several processes on their way to one sum, over MPI, against MPI_Allreduce
 
 Options:
   -h, --help   show this help; after a benchmark, that benchmark's
@@ -58,6 +60,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("workers") => workers::run(arguments),
                 Some("rows") => rows::run(arguments),
                 Some("watch") => watch::run(arguments),
+                Some("exchange") => exchange::run(arguments),
                 _ => {
                     let names: Vec<&str> = HELPS.iter().map(|(name, _)| *name).collect();
                     let benchmark = benchmark.to_string_lossy();
@@ -65,7 +68,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                     Err(format!("unknown benchmark '{benchmark}'; there are {names}").into())
                 }
             }?;
-            if !report.text.starts_with("Usage") {
+            if !report.text.is_empty() && !report.text.starts_with("Usage") {
                 report.text = annotate(report.text, watch.others());
             }
             Ok(report)
@@ -75,15 +78,16 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 }
 
 /// The benchmarks with their helps.
-pub const HELPS: [(&str, &[&str]); 8] = [
+pub const HELPS: [(&str, &[&str]); 9] = [
     ("run", &[run::HELP]),
     ("reduce", &[reduce::HELP, memory::OPTIONS_HELP]),
     ("gather", &[gather::HELP, memory::OPTIONS_HELP]),
     ("input", &[input::HELP]),
     ("update", &[update::HELP, memory::OPTIONS_HELP]),
-    ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
     ("rows", &[rows::HELP, memory::OPTIONS_HELP]),
+    ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
     ("watch", &[watch::HELP]),
+    ("exchange", &[exchange::HELP]),
 ];
 
 /// How many replicas are asked for; 0 would stand for the default.

@@ -1,0 +1,318 @@
+//! `umbo bench exchange`: gradients of several processes on their way to one sum, over MPI.
+
+#![expect(unsafe_code, reason = "MPI_Allreduce, which is compared with, is a C function")]
+
+use std::ffi::{c_int, c_void};
+use std::fmt::Write;
+use std::ptr;
+use std::time::Instant;
+
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use libloading::Library;
+use serde_json::json;
+use umbo::cluster::checked::CheckedCommunicator;
+use umbo::cluster::communicator::Communicator;
+use umbo::cluster::mpi::{self, VARIABLE};
+use umbo::error::{Error, Result};
+
+use super::memory::{quantile, size};
+use crate::Report;
+
+pub const HELP: &str = "\
+Usage: mpirun -n RANKS umbo bench exchange [OPTIONS]
+
+Measures how a float32 gradient of each process becomes the sum of all on each of them: parts go to
+those who sum them, are summed in the order of the ranks in float64, and come back (exchange); beside it
+MPI_Allreduce of as many numbers, and a copy of as many bytes by every process at once. The three take
+turns; each round counts by its slowest process, and shown are medians over the rounds, of times and of
+ratios within a round. The MPI library needs the standard ABI, such as MPICH 5's; LD_LIBRARY_PATH or
+UMBO_MPI_LIBRARY say where it is.
+
+Options:
+      --from SIZE    bytes of the gradient, first size (default: 4M)
+      --to SIZE      last size; sizes grow fourfold from row to row (default: 64M)
+      --rounds N     rounds (default: 15)
+      --json         print one JSON object for each row
+  -h, --help         show this help
+";
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let (mut from, mut to, mut rounds, mut json) = (4 << 20, 64 << 20, 15_usize, false);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("from") => from = arguments.value()?.parse_with(size)?,
+            Long("to") => to = arguments.value()?.parse_with(size)?,
+            Long("rounds") => rounds = arguments.value()?.parse::<usize>()?.max(1),
+            Long("json") => json = true,
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    measure(from, to, rounds, json).map_err(|error| error.to_string().into())
+}
+
+/// The median times of a size, in milliseconds, and the medians of ratios.
+struct Row {
+    bytes: usize,
+    exchange: f64,
+    allreduce: f64,
+    copy: f64,
+    per_allreduce: f64,
+    per_copy: f64,
+}
+
+fn measure(from: usize, to: usize, rounds: usize, json: bool) -> Result<Report> {
+    let communicator = mpi::world(&mpi::Options::default())?;
+    let allreduce = Allreduce::find()?;
+    let mut rows = Vec::new();
+    let mut bytes = from.max(1024);
+    while bytes <= to.max(from) {
+        rows.push(row(&communicator, &allreduce, bytes / 4, rounds)?);
+        bytes *= 4;
+    }
+    let vote = vote_micros(&communicator, rounds)?;
+    if communicator.rank() > 0 {
+        return Ok(Report::fine(String::new()));
+    }
+    let ranks = communicator.size();
+    Ok(Report::fine(if json { as_json(&rows, ranks, vote) } else { as_table(&rows, ranks, vote) }))
+}
+
+fn row(
+    communicator: &CheckedCommunicator,
+    allreduce: &Allreduce,
+    elements: usize,
+    rounds: usize,
+) -> Result<Row> {
+    let mut buffers = Buffers::new(communicator, elements)?;
+    let mut times = [const { Vec::new() }; 3];
+    // The first round touches all memory and is not counted.
+    for round in 0..=rounds {
+        for turn in 0..3 {
+            let kind = (round + turn) % 3;
+            communicator.barrier()?;
+            let start = Instant::now();
+            match kind {
+                0 => buffers.exchange(communicator)?,
+                1 => allreduce.sum(&buffers.gradient, &mut buffers.other)?,
+                _ => buffers.other.copy_from_slice(&buffers.gradient),
+            }
+            let own = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            let slowest = communicator.vote(own)?.greatest;
+            match kind {
+                0 => buffers.check(&buffers.sum)?,
+                1 => buffers.check(&buffers.other)?,
+                _ => {}
+            }
+            if round > 0 {
+                times[kind].push(slowest as f64 / 1e6);
+            }
+        }
+    }
+    let [exchange, allreduce, copy] = &times;
+    let ratio = |to: &[f64]| {
+        let ratios: Vec<f64> = exchange.iter().zip(to).map(|(ours, other)| ours / other).collect();
+        quantile(&ratios, 0.5)
+    };
+    Ok(Row {
+        bytes: elements * 4,
+        exchange: quantile(exchange, 0.5),
+        allreduce: quantile(allreduce, 0.5),
+        copy: quantile(copy, 0.5),
+        per_allreduce: ratio(allreduce),
+        per_copy: ratio(copy),
+    })
+}
+
+/// What a vote takes, which is what a step needs at its commit point.
+fn vote_micros(communicator: &CheckedCommunicator, rounds: usize) -> Result<f64> {
+    const VOTES: u32 = 100;
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        communicator.barrier()?;
+        let start = Instant::now();
+        for _ in 0..VOTES {
+            communicator.vote(0)?;
+        }
+        times.push((start.elapsed() / VOTES).as_secs_f64() * 1e6);
+    }
+    Ok(quantile(&times, 0.5))
+}
+
+/// A process's gradient, and the memory that it goes through.
+struct Buffers {
+    gradient: Vec<f32>,
+    /// The part that this process sums, of each of them.
+    parts: Vec<f32>,
+    summed: Vec<f32>,
+    sum: Vec<f32>,
+    other: Vec<f32>,
+    /// Elements of each process's part.
+    lengths: Vec<usize>,
+    expected: f32,
+}
+
+impl Buffers {
+    fn new(communicator: &CheckedCommunicator, elements: usize) -> Result<Buffers> {
+        let (rank, size) = (communicator.rank(), communicator.size());
+        let lengths: Vec<usize> =
+            (0..size).map(|rank| elements * (rank + 1) / size - elements * rank / size).collect();
+        Ok(Buffers {
+            gradient: filled(elements, (rank + 1) as f32)?,
+            parts: filled(lengths[rank] * size, 0.0)?,
+            summed: filled(lengths[rank], 0.0)?,
+            sum: filled(elements, 0.0)?,
+            other: filled(elements, 0.0)?,
+            lengths,
+            expected: (size * (size + 1) / 2) as f32,
+        })
+    }
+
+    fn exchange(&mut self, communicator: &CheckedCommunicator) -> Result<()> {
+        let own = self.summed.len();
+        let sent: Vec<usize> = self.lengths.iter().map(|length| length * 4).collect();
+        let received = vec![own * 4; self.lengths.len()];
+        communicator.all_to_all(
+            bytes_of(&self.gradient),
+            &sent,
+            bytes_of_mut(&mut self.parts),
+            &received,
+        )?;
+        let mut sums = [0.0_f64; 1024];
+        for (tile, to) in self.summed.chunks_mut(sums.len()).enumerate() {
+            let sums = &mut sums[..to.len()];
+            sums.fill(0.0);
+            for part in self.parts.chunks_exact(own.max(1)) {
+                let from = &part[tile * 1024..][..to.len()];
+                sums.iter_mut().zip(from).for_each(|(sum, &number)| *sum += f64::from(number));
+            }
+            to.iter_mut().zip(sums).for_each(|(to, &mut sum)| *to = sum as f32);
+        }
+        communicator.all_gather(bytes_of(&self.summed), bytes_of_mut(&mut self.sum), &sent)
+    }
+
+    fn check(&self, sum: &[f32]) -> Result<()> {
+        match sum.iter().position(|&number| number != self.expected) {
+            None => Ok(()),
+            Some(at) => Err(Error::DataLoss(format!(
+                "element {at} of the sum is {}, not {}",
+                sum[at], self.expected
+            ))),
+        }
+    }
+}
+
+fn filled(count: usize, number: f32) -> Result<Vec<f32>> {
+    let mut numbers = Vec::new();
+    numbers
+        .try_reserve_exact(count)
+        .map_err(|error| Error::ResourceExhausted(format!("{count} numbers: {error}")))?;
+    numbers.resize(count, number);
+    Ok(numbers)
+}
+
+fn bytes_of(numbers: &[f32]) -> &[u8] {
+    // SAFETY: every byte of a number is one.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
+fn bytes_of_mut(numbers: &mut [f32]) -> &mut [u8] {
+    // SAFETY: as above, and any bytes are a number.
+    unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
+}
+
+type AllreduceFn = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+/// MPI's own sum, from the library that the communicator has opened.
+struct Allreduce {
+    _library: Library,
+    function: AllreduceFn,
+}
+
+impl Allreduce {
+    // Constants of the standard ABI.
+    const WORLD: *mut c_void = ptr::without_provenance_mut(0x101);
+    const FLOAT: *mut c_void = ptr::without_provenance_mut(0x210);
+    const SUM: *mut c_void = ptr::without_provenance_mut(0x21);
+
+    fn find() -> Result<Allreduce> {
+        let wrong =
+            |error: libloading::Error| Error::Unavailable(format!("MPI_Allreduce: {error}"));
+        let name = std::env::var(VARIABLE).unwrap_or_else(|_| "libmpi_abi.so.1".to_owned());
+        // SAFETY: the library is open already.
+        let library = unsafe { Library::new(name) }.map_err(wrong)?;
+        // SAFETY: the type is the one that the standard gives.
+        let function = *unsafe { library.get::<AllreduceFn>(c"MPI_Allreduce") }.map_err(wrong)?;
+        Ok(Allreduce { _library: library, function })
+    }
+
+    fn sum(&self, from: &[f32], to: &mut [f32]) -> Result<()> {
+        let count = c_int::try_from(from.len().min(to.len())).map_err(|_| {
+            Error::invalid("to", "MPI_Allreduce takes at most 2147483647 numbers".to_owned())
+        })?;
+        // SAFETY: both have so many numbers, and MPI is initialised.
+        let code = unsafe {
+            (self.function)(
+                from.as_ptr().cast(),
+                to.as_mut_ptr().cast(),
+                count,
+                Allreduce::FLOAT,
+                Allreduce::SUM,
+                Allreduce::WORLD,
+            )
+        };
+        match code {
+            0 => Ok(()),
+            code => Err(Error::Unavailable(format!("MPI_Allreduce fails with {code}"))),
+        }
+    }
+}
+
+fn as_json(rows: &[Row], ranks: usize, vote: f64) -> String {
+    let object = |row: &Row| {
+        json!({
+            "benchmark": "exchange",
+            "ranks": ranks,
+            "bytes": row.bytes,
+            "exchange_ms": row.exchange,
+            "allreduce_ms": row.allreduce,
+            "copy_ms": row.copy,
+            "exchange_per_allreduce": row.per_allreduce,
+            "exchange_per_copy": row.per_copy,
+            "vote_us": vote,
+        })
+    };
+    rows.iter().map(|row| object(row).to_string() + "\n").collect()
+}
+
+fn as_table(rows: &[Row], ranks: usize, vote: f64) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{:>10} {:>12} {:>14} {:>9} {:>16} {:>12}",
+        "MiB", "exchange ms", "allreduce ms", "copy ms", "of allreduce", "of copy"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:>10.2} {:>12.2} {:>14.2} {:>9.2} {:>16.2} {:>12.2}",
+            row.bytes as f64 / f64::from(1 << 20),
+            row.exchange,
+            row.allreduce,
+            row.copy,
+            row.per_allreduce,
+            row.per_copy
+        );
+    }
+    let _ = writeln!(text, "\n{ranks} ranks; a vote takes {vote:.1} \u{b5}s.");
+    text
+}
