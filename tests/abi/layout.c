@@ -53,7 +53,6 @@ FIELD(umbo_replica_thread, processors, 32);
 FIELD(umbo_replica_thread, processor_count, 40);
 FIELD(umbo_replica_thread, computing_threads, 48);
 
-SIZE(umbo_strategy_options, 112);
 SIZE(umbo_strategy_options, 120);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
