@@ -68,6 +68,9 @@ pub struct Options {
 /// an apply, as in a run that fails. `function` is called on each replica six times, and up to
 /// sixteen times more if something differs.
 ///
+/// With several ranks all of them check, each with a batch of its own of as many examples, and get
+/// reports on their own replicas.
+///
 /// What the callback gets wrong is in the report. The call itself fails if `batch` or the
 /// tolerances are wrong, in a merge call and in replica context, while the strategy is draining, if
 /// there is no memory, and with the callback's error if that fails on a batch that is split as a
@@ -111,14 +114,23 @@ pub fn check(
         return Err(Error::invalid("batch", problem));
     }
     let dry_run = DryRun { strategy, function, batch, gradients };
-    let mut evidence = Evidence::collect(&dry_run, rows, options)?;
-    let mut findings = judge(&evidence)?;
+    let collected = Evidence::collect(&dry_run, rows, options)
+        .and_then(|evidence| Ok((judge(&evidence)?, evidence)));
     // What is worth a closer look: rounding must not pass for a difference.
     let differs = |finding: &Finding| match finding.verdict {
         Verdict::Failed | Verdict::VariableWritten => false,
         verdict => !verdict.is_equivalent() || verdict == Verdict::SizeDependent,
     };
-    if findings.iter().any(differs) {
+    // All ranks make the same runs.
+    let (here, collected) = match collected {
+        Ok((findings, evidence)) => (Ok(findings.iter().any(differs)), Some((findings, evidence))),
+        Err(error) => (Err(error), None),
+    };
+    let what = format_args!("a check of equivalence on {rows} examples");
+    let look_closer = strategy.any_rank(&what, rows as u64, here)?;
+    let (mut findings, mut evidence) =
+        collected.ok_or_else(|| Error::Internal("a check without evidence".into()))?;
+    if look_closer {
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;
     }

@@ -170,13 +170,15 @@ pub enum Guards {
     Gpus,
     /// All strategies.
     Strategies,
+    /// The communicators that strategies use.
+    Communicators,
     /// What a test makes up.
     #[cfg(test)]
     Invention,
 }
 
 /// The leaves that were ever locked, by what they guard.
-static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 6] = [const { OnceLock::new() }; 6];
+static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 7] = [const { OnceLock::new() }; 7];
 
 /// A lock that a fork takes.
 trait Held {

@@ -49,6 +49,13 @@ pub fn reduced(
             "gradients: they are reduced when the step is over; look at them after the run",
         ));
     }
+    if strategy.ranks().is_some() {
+        return Err(Error::Unimplemented(
+            "gradients: what the next apply would take is known to no rank alone; look at the replicas' \
+             gradients in the run, or at the report of the apply"
+                .into(),
+        ));
+    }
     let mut look = Look { gradients, index, optimizer, found: None };
     strategy.change(&mut look)?;
     look.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::central_storage::Strategy;
 use super::context::require_cross_replica_else;
 use super::operation::Operation;
-use super::ranks::Kind;
+use super::ranks::large::is_large;
+use super::ranks::{Kind, Ranks};
 use super::step::ReplicaContext;
 use super::{sparse, variables};
 use crate::collectives::{self, Batch, ReduceOp};
@@ -87,13 +88,56 @@ impl Strategy {
         value: &Value,
         how: &Reduction,
     ) -> Result<Value> {
-        let value =
-            &*self.of_all_ranks(Kind::Reduce, &format_args!("reduce {}", op.name()), value)?;
         let mut batch = Batch::default();
-        let reduced = self.reduce_in(&mut batch, op, value, how)?;
+        let reduced = match self.ranks() {
+            None => self.reduce_in(&mut batch, op, value, how)?,
+            Some(ranks) => self.reduce_over_ranks(ranks, &mut batch, op, value, how)?,
+        };
         // SAFETY: the results are still here, or they are an output, for which its giver vouched.
         unsafe { batch.run() };
         Ok(reduced)
+    }
+
+    /// As [`Strategy::reduce_in`], over the replicas of all ranks. Large tensors are reduced in parts.
+    fn reduce_over_ranks(
+        &self,
+        ranks: &Ranks,
+        batch: &mut Batch,
+        op: ReduceOp,
+        value: &Value,
+        how: &Reduction,
+    ) -> Result<Value> {
+        no_output_for_nests(value, how)?;
+        let in_parts = |leaf: &Value| how.axes.is_none() && is_large(leaf);
+        let what = format_args!("reduce {}", op.name());
+        let of_all = ranks.of_all_but(in_parts, Kind::Reduce, &what, Ok(value.clone()))?;
+        let mut large = Vec::new();
+        value.find_leaf(&mut |leaf| {
+            if in_parts(leaf) {
+                large.push(leaf);
+            }
+            None::<()>
+        });
+        let mut reduced = match large.is_empty() {
+            true => Vec::new(),
+            false => ranks.reduce_large(op, &large)?,
+        }
+        .into_iter();
+        of_all.map_leaves(&mut |leaf| {
+            if !in_parts(leaf) {
+                return self.reduce_leaf(batch, op, leaf, how);
+            }
+            let whole = reduced.next().ok_or_else(|| {
+                Error::Internal("fewer tensors were reduced than there are".into())
+            })?;
+            match how.output() {
+                None => place(&Value::Tensor(whole), how),
+                Some(mut output) => {
+                    collectives::copy_into(&whole, &mut output)?;
+                    Ok(Value::Tensor(output.done()))
+                }
+            }
+        })
     }
 
     /// `value` with the components of all ranks' replicas, if there are several ranks.

@@ -1,11 +1,13 @@
 //! Steps that several ranks take together: how they begin, and how all of them come to one outcome.
 
+use std::fmt;
+
 use super::central_storage::Strategy;
 use super::limits::Limits;
 use super::metrics::Metric;
-use super::ranks::Ranks;
 use super::ranks::steps::{Elsewhere, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
+use super::ranks::{Call, Kind, Ranks};
 use super::step::StepRecord;
 use super::step_lock::StepGuard;
 use crate::error::{Error, Result};
@@ -107,6 +109,25 @@ impl Strategy {
         self.agree(Err(error)).err().unwrap_or_else(never)
     }
 
+    /// Whether `here` is so on any rank; without other ranks, on this one. `what` is what they are at,
+    /// and `agreed` what must be the same on all. An error of one rank is an error of all; nothing is
+    /// exchanged if another rank's is what `here` is.
+    pub(crate) fn any_rank(
+        &self,
+        what: &dyn fmt::Display,
+        agreed: u64,
+        here: Result<bool>,
+    ) -> Result<bool> {
+        let Some(ranks) = self.ranks() else { return here };
+        if matches!(&here, Err(error) if matches!(error.unnamed(), Error::Rank { .. })) {
+            return here;
+        }
+        let numbers = [u64::from(matches!(here, Ok(true))), 0];
+        let call = Call { agreement: agreed, numbers, ..Call::to(Kind::Value, what) };
+        let (meeting, _) = ranks.meet(call, here)?;
+        Ok(meeting.numbers().any(|[is_so, _]| is_so != 0))
+    }
+
     /// As [`Strategy::agree`], for a step, whose metrics the ranks tell each other.
     pub(super) fn agree_on_step(
         &self,
@@ -130,6 +151,10 @@ impl Strategy {
         let desks: Vec<_> = desks.iter().map(|desk| desk.lock()).collect();
         let mut all: Vec<Vec<(&str, Metric)>> = vec![transaction.metrics.iter().collect()];
         all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
+        // A step that measures nothing has nothing to tell.
+        if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
+            return Ok(Vec::new());
+        }
         write_metrics(&mut to, &all)?;
         ranks.tell_totals(step, &mut to)?;
         Ok(to.done())
@@ -139,6 +164,9 @@ impl Strategy {
     /// one process with all the replicas would.
     pub(super) fn take_metrics(&self, told: &Told) {
         let read = |(rank, bytes): (usize, &Vec<u8>)| {
+            if bytes.is_empty() {
+                return Ok(Vec::new());
+            }
             let mut from = Reader::new(rank, bytes);
             let metrics = read_metrics(&mut from)?;
             self.ranks().map_or(Ok(()), |ranks| ranks.hear_totals(rank, &mut from))?;

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -70,12 +71,15 @@ impl Epoch<'_> {
             metrics.reset()?;
         }
         let started = Instant::now();
-        let step = with_update(function, self.update.clone());
+        let seen = Arc::new(AtomicU64::new(0));
+        let step = with_update(function, self.update.clone(), Arc::clone(&seen));
         let mut report = EpochReport::default();
         while self.most_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
             let at = |what: &str| format!("step {number} of the epoch: {what}");
-            if let Some(why) = self.limits.exceeded() {
+            // Of several ranks each learns in the run that one is out of time.
+            let is_alone = self.strategy.ranks().is_none();
+            if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
             let next = self.iterator.next();
@@ -83,13 +87,11 @@ impl Epoch<'_> {
                 report.pass_ended = true;
                 break;
             };
-            let replicas = 0..self.strategy.num_replicas();
-            let examples: u64 = replicas.filter_map(|replica| element.examples_of(replica)).sum();
             self.run_step(&step, element, baggage.clone())
                 .map_err(|error| error.within(at("the run")))?;
             let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());
             report.steps = number;
-            report.examples += examples;
+            report.examples += seen.load(Ordering::Relaxed);
             report.count(done.as_ref());
             report.seconds = started.elapsed().as_secs_f64();
             progress(&report, done.as_ref()).map_err(|error| error.within(at("progress")))?;
@@ -157,12 +159,17 @@ impl EpochReport {
     }
 }
 
-/// The step, and behind it, at its commit point, the update.
+/// The step, and behind it, at its commit point, the update; `seen` gets the examples of the step.
 fn with_update(
     function: Arc<ReplicaFunction>,
     update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
+    seen: Arc<AtomicU64>,
 ) -> Arc<ReplicaFunction> {
     Arc::new(move |context: &ReplicaContext| {
+        if context.replica() == 0 {
+            // Of the replicas of all ranks.
+            seen.store(context.batch_position().global_examples, Ordering::Relaxed);
+        }
         function(context)?;
         // Replica 0's word is enough: what it defers waits for the others, and is dropped if one fails.
         if context.replica() == 0

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use umbo::cluster::communicator::Communicator;
 use umbo::collectives::Assignment;
+use umbo::equivalence::check;
 use umbo::error::Status;
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::values::Value;
@@ -141,4 +143,45 @@ fn weights_are_compared_when_it_is_due() {
             });
         }
     });
+}
+
+/// The check of one rank looks closer if that of another has found something.
+#[test]
+fn steps_are_checked_on_all_ranks() {
+    for wrong in [None, Some(0), Some(1)] {
+        on_ranks(&ranks(2), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let initial = tensor(&[0f32], &[1]);
+            let new = named("w", Aggregation::None);
+            let variable =
+                variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+            let gradients = Gradients::new(
+                strategy.id(),
+                strategy.compute_devices(),
+                vec![variable],
+                LossReduction::Sum,
+            )
+            .unwrap();
+            let callback = |context: &ReplicaContext| {
+                let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<f32>()?;
+                let sum: f32 = rows.iter().sum();
+                let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                // The mistake: a mean where a sum is promised.
+                let is_wrong = wrong == Some(rank) && !rows.is_empty();
+                let factor = if is_wrong { 1.0 / rows.len() as f32 } else { 1.0 };
+                super::copy_into(view, &tensor(&[sum * factor], &[1]));
+                gradients.submit_in(context, None)?;
+                Ok(None)
+            };
+            let numbers: Vec<f32> = (0..9).map(|row| (row * row + rank) as f32).collect();
+            let batch = Value::Tensor(tensor(&numbers, &[9]));
+            let options = Default::default();
+            let report = check(&strategy, &callback, &batch, Some(&gradients), &options).unwrap();
+            assert_eq!(report.equivalent, wrong != Some(rank), "{}", report.text);
+            // Batches of different sizes would need other runs.
+            let batch = Value::Tensor(tensor(&numbers[..9 - rank], &[9 - rank]));
+            let checked = check(&strategy, &callback, &batch, Some(&gradients), &options);
+            assert_eq!(checked.unwrap_err().status(), Status::FailedPrecondition);
+        });
+    }
 }

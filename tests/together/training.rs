@@ -60,7 +60,7 @@ fn rule(number: usize) -> Box<dyn UpdateRule> {
     }
 }
 
-const SHAPES: [&[usize]; 5] = [&[7], &[40, 3], &[], &[0], &[300, 70]];
+const SHAPES: [&[usize]; 5] = [&[7], &[40, 3], &[], &[0], &[260, 64]];
 
 fn numbers(seed: u64, count: usize, overflows: bool) -> Vec<f32> {
     let mut from = ChaCha8Rng::seed_from_u64(seed);
@@ -179,7 +179,7 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
 fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
     let Trained { strategy, variables, gradients, optimizer } = set_up(strategy, plan, rule);
     let mut known = Vec::new();
-    for step in 0..5 {
+    for step in 0..4 {
         let callback = |context: &ReplicaContext| {
             contribute(context, &gradients, plan, step)?;
             if plan.deferred {
@@ -189,7 +189,7 @@ fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<
         };
         let mut came = strategy.run(&callback, None).map(drop).map_err(|error| error.status());
         if came.is_ok() && !plan.deferred {
-            let options = ApplyOptions { flush: step == 4, measure_norm: step % 2 == 1 };
+            let options = ApplyOptions { flush: step == 3, measure_norm: step % 2 == 1 };
             came = match apply_with(&optimizer, &gradients, options) {
                 Ok(Outcome::Done(_)) => Ok(()),
                 Ok(other) => panic!("{other:?}"),

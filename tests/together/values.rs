@@ -74,10 +74,13 @@ fn program(strategy: &Strategy, dtype: DType) -> Vec<Vec<u8>> {
             let own = |seed, shape: &[usize]| contribution(seed + step, replica, dtype, shape);
             let mut came = Vec::new();
             for op in [ReduceOp::Sum, ReduceOp::Mean] {
+                // The last one is reduced in parts.
+                let large: &[usize] = if step == 0 { &[129, 260] } else { &[1] };
                 let nest = Value::tuple(vec![
                     Value::Tensor(own(1, &[7])),
                     Value::Tensor(own(2, &[])),
                     Value::Tensor(own(3, &[0, 4])),
+                    Value::Tensor(own(10, large)),
                 ])?;
                 came.push(context.all_reduce(op, nest)?);
             }

@@ -8,13 +8,14 @@
 //! last meeting of a step is its commit point. So a step counts on all ranks or on none.
 //!
 //! - `descriptor`: what a rank says. `meeting`: how they meet.
-//! - `values`: values put together from the components of all ranks.
+//! - `values`: values put together from the components of all ranks. `large`: reductions of large ones.
 //! - `wire`: numbers and tensors as bytes.
 //! - `steps`: what a step asks the others, from its beginning to its commit point.
 
 #![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
 
 mod descriptor;
+pub(crate) mod large;
 mod meeting;
 pub(crate) mod steps;
 mod values;
@@ -32,6 +33,7 @@ use self::steps::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::executor::fork::{Guards, Leaf};
 use crate::executor::lock::Mutex;
 use crate::tensor::Tensor;
 
@@ -149,7 +151,7 @@ pub(crate) fn agreement(what: &impl Hash) -> u64 {
 /// Whose turn it is to use `engine`: strategies that share one take turns.
 fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
     type Known = (Weak<dyn Communicator>, Arc<Mutex<Turn>>);
-    static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    static TURNS: Leaf<Vec<Known>> = Leaf::new(Guards::Communicators, Vec::new());
     let mut turns = TURNS.lock();
     turns.retain(|(known, _)| known.strong_count() > 0);
     let is_known = |(known, _): &&Known| Weak::as_ptr(known).addr() == Arc::as_ptr(engine).addr();

@@ -114,6 +114,11 @@ impl Ranks {
         all.known.push((number, totals));
     }
 
+    /// Whether there are any.
+    pub(crate) fn has_totals(&self) -> bool {
+        self.totals.lock().known.iter().any(|(_, known)| known.strong_count() > 0)
+    }
+
     fn totals(&self) -> Vec<(u64, Arc<dyn Totals>)> {
         let all = self.totals.lock();
         let alive = |(number, known): &(u64, Weak<dyn Totals>)| Some((*number, known.upgrade()?));

@@ -8,16 +8,27 @@ use crate::error::Result;
 use crate::values::Value;
 
 impl Ranks {
-    /// `value` with the components of all ranks' replicas, in their order, in the place of this rank's.
-    /// Leaves that are not per-replica values stay as they are. `what` is the operation that needs it,
-    /// the same on all ranks, and `kind` of which kind that is; `here` is what this rank has come to.
+    /// The value that this rank has come to, with the components of all ranks' replicas, in their order,
+    /// in the place of this rank's. Leaves that are not per-replica values stay as they are. `what` is
+    /// the operation that needs it, the same on all ranks, and `kind` of which kind that is.
     pub(crate) fn of_all(
         &self,
         kind: Kind,
         what: &dyn fmt::Display,
         here: Result<Value>,
     ) -> Result<Value> {
-        let packed = here.and_then(|value| Ok((pack(&value)?, value)));
+        self.of_all_but(|_| false, kind, what, here)
+    }
+
+    /// The same, but for the leaves for which `leave` says so: these stay as they are, too.
+    pub(crate) fn of_all_but(
+        &self,
+        leave: impl Fn(&Value) -> bool,
+        kind: Kind,
+        what: &dyn fmt::Display,
+        here: Result<Value>,
+    ) -> Result<Value> {
+        let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
         let (leaves, length) =
             packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
         let call = Call {
@@ -31,7 +42,7 @@ impl Ranks {
         let mut readers: Vec<Reader<'_>> =
             received.iter().enumerate().map(|(rank, bytes)| Reader::new(rank, bytes)).collect();
         value.map_leaves(&mut |leaf| {
-            if !matches!(leaf, Value::PerReplica(_)) {
+            if !matches!(leaf, Value::PerReplica(_)) || leave(leaf) {
                 return Ok(leaf.clone());
             }
             let mut components = Vec::new();
@@ -46,10 +57,13 @@ impl Ranks {
 }
 
 /// How many per-replica leaves there are, and their components.
-fn pack(value: &Value) -> Result<(usize, Vec<u8>)> {
+fn pack(value: &Value, leave: impl Fn(&Value) -> bool) -> Result<(usize, Vec<u8>)> {
     let (mut leaves, mut to) = (0, Writer::default());
     let failure = value.find_leaf(&mut |leaf| {
         let Value::PerReplica(parts) = leaf else { return None };
+        if leave(leaf) {
+            return None;
+        }
         leaves += 1;
         let write = || {
             let components = parts.values();
