@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "../c/check.h"
+#include "../ranks/train.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -215,12 +216,26 @@ static void own(void) {
 }
 #endif
 
+/* Ranks that share the replicas of a training come to the weights of one process that has them all. */
+static void trains(void) {
+    static struct seen alone, together;
+    umbo_communicator *const communicator = join(60, 1 << 30);
+    int32_t step;
+    CHECK_OK(train(NULL, 0, REPLICAS, &alone));
+    CHECK_OK(train(communicator, (int)rank, REPLICAS / size, &together));
+    for (step = 0; step <= STEPS; step++)
+        CHECK(together.fingerprint[step][rank] == alone.fingerprint[step][0]);
+    umbo_communicator_release(communicator);
+}
+
 int main(int argc, char **argv) {
     const char *const what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "arrives") == 0) {
         arrives(1 << 30);
     } else if (strcmp(what, "in_pieces") == 0) {
         arrives(1000);
+    } else if (strcmp(what, "trains") == 0) {
+        trains();
     } else if (strcmp(what, "late") == 0) {
         late();
     } else if (strcmp(what, "mixed") == 0) {

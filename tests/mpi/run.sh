@@ -34,6 +34,7 @@ expect() {
 for part in "$@"; do
   case $part in
     arrives) for ranks in 1 2 3 4; do expect "$ranks" "$part"; done ;;
+    trains) for ranks in 1 2 4; do expect "$ranks" "$part"; done ;;
     in_pieces | own) expect 3 "$part" ;;
     *) expect 2 "$part" ;;
   esac
