@@ -11,6 +11,8 @@ export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 BUILD := build/release
 PREFIX := build/prefix
 EPOCHS ?= 10
+# What scripts/setup.sh mpi installs.
+MPI ?= $(CURDIR)/build/mpi/mpich
 SEED ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -22,7 +24,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo movielens cases test test-rust test-mpi test-gpu mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo demo-mpi movielens cases test test-rust test-mpi test-gpu mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -46,6 +48,19 @@ demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=,
 	@$(call section,Train)
 	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare --history build/history.csv
 	@$(PREFIX)/bin/umbo plot build/history.csv
+
+demo-mpi: ## Train the Fashion-MNIST example in one process and in two, over MPI (EPOCHS=, SEED=)
+	@scripts/setup.sh demo
+	@scripts/setup.sh mpi
+	@$(MAKE) --no-print-directory install
+	@$(call section,Build the examples against $(PREFIX))
+	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
+	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call section,Train in one process)
+	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --replicas 2
+	@$(call section,Train in two processes)
+	@LD_LIBRARY_PATH=$(MPI)/lib $(MPI)/bin/mpiexec -n 2 \
+	  build/c_examples/03_train_fashion_mnist --workers mpi --epochs $(EPOCHS) --seed $(SEED) --replicas 1
 
 movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
 	@scripts/setup.sh movielens

@@ -47,15 +47,16 @@ static double median_rate(contestant *c) {
 
 static int create_contestants(contestant contestants[MOST_CONTESTANTS], const picture_data *data,
                               const options *choices) {
+  const workers alone = {NULL, 0, 1};
   const int all_threads = matrix_most_threads();
   int count = 0;
   contestants[count].blas_threads = 1;
-  trainer_create(&contestants[count++].trainer, data, choices, choices->replicas, 0);
+  trainer_create(&contestants[count++].trainer, data, choices, &alone, choices->replicas, 0);
   contestants[count].blas_threads = 1;
-  trainer_create(&contestants[count++].trainer, data, choices, 1, 1);
+  trainer_create(&contestants[count++].trainer, data, choices, &alone, 1, 1);
   if (all_threads > 1) {
     contestants[count].blas_threads = all_threads;
-    trainer_create(&contestants[count++].trainer, data, choices, 1, 1);
+    trainer_create(&contestants[count++].trainer, data, choices, &alone, 1, 1);
   }
   return count;
 }

@@ -5,6 +5,7 @@
  *   matrix    BLAS, or plain C            progress  what the user sees
  *   compare   N replicas against one        saving    what a training that was stopped goes on from
  *   history   a line for each epoch, for umbo plot
+ *   workers   several processes that train as one
  */
 #include "compare.h"
 #include "data.h"
@@ -23,18 +24,19 @@ typedef struct {
   double examples;
   double test_accuracy;
   int64_t resumed_at; /* after how many steps; 0: from the beginning */
+  double own_rate;    /* of this process: examples per second */
 } outcome;
 
 /* The learning rate falls to 0 along a line over the whole training. */
 static double rate_at(const options *choices, double share_done) { return choices->learning_rate * (1.0 - share_done); }
 
-static outcome train(trainer *t, const picture_data *data, const options *choices) {
-  outcome result = {0.0, 0.0, 0.0, 0};
+static outcome train(trainer *t, const picture_data *data, const options *choices, const workers *together) {
+  outcome result = {0.0, 0.0, 0.0, 0, 0.0};
   place where = {.epoch = 1};
-  const saving saved = saving_begin(t, choices, &where);
+  const saving saved = saving_begin(t, choices, together, &where);
   result.resumed_at = where.steps;
   double trained = 0.0; /* examples, since this process began */
-  FILE *history = history_open(choices->history, choices->resume);
+  FILE *history = history_open(together->rank == 0 ? choices->history : NULL, choices->resume);
   progress shown = progress_begin(choices->json_only, choices->epochs, data->training_examples);
   const double all = (double)data->training_examples * choices->epochs;
   for (; where.epoch <= choices->epochs; ++where.epoch) {
@@ -58,11 +60,14 @@ static outcome train(trainer *t, const picture_data *data, const options *choice
   saving_end(&saved);
   if (history != NULL) fclose(history);
   result.examples = trained;
+  result.own_rate = trainer_own_examples(t) / result.seconds;
   return result;
 }
 
-static void describe(const options *choices, const picture_data *data, const trainer *t, int blas_threads) {
+static void describe(const options *choices, const picture_data *data, const trainer *t, const workers *together,
+                     int blas_threads) {
   if (choices->json_only) return;
+  if (together->communicator != NULL) printf("%lld processes, each with:\n", (long long)together->size);
   printf("%.*s: %lld examples, %lld parameters, %d replicas, products by %s with %d thread%s each\n", data->name_length,
          data->name, (long long)data->training_examples, (long long)mlp_parameter_count(&t->shape), choices->replicas,
          matrix_library(), blas_threads, blas_threads == 1 ? "" : "s");
@@ -83,8 +88,15 @@ static void print_json_string(const char *text, int length) {
   putchar('"');
 }
 
-static void print_json(const options *choices, const picture_data *data, const outcome *result,
+static void print_json(const options *choices, const picture_data *data, const outcome *result, const workers *together,
                        const comparison *compared) {
+  double *rates = malloc((size_t)together->size * sizeof(*rates));
+  if (rates == NULL) abort();
+  workers_gather(together, result->own_rate, rates);
+  if (together->rank > 0) {
+    free(rates);
+    return;
+  }
   fputs("{\"dataset\": ", stdout);
   print_json_string(data->name, data->name_length);
   printf(", \"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, \"seconds\": %.3f",
@@ -98,27 +110,35 @@ static void print_json(const options *choices, const picture_data *data, const o
         compared->samples_per_second, compared->baseline_blas_threads, compared->baseline_samples_per_second,
         compared->samples_per_second / compared->baseline_samples_per_second);
   }
+  if (together->communicator != NULL) {
+    printf(", \"workers\": %lld, \"worker_samples_per_second\": [", (long long)together->size);
+    for (int64_t rank = 0; rank < together->size; ++rank) printf("%s%.1f", rank > 0 ? ", " : "", rates[rank]);
+    putchar(']');
+  }
   puts("}");
+  free(rates);
 }
 
 int main(int argc, char **argv) {
-  const options choices = options_parse(argc, argv);
+  options choices = options_parse(argc, argv);
+  const workers together = workers_join(&choices);
   picture_data data = data_open(choices.data);
 
   /* Several replicas already use several processors; one replica may leave that to BLAS. */
   const int blas_threads = matrix_set_threads(choices.replicas > 1 ? 1 : matrix_most_threads());
   trainer t;
-  trainer_create(&t, &data, &choices, choices.replicas, choices.replicas == 1);
-  describe(&choices, &data, &t, blas_threads);
-  const outcome result = train(&t, &data, &choices);
+  trainer_create(&t, &data, &choices, &together, choices.replicas, choices.replicas == 1);
+  describe(&choices, &data, &t, &together, blas_threads);
+  const outcome result = train(&t, &data, &choices, &together);
   trainer_destroy(&t);
 
   if (choices.compare) {
     const comparison compared = compare_with_one_replica(&data, &choices);
-    print_json(&choices, &data, &result, &compared);
+    print_json(&choices, &data, &result, &together, &compared);
   } else {
-    print_json(&choices, &data, &result, NULL);
+    print_json(&choices, &data, &result, &together, NULL);
   }
   data_close(&data);
+  workers_leave(&together);
   return EXIT_SUCCESS;
 }

@@ -26,6 +26,8 @@ static const char usage[] =
     "  --resume                go on from the newest checkpoint, if there is one\n"
     "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
     "                          --resume they are added to what is there\n"
+    "  --workers mpi           train together with the other processes that mpirun has started;\n"
+    "                          --replicas are those of each\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
     "  --json-only             print nothing but the last line, one JSON object\n"
     "  --help                  print this\n";
@@ -88,7 +90,7 @@ static int parse_flag(options *result, const char *name) {
 static int takes_value(const char *name) {
   static const char *const names[] = {"--data", "--replicas",  "--epochs",       "--batch-size",
                                       "--seed", "--optimizer", "--learning-rate",
-                                      "--checkpoint", "--save-every", "--history"};
+                                      "--checkpoint", "--save-every", "--history", "--workers"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     if (strcmp(name, names[i]) == 0) return 1;
   }
@@ -112,6 +114,9 @@ static void parse_value(options *result, const char *name, const char *text) {
     result->checkpoint = text;
   } else if (strcmp(name, "--history") == 0) {
     result->history = text;
+  } else if (strcmp(name, "--workers") == 0) {
+    if (strcmp(text, "mpi") != 0) refuse("--workers is '%s'; it must be mpi", text);
+    result->workers = 1;
   } else if (strcmp(name, "--save-every") == 0) {
     result->save_every = (int64_t)parse_integer(name, text, 1, INT64_MAX);
   } else {
@@ -136,6 +141,7 @@ options options_parse(int argc, char **argv) {
     if (++i == argc) refuse("%s needs a value", name);
     parse_value(&result, name, argv[i]);
   }
+  if (result.workers && result.compare) refuse("--compare measures one process; leave out --workers");
   if (result.resume && result.checkpoint == NULL) refuse("--resume needs --checkpoint");
   if (result.learning_rate == 0.0) result.learning_rate = result.rule == RULE_ADAM ? 0.001 : 0.05;
   return result;

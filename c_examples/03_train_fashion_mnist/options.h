@@ -20,6 +20,7 @@ typedef struct {
   int resume;
   int compare;
   int json_only;
+  int workers; /* train together with the other processes of MPI's */
 } options;
 
 /* Ends the program with status 2 and a message when an option is wrong, and with 0 after --help. */

@@ -20,8 +20,8 @@ static void get_place(const umbo_checkpoint *checkpoint, place *where) {
   UMBO_CHECK(umbo_checkpoint_number(checkpoint, "epoch/examples", &where->total.examples));
 }
 
-saving saving_begin(const trainer *t, const options *choices, place *where) {
-  saving s = {NULL, NULL};
+saving saving_begin(const trainer *t, const options *choices, const workers *together, place *where) {
+  saving s = {together->rank == 0, NULL, NULL};
   if (choices->checkpoint == NULL) return s;
   UMBO_CHECK(umbo_checkpoint_create(t->strategy, &s.checkpoint));
   for (int i = 0; i < 2 * t->shape.layers; ++i) {
@@ -40,13 +40,14 @@ saving saving_begin(const trainer *t, const options *choices, place *where) {
     int64_t step = UMBO_NO_CHECKPOINT;
     UMBO_CHECK(umbo_checkpoint_manager_restore_latest(s.manager, &step));
     get_place(s.checkpoint, where);
+    workers_must_agree(together, where->steps, "the steps of the newest checkpoint; is the folder shared?");
     if (!choices->json_only && step != UMBO_NO_CHECKPOINT) printf("goes on behind step %lld\n", (long long)step);
   }
   return s;
 }
 
 void saving_step(const saving *s, const place *where, int must) {
-  if (s->manager == NULL) return;
+  if (s->manager == NULL || !s->saves) return;
   set_place(s->checkpoint, where);
   UMBO_CHECK(umbo_checkpoint_manager_save(s->manager, where->steps, must, NULL));
 }

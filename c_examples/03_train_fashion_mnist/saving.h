@@ -14,13 +14,14 @@ typedef struct {
 } place;
 
 typedef struct {
+  int saves; /* one of several processes does */
   umbo_checkpoint *checkpoint;
   umbo_checkpoint_manager *manager; /* NULL: nothing is saved */
 } saving;
 
 /* Names all that is saved. With --resume the trainer and the place become those of the newest checkpoint, if there is
- * one. */
-saving saving_begin(const trainer *t, const options *choices, place *where);
+ * one; several processes find the same, in a folder that they share. */
+saving saving_begin(const trainer *t, const options *choices, const workers *together, place *where);
 
 /* Saves if enough steps have passed, or if it must. */
 void saving_step(const saving *s, const place *where, int must);

@@ -1,5 +1,8 @@
 #include "trainer.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 
 /* This replica's part of a batch, with its pixels as floats of mean 0 and deviation 1. */
 typedef struct {
@@ -67,6 +70,9 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   mlp_gradients gradients;
   mlp_score score = {0.0, 0};
   UMBO_TRY(prepare(ctx, t, batch, &p));
+  int32_t own;
+  UMBO_TRY(umbo_replica_context_local_replica_id(ctx, &own));
+  t->own_examples[own] += (double)p.rows;
   if (p.rows > 0) { /* a part without rows weighs nothing, so nobody reads its gradients */
     UMBO_TRY(view_parameters(ctx, t, &parameters));
     UMBO_TRY(view_gradients(ctx, t, &gradients));
@@ -158,15 +164,19 @@ static umbo_optimizer *create_optimizer(umbo_strategy *strategy, const options *
   return optimizer;
 }
 
-void trainer_create(trainer *t, const picture_data *data, const options *choices, int replicas, int leave_threads) {
+void trainer_create(trainer *t, const picture_data *data, const options *choices, const workers *together, int replicas,
+                    int leave_threads) {
   *t = (trainer){
       .shape = {.layers = 4, .sizes = {data->pixels, 256, 128, 64, data->classes}},
       .seed = choices->seed,
       .mean = data->mean,
       .deviation = data->deviation,
+      .own_examples = calloc((size_t)replicas, sizeof(double)),
   };
+  if (t->own_examples == NULL) abort();
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = replicas;
+  strategy.communicator = together->communicator; /* all that several processes need */
   strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
   UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
@@ -183,6 +193,15 @@ void trainer_destroy(trainer *t) {
   umbo_gradients_release(t->gradients);
   for (int i = 0; i < 2 * t->shape.layers; ++i) umbo_variable_release(t->variables[i]);
   umbo_strategy_release(t->strategy);
+  free(t->own_examples);
+}
+
+double trainer_own_examples(const trainer *t) {
+  int64_t replicas;
+  double sum = 0.0;
+  UMBO_CHECK(umbo_strategy_num_local_replicas(t->strategy, &replicas));
+  for (int64_t i = 0; i < replicas; ++i) sum += t->own_examples[i];
+  return sum;
 }
 
 /* Takes what the replicas of the last run reported. */

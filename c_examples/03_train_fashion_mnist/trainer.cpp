@@ -21,10 +21,12 @@ struct tally {
 
 class trainer {
 public:
-  trainer(const picture_data &data, const options &chosen) : mean_(data.mean), deviation_(data.deviation) {
+  trainer(const picture_data &data, const options &chosen, const umbo::communicator &together)
+      : mean_(data.mean), deviation_(data.deviation) {
     shape_ = {4, {data.pixels, 256, 128, 64, data.classes}};
     umbo::strategy_options replicas;
     replicas.cpu_replicas = chosen.replicas;
+    replicas.communicator = together; // all that several processes need
     replicas.bind_threads = chosen.replicas > 1; // one replica may leave threads to BLAS
     strategy_ = umbo::strategy::central_storage(replicas);
     for (int layer = 0; layer < shape_.layers; ++layer) {
@@ -126,11 +128,14 @@ int main(int argc, char **argv) {
     std::fputs("03_train_fashion_mnist_cpp: --checkpoint and --history are options of the program in C alone\n", stderr);
     return 2;
   }
+  // With --workers mpi the processes that mpirun has started train as one, and the first of them prints.
+  const auto together = chosen.workers ? umbo::communicator::mpi_world() : umbo::communicator();
+  const bool prints = !together || together.place().rank == 0;
   picture_data data = data_open(chosen.data);
   matrix_set_threads(chosen.replicas > 1 ? 1 : matrix_most_threads());
   double seconds = 0.0, examples = 0.0, accuracy = 0.0;
   {
-    trainer t(data, chosen);
+    trainer t(data, chosen, together);
     const double fall = chosen.learning_rate / (static_cast<double>(data.training_examples) * chosen.epochs);
     for (int epoch = 1; epoch <= chosen.epochs; ++epoch) {
       const auto start = std::chrono::steady_clock::now();
@@ -139,14 +144,16 @@ int main(int argc, char **argv) {
       examples += total.examples;
       const tally test = t.evaluate();
       accuracy = test.correct / test.examples;
-      if (!chosen.json_only) {
+      if (prints && !chosen.json_only) {
         std::printf("epoch %d/%d: loss %.4f, accuracy %.4f, test accuracy %.4f\n", epoch, chosen.epochs,
                     total.loss / total.examples, total.correct / total.examples, accuracy);
       }
     }
   }
-  std::printf("{\"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, "
-              "\"seconds\": %.3f}\n",
-              chosen.replicas, chosen.epochs, accuracy, examples / seconds, seconds);
+  if (prints) {
+    std::printf("{\"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, "
+                "\"seconds\": %.3f}\n",
+                chosen.replicas, chosen.epochs, accuracy, examples / seconds, seconds);
+  }
   data_close(&data);
 }

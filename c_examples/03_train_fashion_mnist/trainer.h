@@ -5,6 +5,7 @@
 #include "data.h"
 #include "mlp.h"
 #include "options.h"
+#include "workers.h"
 
 #include <umbo/umbo.h>
 
@@ -25,11 +26,17 @@ typedef struct {
   umbo_optimizer *optimizer;
   umbo_iterator *training_batches;
   umbo_iterator *test_batches;
+  double *own_examples; /* that each of this process's replicas has trained on */
 } trainer;
 
-/* leave_threads: the threads may run on any processor (for a replica whose BLAS has threads of its own). */
-void trainer_create(trainer *t, const picture_data *data, const options *choices, int replicas, int leave_threads);
+/* together: the processes that train as one. leave_threads: the threads may run on any processor (for a replica whose
+ * BLAS has threads of its own). */
+void trainer_create(trainer *t, const picture_data *data, const options *choices, const workers *together, int replicas,
+                    int leave_threads);
 void trainer_destroy(trainer *t);
+
+/* How many examples this process has trained on. */
+double trainer_own_examples(const trainer *t);
 
 /* One batch: run, then apply. Adds to total; returns 0, and begins the next pass, when this one has no more. */
 int trainer_step(trainer *t, double learning_rate, tally *total);

@@ -3,7 +3,7 @@
 
 use lexopt::Arg::{Long, Short, Value};
 
-use crate::{Report, bench, devices, doctor, plot, trace};
+use crate::{Report, bench, devices, doctor, plot, scale, trace};
 
 pub const HELP: &str = "\
 Usage: umbo completions SHELL
@@ -29,6 +29,7 @@ fn places() -> Vec<(String, Vec<&'static str>)> {
         ("devices".into(), vec![devices::HELP]),
         ("doctor".into(), vec![doctor::HELP]),
         ("plot".into(), vec![plot::HELP]),
+        ("scale".into(), vec![scale::HELP]),
         ("trace".into(), vec![trace::HELP]),
     ];
     for (name, helps) in bench::HELPS {

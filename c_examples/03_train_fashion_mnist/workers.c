@@ -1,0 +1,40 @@
+#include "workers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+workers workers_join(options *choices) {
+  workers w = {NULL, 0, 1};
+  if (!choices->workers) return w;
+  umbo_mpi_options how = UMBO_MPI_OPTIONS_INIT;
+  how.timeout_seconds = 120;
+  UMBO_CHECK(umbo_communicator_create_mpi_world(&how, &w.communicator));
+  UMBO_CHECK(umbo_communicator_rank(w.communicator, &w.rank));
+  UMBO_CHECK(umbo_communicator_size(w.communicator, &w.size));
+  if (w.rank > 0) choices->json_only = 1;
+  return w;
+}
+
+void workers_leave(const workers *w) { umbo_communicator_release(w->communicator); }
+
+void workers_gather(const workers *w, double own, double *all) {
+  if (w->communicator == NULL) {
+    all[0] = own;
+    return;
+  }
+  int64_t *counts = malloc((size_t)w->size * sizeof(*counts));
+  if (counts == NULL) abort();
+  for (int64_t rank = 0; rank < w->size; ++rank) counts[rank] = sizeof(own);
+  UMBO_CHECK(umbo_communicator_all_gather(w->communicator, &own, all, counts));
+  free(counts);
+}
+
+void workers_must_agree(const workers *w, int64_t number, const char *what) {
+  int64_t least, greatest;
+  if (w->communicator == NULL) return;
+  UMBO_CHECK(umbo_communicator_vote(w->communicator, number, &least, &greatest));
+  if (least == greatest) return;
+  fprintf(stderr, "03_train_fashion_mnist: the processes have different numbers for %s: %lld to %lld\n", what,
+          (long long)least, (long long)greatest);
+  exit(1);
+}

@@ -1,0 +1,203 @@
+//! `umbo scale`: what a training would gain from more processes.
+
+mod chart;
+mod model;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use serde_json::json;
+
+use crate::drawing::Page;
+use crate::{Report, json_text};
+use model::Constants;
+
+pub const HELP: &str = "\
+Usage: umbo scale [OPTIONS]
+
+Says how long a step takes with 1 to 10,000 processes that each have as many examples as ever, and from
+how many on less than half of each is of use. It is a model (docs/scaling.md); its constants are
+measured: --compute-ms by the program's own rate, --update-gbs by 'umbo bench update', --message-us by
+'umbo bench exchange' with small sizes, which also measures votes.
+
+Options:
+      --gradient-mb N    megabytes of all gradients (default: 100)
+      --compute-ms N     what the replicas of a process compute in a step (default: 100)
+      --input-ms N       what making a batch takes, beside the computation (default: 0)
+      --update-gbs N     gigabytes of gradients that a process applies in a second (default: 5)
+      --message-us N     microseconds that a process spends on a message (default: 1)
+      --latency-us N     microseconds from one process to another (default: 10)
+      --votes N          votes in a step (default: 2)
+      --gbits LIST       gigabits a second between machines (default: 10,100,400)
+      --per-machine N    sum on each machine of so many processes first (default: 1, do not)
+      --memory-gbs N     gigabytes a second between processes of a machine (default: 5)
+      --overlap N        exchange beside this part of the computation, 0 to 1 (default: 0)
+      --plot FILE.svg    draw the efficiency over the number of processes
+      --json             print one JSON object
+  -h, --help             show this help
+";
+
+/// More are not asked about.
+const MOST: u32 = 10_000;
+/// The rows of the table.
+const ROWS: [u32; 10] = [1, 2, 4, 8, 16, 64, 256, 1000, 4000, MOST];
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+    let mut constants = Constants {
+        bytes: 100e6,
+        compute: 0.1,
+        input: 0.0,
+        update_rate: 5e9,
+        message: 1e-6,
+        latency: 10e-6,
+        votes: 2.0,
+        wire: 0.0,
+        per_machine: 1.0,
+        memory_rate: 5e9,
+        overlap: 0.0,
+    };
+    let mut gigabits = vec![10.0, 100.0, 400.0];
+    let (mut plot, mut as_json) = (None, false);
+    while let Some(argument) = arguments.next()? {
+        let name = match argument {
+            Long(name) => name.to_owned(),
+            Short('h') => "help".to_owned(),
+            other => return Err(other.unexpected()),
+        };
+        let mut number = |least: f64, unit: f64| {
+            arguments.value()?.parse_with(|text| positive(text, least)).map(|number| number * unit)
+        };
+        match name.as_str() {
+            "gradient-mb" => constants.bytes = number(f64::MIN_POSITIVE, 1e6)?,
+            "compute-ms" => constants.compute = number(f64::MIN_POSITIVE, 1e-3)?,
+            "input-ms" => constants.input = number(0.0, 1e-3)?,
+            "update-gbs" => constants.update_rate = number(f64::MIN_POSITIVE, 1e9)?,
+            "message-us" => constants.message = number(0.0, 1e-6)?,
+            "latency-us" => constants.latency = number(0.0, 1e-6)?,
+            "votes" => constants.votes = number(0.0, 1.0)?,
+            "per-machine" => constants.per_machine = number(1.0, 1.0)?,
+            "memory-gbs" => constants.memory_rate = number(f64::MIN_POSITIVE, 1e9)?,
+            "overlap" => constants.overlap = number(0.0, 1.0)?.min(1.0),
+            "gbits" => {
+                gigabits = arguments.value()?.parse_with(|text| {
+                    text.split(',').map(|item| positive(item, f64::MIN_POSITIVE)).collect()
+                })?;
+            }
+            "plot" => plot = Some(Page::create(&PathBuf::from(arguments.value()?))?),
+            "json" => as_json = true,
+            "help" => return Ok(Report::fine(HELP)),
+            _ => return Err(format!("invalid option '--{name}'").into()),
+        }
+    }
+    let networks: Vec<Network> = gigabits
+        .iter()
+        .map(|&gigabits| Network {
+            gigabits,
+            constants: Constants { wire: gigabits * 1e9 / 8.0, ..constants },
+        })
+        .collect();
+    if let Some(page) = plot {
+        page.write(chart::draw(&networks))?;
+    }
+    Ok(Report::fine(if as_json { json_of(&networks) } else { table_of(&networks) }))
+}
+
+fn positive(text: &str, least: f64) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= least);
+    number.ok_or_else(|| format!("'{text}' is not possible here"))
+}
+
+/// The same step on a network.
+pub struct Network {
+    pub gigabits: f64,
+    pub constants: Constants,
+}
+
+fn table_of(networks: &[Network]) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    for network in networks {
+        let _ = writeln!(text, "{} Gbit/s", network.gigabits);
+        let _ = writeln!(
+            text,
+            "{:>10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}",
+            "processes", "step ms", "compute", "exchange", "update", "vote", "efficiency"
+        );
+        for processes in ROWS {
+            let step = network.constants.step(f64::from(processes));
+            let _ = writeln!(
+                text,
+                "{processes:>10} {:>11.2} {:>11.2} {:>11.2} {:>11.2} {:>11.3} {:>9.0} %",
+                step.seconds() * 1e3,
+                step.compute * 1e3,
+                step.exchange * 1e3,
+                step.update * 1e3,
+                step.vote * 1e3,
+                100.0 * network.constants.efficiency(f64::from(processes))
+            );
+        }
+        let _ = match network.constants.stops_paying(MOST) {
+            Some(processes) => {
+                writeln!(text, "From {processes} processes on less than half of each is of use.\n")
+            }
+            None => writeln!(text, "More than half of each is of use up to {MOST} processes.\n"),
+        };
+    }
+    text
+}
+
+fn json_of(networks: &[Network]) -> String {
+    let objects: Vec<_> = networks
+        .iter()
+        .map(|network| {
+            let rows: Vec<_> = ROWS
+                .iter()
+                .map(|&processes| {
+                    let step = network.constants.step(f64::from(processes));
+                    json!({
+                        "processes": processes,
+                        "step_ms": step.seconds() * 1e3,
+                        "exchange_ms": step.exchange * 1e3,
+                        "update_ms": step.update * 1e3,
+                        "vote_ms": step.vote * 1e3,
+                        "efficiency": network.constants.efficiency(f64::from(processes)),
+                    })
+                })
+                .collect();
+            json!({
+                "gigabits": network.gigabits,
+                "stops_paying": network.constants.stops_paying(MOST),
+                "steps": rows,
+            })
+        })
+        .collect();
+    json_text(&json!({ "networks": objects }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(words: &[&str]) -> String {
+        run(lexopt::Parser::from_args(words)).unwrap().text
+    }
+
+    #[test]
+    fn tables_and_objects_are_of_all_networks() {
+        let text = said(&["--gbits", "1,1000", "--gradient-mb", "400"]);
+        assert!(text.contains("1 Gbit/s") && text.contains("1000 Gbit/s"), "{text}");
+        assert!(text.contains("From 2 processes on less than half"), "{text}");
+        let object: serde_json::Value = serde_json::from_str(&said(&["--json"])).unwrap();
+        assert_eq!(object["networks"].as_array().unwrap().len(), 3);
+        assert_eq!(object["networks"][0]["steps"][0]["efficiency"], 1.0);
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for words in [["--gbits", "0"], ["--compute-ms", "-1"], ["--overlap", "x"]] {
+            assert!(run(lexopt::Parser::from_args(words)).is_err(), "{words:?}");
+        }
+    }
+}
