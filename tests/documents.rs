@@ -75,6 +75,37 @@ fn every_link_leads_to_a_file() {
     }
 }
 
+/// The text of all sources below a folder, with strings that go over several lines in one.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.trim_start())
+}
+
+#[test]
+fn the_messages_of_the_catalogue_are_those_of_the_sources() {
+    let sources = sources(&root().join("src"));
+    let catalogue = fs::read_to_string(root().join("docs/errors.md")).unwrap();
+    let rows = catalogue.lines().filter_map(|line| line.strip_prefix("| `"));
+    let messages: Vec<&str> = rows.map(|row| row.split("` |").next().unwrap()).collect();
+    assert!(messages.len() > 25, "{messages:?}");
+    for message in messages {
+        // What differs from case to case stands in braces in the sources.
+        for part in message.split('…').map(str::trim).filter(|part| part.len() > 3) {
+            assert!(sources.contains(part), "no '{part}' in the sources, of: {message}");
+        }
+    }
+}
+
 /// The defaults of all update rules as the INIT macros have them: rule and field, and the number.
 fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
     let header = fs::read_to_string(root().join("include/umbo/optimizer.h")).unwrap();
