@@ -1,9 +1,11 @@
 //! What the linker has to know, what the library says about its build, and the kernels of GPUs, packed.
 //! Writes nothing else, unless the feature `headers` asks for the C headers.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::{env, fs};
+
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 
 #[cfg(feature = "headers")]
 #[path = "src/ffi/headers/generate.rs"]
@@ -19,9 +21,8 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=build.rs");
-    for name in ["umbo.ptx", "words.ptx"] {
-        pack(Path::new("src/kernels/cuda"), name).expect("the kernels can be packed");
-    }
+    pack(Path::new("src/kernels/cuda"), &["umbo.ptx", "words.ptx"])
+        .expect("the kernels can be packed");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=UMBO_TARGET={}", variable("TARGET"));
     println!("cargo::rustc-env=UMBO_PROFILE={}", variable("PROFILE"));
@@ -37,12 +38,23 @@ fn main() {
     }
 }
 
-/// Packs a text, so that the library is megabytes smaller: `OUT_DIR/NAME.z`.
-fn pack(folder: &Path, name: &str) -> std::io::Result<()> {
-    let source = folder.join(name);
-    println!("cargo::rerun-if-changed={}", source.display());
-    let target = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join(format!("{name}.z"));
-    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-    packed.write_all(&fs::read(source)?)?;
+/// Packs texts, with a NUL between them, as `OUT_DIR/ptx.lzma`: the library is megabytes smaller. They are
+/// much alike, so that the second one needs almost nothing beside the first.
+fn pack(folder: &Path, names: &[&str]) -> io::Result<()> {
+    let texts: Vec<String> = names
+        .iter()
+        .map(|name| {
+            let source = folder.join(name);
+            println!("cargo::rerun-if-changed={}", source.display());
+            fs::read_to_string(source)
+        })
+        .collect::<io::Result<_>>()?;
+    let text = texts.join("\0");
+    let mut options = LzmaOptions::with_preset(9);
+    // No more than there is to look back on, since who unpacks has to provide as much.
+    options.dict_size = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    let mut packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(text.len() as u64))?;
+    packed.write_all(text.as_bytes())?;
+    let target = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("ptx.lzma");
     fs::write(target, packed.finish()?)
 }

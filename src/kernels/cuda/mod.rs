@@ -29,22 +29,23 @@ pub use words::float64_is_slow;
 use std::io::Read;
 use std::sync::LazyLock;
 
-use flate2::read::ZlibDecoder;
+use lzma_rust2::LzmaReader;
 
 /// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta. It is unpacked when it is
 /// first asked for.
-pub static PTX: LazyLock<String> =
-    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/umbo.ptx.z"))));
+pub static PTX: LazyLock<String> = LazyLock::new(|| unpacked(0));
 
 /// Those beside them for GPUs whose float64 units are few ([`float64_is_slow`]).
-pub static PTX_OF_WORDS: LazyLock<String> =
-    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/words.ptx.z"))));
+pub static PTX_OF_WORDS: LazyLock<String> = LazyLock::new(|| unpacked(1));
 
-fn unpacked(packed: &[u8]) -> String {
-    let mut text = String::new();
-    let read = ZlibDecoder::new(packed).read_to_string(&mut text);
+/// One of the texts that were packed when the library was built, which have a NUL between them.
+fn unpacked(which: usize) -> String {
+    let packed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ptx.lzma"));
+    let mut texts = String::new();
+    let read = LzmaReader::new_mem_limit(packed, u32::MAX, None)
+        .and_then(|mut texts_of| texts_of.read_to_string(&mut texts));
     read.expect("it was packed when the library was built");
-    text
+    texts.split('\0').nth(which).expect("there are two").to_owned()
 }
 
 /// The names of all kernels of a module, in the order in which they stand there.
